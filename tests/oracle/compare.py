@@ -115,7 +115,13 @@ def _all(store: Any) -> Iterator[tuple[Any, Any]]:
 
 def run_here(program: Program) -> Outcome:
     """Returns the outcome of a program in streamsapp."""
-    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092")
+    handler = "continue" if program.get("survives") else "fail"
+    config = StreamsConfig(
+        application_id="app",
+        bootstrap_servers="unused:9092",
+        deserialization_exception_handler=handler,
+        processing_exception_handler=handler,
+    )
     try:
         topology = build(program)
     except StreamsAppError as error:

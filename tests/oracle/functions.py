@@ -14,8 +14,14 @@ from streamsapp.record import InputRecord, RecordMetadata
 TEXT_LIMIT = 60
 
 
+#: The values that functions fail for; they come in records alone.
+BOOM, UNLUCKY = "boom", 1_000_013
+
+
 def text(value: Any) -> str:
     """A value as Java prints it; functions see texts, whole numbers and nulls only."""
+    if value == BOOM:
+        raise ValueError(BOOM)
     return "null" if value is None else str(value)
 
 
@@ -23,7 +29,11 @@ def num(value: Any) -> int:
     """A number for any value: itself, 0 for null, the length of a text in bytes."""
     if value is None:
         return 0
-    return value if isinstance(value, int) else len(text(value).encode())
+    if not isinstance(value, int):
+        return len(text(value).encode())
+    if value == UNLUCKY:
+        raise ValueError("unlucky")
+    return value
 
 
 def clip(long: str) -> str:
@@ -40,9 +50,7 @@ def words(value: Any) -> list[str]:
 
 
 def fail_on_boom(key: Any, value: Any) -> bool:
-    if text(value) == "boom":
-        raise ValueError("boom")
-    return True
+    return text(value) != BOOM
 
 
 PREDICATES: dict[str, Callable[[Any, Any], bool]] = {

@@ -278,17 +278,24 @@ class DslGenerator(Generator):
             made.value, store = TEXT, None
             step = {"op": "process", "id": made.id, "of": node.id, "processor": "read"}
             step["global"] = self.random.choice(readable).id
-        if store is not None:
-            self.steps.append(store)
-        self.add(made, self.named(step))
+        self.add(made, self.named(self.connected(step, store)))
+
+    def connected(self, step: Step, store: Step | None) -> Step:
+        """Gives a step the store that it needs: one of its own, or another step's."""
+        if store is None:
+            return step
+        types = {name: store[name] for name in ("op", "key", "value", "kind")}
+        alike = [each for each in self.steps if types.items() <= each.items()]
+        if alike and self.chance(0.4):
+            return {**step, "stores": [self.random.choice(alike)["name"]]}
+        self.steps.append(store)
+        return step
 
     def process_values(self, node: Node) -> None:
         made = Node("stream", self.new("p"), node.key, node.value, node.key_known, False)
         step: Step = {"op": "process_values", "id": made.id, "of": node.id}
         made.value, store = self.processor(step, VALUE_PROCESSORS, node.key, node.value)
-        if store is not None:
-            self.steps.append(store)
-        self.add(made, self.named(step))
+        self.add(made, self.named(self.connected(step, store)))
 
     # ---- groups and tables -------------------------------------------------------------------------------------
 

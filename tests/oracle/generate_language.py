@@ -12,6 +12,15 @@ from vocabulary import AGGREGATORS, KEYS, LONG, MERGERS, REDUCERS, TEXT, Node, P
 
 #: Longer than any program goes on: with less, Kafka Streams loses what it should send on close.
 _KEPT = 100_000
+#: The windows of cogroups.
+_COGROUPED: list[Step | None] = [
+    None,
+    {"kind": "time", "size": 20},
+    {"kind": "time", "size": 20, "advance": 7, "grace": 15},
+    {"kind": "sliding", "size": 20, "grace": 9},
+    {"kind": "session", "gap": 5, "grace": 9},
+    {"kind": "unlimited", "start": 20},
+]
 #: (joiner, type of the result where the sides have one type)
 _JOINERS = [("both", TEXT), ("total", LONG), ("left", "same"), ("right", "same"), ("null_if_odd_total", LONG)]
 
@@ -24,6 +33,10 @@ class LanguageGenerator(DslGenerator):
         self.optimizes = self.chance(0.3)
         self.by_foreign_key = False
         self.joined_streams = 0
+        #: Tables whose windows close.
+        self.closing: set[str] = set()
+        #: Tables that know the earlier values of their rows, with how long.
+        self.versioned: dict[str, int] = {}
 
     def generate(self, size: int, events: int) -> Program:
         program = {**super().generate(size, events), "optimize": self.optimizes}
@@ -36,6 +49,9 @@ class LanguageGenerator(DslGenerator):
         """Kafka Streams fails for a record without a key where keys have windows (docs/departures.md)."""
         if "windowed" in node.key and step.get("fn") == "null_key_if_odd" and node.kind == "stream":
             step |= {"op": {"map": "select_key"}.get(step["op"], step["op"]), "fn": "same_key"}
+        above = {step.get("of"), step.get("with", step.get("of"))}
+        if node.kind == "table" and above <= self.closing and "extractor" not in step:
+            self.closing.add(node.id)
         return super().add(node, step)
 
     def extend(self, node: Node) -> None:
@@ -107,16 +123,25 @@ class LanguageGenerator(DslGenerator):
             step["stream_joined"]["name"] = self.new("join-")
         if in_memory:
             step["stream_joined"]["engine"] = "memory"
+        if self.chance(0.2):
+            step["stream_joined"]["store_name"] = self.new("join-store-")
+        if self.chance(0.2):
+            step["stream_joined"]["logging"] = False
         self.add(made, step)
 
     def join_table(self, node: Node) -> None:
         table = self.like(node, "table")
         if table is None:
             return
+        kind, options = self.random.choice(["join", "left_join"]), self.named({})
+        if table.id in self.versioned and self.chance(0.6):
+            options["grace"] = self.random.choice([0, 5, 20, self.versioned[table.id]])
+            if kind == "left_join":
+                node = self.present(node, "key")  # Kafka Streams fails for one without that is to wait
         made = Node("stream", self.new("j"), node.key, TEXT, False, False)
-        step: Step = {"op": self.random.choice(["join", "left_join"]), "id": made.id, "of": node.id, "with": table.id}
+        step: Step = {"op": kind, "id": made.id, "of": node.id, "with": table.id}
         made.value = self.joiner(step, node, table)
-        step["joined"] = self.named({"key": node.key, "value": node.value, "other_value": table.value})
+        step["joined"] = options | {"key": node.key, "value": node.value, "other_value": table.value}
         self.add(made, step)
 
     def join_global_table(self, node: Node) -> None:
@@ -134,6 +159,17 @@ class LanguageGenerator(DslGenerator):
     def global_table(self) -> None:
         super().global_table()
         self.steps[-1]["id"] = self.new("global-table-")
+
+    def source(self) -> None:
+        """Some tables know the earlier values of their rows, for longer than any record is late, or any program goes
+        on: an update that is older is in Kafka Streams' changelog all the same (docs/departures.md)."""
+        super().source()
+        step, node = self.steps[-1], self.nodes[-1]
+        if step["op"] == "table" and self.chance(0.4):
+            history = self.random.choice([500, _KEPT])
+            types = {"key": node.key, "value": node.value}
+            step["materialized"] = {**types, "name": self.new("versions-"), "versioned": history}
+            self.versioned[node.id] = history
 
     def join_tables(self, node: Node) -> None:
         right = self.like(node, "table") or node
@@ -192,7 +228,9 @@ class LanguageGenerator(DslGenerator):
     def suppress(self, node: Node) -> None:
         made = Node("table", self.new("u"), node.key, node.value, node.key_known, node.value_known)
         step: Step = {"op": "suppress", "id": made.id, "of": node.id}
-        closes = node.id.startswith("w") and self.chance(0.6)
+        closes = node.id in self.closing and self.chance(0.6)
+        if self.versioned and not closes:
+            return  # perhaps of versions, which are not suppressed
         step["until"] = "window_closes" if closes else {"time_limit": self.random.choice([0, 5, 20, 200])}
         if not closes and self.chance(0.4):
             step |= {self.random.choice(["records", "bytes"]): self.random.choice([1, 3, 100]), "full": "emit"}
@@ -227,6 +265,7 @@ class LanguageGenerator(DslGenerator):
             step["op"] = "aggregate"
             made.value = self.fold(step, windows)
         self.add(made, self.named({**step, "materialized": {"key": node.key, "value": made.value}}))
+        self.closing.add(made.id)
 
     def of_windows(self, node: Node, windows: Step, key: str) -> None:
         if self.chance(0.6):
@@ -251,6 +290,7 @@ class LanguageGenerator(DslGenerator):
         if "emit" in step or self.chance(0.3):
             options["retention"] = _KEPT
         self.add(made, self.named({**result, "materialized": options}))
+        self.closing.add(made.id)
 
     def fold(self, step: Step, windows: Step | None) -> str:
         step["fn"], _, initializers, result = self.random.choice(AGGREGATORS)
@@ -261,7 +301,7 @@ class LanguageGenerator(DslGenerator):
 
     def cogrouped(self, node: Node) -> None:
         fold: Step = {}
-        windows = self.random.choice([None, {"kind": "time", "size": 20}, {"kind": "session", "gap": 5, "grace": 9}])
+        windows = self.random.choice(_COGROUPED)
         result = self.fold(fold, windows)
         of = self.new("c")
         self.steps.append({"op": "cogroup", "id": of, "of": node.id, "fn": fold["fn"]})
@@ -273,8 +313,8 @@ class LanguageGenerator(DslGenerator):
         if windows is not None:
             self.steps.append({"op": "windowed_by", "id": of + "-by", "of": of, "windows": windows})
             session = windows["kind"] == "session"
-            made.id = self.new("w")
             made.key, of = f"session_windowed({node.key})" if session else f"time_windowed({node.key},20)", of + "-by"
+            self.closing.add(made.id)
         step = {**fold, "op": "aggregate", "id": made.id, "of": of}
         del step["fn"]
         step["materialized"] = {"key": node.key, "value": result}

@@ -37,7 +37,7 @@ class StreamJoinGenerator(Generator):
             self.join()
         last = self.streams[-1]
         self.steps.append({"op": "to", "of": last, "topic": "out", "produced": {"key": TEXT, "value": TEXT}})
-        return {**self.program("dsl", 0), "events": self.events(events)}
+        return self.program("dsl", events)
 
     def source(self, topic: str) -> str:
         step: Step = {"op": "stream", "id": self.new("s"), "topics": [self.topic(topic, TEXT, TEXT)]}

@@ -19,9 +19,12 @@ class TableJoinGenerator(Generator):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.tables: list[str] = []
+        #: Those of them that Kafka Streams knows how to write, as a join by foreign key does.
+        self.declared: list[str] = []
 
     def generate(self, events: int) -> Program:
         self.tables = [self.table("left"), self.table("right")]
+        self.declared = list(self.tables)
         stream = self.new("s")
         topics = [self.topic("stream", TEXT, TEXT)]
         self.steps.append({"op": "stream", "id": stream, "topics": topics, "consumed": _SERDES})
@@ -34,7 +37,7 @@ class TableJoinGenerator(Generator):
         for table in self.tables[2:]:
             self.steps.append({"op": "to_stream", "id": f"{table}-stream", "of": table})
             self.steps.append({"op": "to", "of": f"{table}-stream", "topic": f"out-{table}", "produced": _SERDES})
-        return {**self.program("dsl", 0), "events": [self.event(at) for at in range(events)]}
+        return self.program("dsl", events)
 
     def table(self, topic: str) -> str:
         step: Step = {"op": "table", "id": self.new("t"), "topic": self.topic(topic, TEXT, TEXT), "consumed": _SERDES}
@@ -45,20 +48,21 @@ class TableJoinGenerator(Generator):
         return {"materialized": {**_SERDES, "name": self.new("store-")}} if self.chance(probability) else {}
 
     def join(self) -> None:
-        left, right = (self.filtered(self.random.choice(self.tables)) for _ in range(2))
+        by_foreign_key = self.chance(0.4)
+        tables = self.declared if by_foreign_key else self.tables
+        left, right = (self.filtered(self.random.choice(tables)) for _ in range(2))
         step: Step = {"id": self.new("j"), "of": left, "with": right, "fn": self.random.choice(["both", "right"])}
         # Kafka Streams needs to be told what a join gives where that is kept.
         stored = self.stored(0.4) or {"materialized": _SERDES}
-        if self.chance(0.4):
+        if by_foreign_key:
             step |= {"op": self.random.choice(["join", "left_join"]), "extractor": "first_letter", "extractor_args": 2}
         else:
             step["op"] = self.random.choice(["join", "left_join", "outer_join"])
             stored = stored if self.chance(0.5) else {}
         self.steps.append({**step, **stored})
-        if "extractor" in step or stored:
-            self.tables.append(step["id"])
-        else:
-            self.tables.insert(2, step["id"])
+        self.tables.append(step["id"])
+        if stored:
+            self.declared.append(step["id"])
 
     def filtered(self, table: str) -> str:
         if not self.chance(0.3):
@@ -66,6 +70,9 @@ class TableJoinGenerator(Generator):
         step: Step = {"op": "filter", "id": self.new("f"), "of": table, "fn": "value_even"}
         self.steps.append(step)
         return str(step["id"])
+
+    def events(self, count: int) -> list[Step]:
+        return [self.event(at) for at in range(count)]
 
     def event(self, at: int) -> dict[str, Any]:
         pick = self.random.choice

@@ -104,6 +104,15 @@ def test_joins_of_one_stream_share_its_repartition_topic(oracle: Oracle, optimiz
     _agree(oracle, _program(second, changed, {**first, "stream_joined": _JOINED}, optimize=optimize))
 
 
+def test_a_record_that_fails_alone_is_dropped_and_the_others_go_on(oracle: Oracle) -> None:
+    """In Kafka Streams it fails again and again, and takes others with it (docs/departures.md)."""
+    program = {**_program({"op": "left_join", "windows": {"size": 10}}), "survives": True}
+    records = [("l", "a", "boom", 0), ("l", "b", "fine", 20), ("l", "c", "alone", 22), ("l", "d", "last", 40)]
+    program["events"] = [{"topic": topic, "key": key, "value": value, "ts": at} for topic, key, value, at in records]
+    assert _results(program) == [("fine/null", 20), ("alone/null", 22)]
+    assert "out" not in oracle.ask(kind="run", **program)["outputs"]
+
+
 @pytest.mark.seeds(25)
 def test_random_joins_agree_with_kafka_streams(seed: int, oracle: Oracle) -> None:
     program = stream_join_program(seed)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from functions import BOOM, UNLUCKY
+
 Step = dict[str, Any]
 Program = dict[str, Any]
 
@@ -77,8 +79,23 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
+#: Steps that may have a function which finds the time, or the topic, of a record.
+_EXTRACTING = ("source", "sink", "to")
+
+
 def resolve(result: str, given: str) -> str:
     return given if result == SAME else result
+
+
+def _survivable(step: Step) -> Step:
+    """The step without what Kafka Streams' handlers are not asked for, or fail for again and again
+    (docs/departures.md)."""
+    step = {name: value for name, value in step.items() if name != "extractor" or step["op"] not in _EXTRACTING}
+    if "consumed" in step:
+        step["consumed"] = {name: value for name, value in step["consumed"].items() if name != "extractor"}
+    if step["op"] in ("to", "sink"):
+        step.setdefault("topic", "out")
+    return step | ({"op": "join"} if "windows" in step and step["op"] in ("left_join", "outer_join") else {})
 
 
 @dataclass
@@ -157,10 +174,23 @@ class Generator:
         return events
 
     def program(self, api: str, events: int) -> Program:
-        return {
+        program: Program = {
             "api": api,
             "optimize": self.chance(0.4),
             "steps": self.steps,
             "inputs": self.inputs,
             "events": self.events(events),
         }
+        if self.chance(0.2):
+            steps = [_survivable(step) for step in self.steps]
+            program |= {"survives": True, "steps": steps, "events": [self.spoilt(each) for each in program["events"]]}
+        return program
+
+    def spoilt(self, event: Step) -> Step:
+        """Now and then a record that functions fail for, or that cannot be read."""
+        if "ts" not in event or not self.chance(0.12):
+            return event
+        kind = self.inputs[event["topic"]]["value"]
+        if kind == LONG and self.chance(0.3):
+            return {**event, "value_raw": "AAE="}
+        return {**event, "value": BOOM if kind == TEXT else UNLUCKY}

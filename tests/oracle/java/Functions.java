@@ -25,7 +25,14 @@ final class Functions {
     /** Longest text a function makes, so that values fed back into themselves stay small. */
     static final int TEXT_LIMIT = 60;
 
+    /** The values that functions fail for; they come in records alone. */
+    private static final String BOOM = "boom";
+    private static final long UNLUCKY = 1_000_013;
+
     static String text(Object value) {
+        if (BOOM.equals(value)) {
+            throw new IllegalStateException(BOOM);
+        }
         return value == null ? "null" : value.toString();
     }
 
@@ -33,8 +40,13 @@ final class Functions {
         if (value == null) {
             return 0;
         }
-        return value instanceof Number ? ((Number) value).longValue()
-            : text(value).getBytes(StandardCharsets.UTF_8).length;
+        if (!(value instanceof Number number)) {
+            return text(value).getBytes(StandardCharsets.UTF_8).length;
+        }
+        if (number.longValue() == UNLUCKY) {
+            throw new IllegalStateException("unlucky");
+        }
+        return number.longValue();
     }
 
     static String clip(String text) {
@@ -65,12 +77,7 @@ final class Functions {
         "value_present", (k, v) -> v != null,
         "key_present", (k, v) -> k != null,
         "value_gt_3", (k, v) -> num(v) > 3,
-        "fail_on_boom", (k, v) -> {
-            if (text(v).equals("boom")) {
-                throw new IllegalStateException("boom");
-            }
-            return true;
-        });
+        "fail_on_boom", (k, v) -> !text(v).equals(BOOM));
 
     private static final Map<String, ValueMapper<Object, Object>> VALUE_MAPPERS = Map.of(
         "identity", v -> v,

@@ -13,6 +13,8 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
+import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
 
 /** Kafka Streams behind a pipe: one JSON request per line in, one JSON answer per line out. README.md lists the kinds. */
 public final class Oracle {
@@ -66,6 +68,10 @@ public final class Oracle {
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, request.path("cache").asBoolean(false) ? 10485760 : 0);
         config.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG,
             request.path("optimize").asBoolean(false) ? StreamsConfig.OPTIMIZE : StreamsConfig.NO_OPTIMIZATION);
+        if (request.path("survives").asBoolean(false)) {
+            config.put(StreamsConfig.DESERIALIZATION_EXCEPTION_HANDLER_CLASS_CONFIG, LogAndContinueExceptionHandler.class);
+            config.put(StreamsConfig.PROCESSING_EXCEPTION_HANDLER_CLASS_CONFIG, LogAndContinueProcessingExceptionHandler.class);
+        }
         request.path("config").properties().forEach(entry -> config.put(entry.getKey(), entry.getValue().asText()));
         return config;
     }
