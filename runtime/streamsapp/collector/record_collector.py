@@ -24,8 +24,10 @@ Send = Callable[[list[OutputRecord]], list[OutputRecord]]
 class RecordCollector:
     """Output buffers of an instance, bounded by a number of records."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, on_output: Callable[[], None] = lambda: None) -> None:
+        """``on_output`` is called on the thread that added something to be sent."""
         self._capacity = capacity
+        self._on_output = on_output
         self._current: deque[list[OutputRecord]] = deque()
         self._next: deque[list[OutputRecord]] = deque()
         self._epoch = 0
@@ -42,6 +44,7 @@ class RecordCollector:
         with self._room:
             (self._current if epoch <= self._epoch else self._next).append(records)
             self._buffered += len(records)
+        self._on_output()
 
     def wait_for_room(self, timeout: float) -> bool:
         """Waits up to ``timeout`` seconds for room and says whether there is any: a slow broker slows processing, not

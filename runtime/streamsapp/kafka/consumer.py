@@ -31,6 +31,7 @@ from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.retry import repeated
+from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
 
 log = client_log(__name__)
@@ -69,12 +70,18 @@ class Fetched:
     #: Partitions whose position the broker no longer (or not yet) has.
     out_of_range: list[TopicPartition] = field(default_factory=list)
 
+    def __bool__(self) -> bool:
+        return bool(self.records or self.ends or self.out_of_range)
+
 
 class PartitionConsumer:
     """Fetches from explicitly assigned partitions."""
 
-    def __init__(self, properties: ClientProperties, deadline: Deadline | None = None) -> None:
-        """After the ``deadline`` requests are given up with ``NoAnswerError``."""
+    def __init__(
+        self, properties: ClientProperties, deadline: Deadline | None = None, wakeup: Wakeup | None = None
+    ) -> None:
+        """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
+        when other threads notify it."""
         self._deadline = deadline
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
@@ -87,6 +94,9 @@ class PartitionConsumer:
             self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
+        self._wakeup = wakeup
+        if wakeup is not None:
+            wakeup.notify_of_records(self._consumer)
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -130,11 +140,20 @@ class PartitionConsumer:
     # ---- fetching ----------------------------------------------------------------------------------------------
 
     def poll(self, limit: int, timeout: float) -> Fetched:
-        """Up to ``limit`` records; returns as soon as there is one, or empty after ``timeout`` seconds.
+        """Up to ``limit`` records; returns as soon as there is one, or empty after ``timeout`` seconds, or when the
+        consumer's ``Wakeup`` was notified.
 
         Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for what the client cannot
         recover from.
         """
+        if self._wakeup is None or timeout <= 0:
+            return self._take(limit, timeout)
+        if not (fetched := self._take(limit, 0)):
+            self._wakeup.wait(timeout)
+            fetched = self._take(limit, 0)
+        return fetched
+
+    def _take(self, limit: int, timeout: float) -> Fetched:
         if self._native is not None:
             return self._poll_native(self._native, limit, timeout)
         fetched = Fetched()

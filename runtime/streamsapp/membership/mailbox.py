@@ -28,8 +28,10 @@ JOIN_WAIT = 0.75
 class MembershipMailbox:
     """Keeps what one thread has for the other, under its lock."""
 
-    def __init__(self, clock: Clock, transactional_id: str) -> None:
+    def __init__(self, clock: Clock, transactional_id: str, on_news: Callable[[], None] = lambda: None) -> None:
+        """``on_news`` is called on the membership's thread when there is something for the polling thread."""
         self._clock = clock
+        self._on_news = on_news
         #: Called on the polling thread when a commit ends that a join may be waiting for.
         self.on_commit_ended: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
@@ -118,6 +120,7 @@ class MembershipMailbox:
         with self._lock:
             self._open = identity
             self._joining = False
+        self._on_news()
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:
         """The holdings of the member as it joins: what the runtime says, and what it was handed and cannot reflect yet;
@@ -145,9 +148,11 @@ class MembershipMailbox:
                 self._granted = frozenset()
                 self._news = deque(each for each in self._news if not isinstance(each[0], Assignment))
             self._news.append((news, transactional_id))
+        self._on_news()
 
     def fail(self, error: Exception) -> None:
         """``poll`` raises it once everything else is told."""
         with self._lock:
             self._open = None
             self._error = self._error or error
+        self._on_news()

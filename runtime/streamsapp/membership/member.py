@@ -64,8 +64,10 @@ class GroupMember:
         assignor: TaskAssignor,
         own_directory: Path | None = None,
         closing: ClosingTime | None = None,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
-        """``own_directory``: where this process alone writes when it starts, and only one at a time did before."""
+        """``own_directory``: where this process alone writes when it starts, and only one at a time did before.
+        ``on_news`` is called on the membership's thread when there is something for the polling thread."""
         self._closing = closing or ClosingTime(clock)
         self._config = config
         self._clock = clock
@@ -77,7 +79,7 @@ class GroupMember:
         keeps_id = config.exactly_once and config.group_instance_id is None
         self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
-        self._mailbox = MembershipMailbox(clock, transactional_id)
+        self._mailbox = MembershipMailbox(clock, transactional_id, on_news)
         self._connection: Connection | None = None
         self._rebalance: RebalanceHandler | None = None
         self._left = False

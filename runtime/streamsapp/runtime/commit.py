@@ -189,6 +189,13 @@ class CommitSchedule:
         self._uncommitted_limit = uncommitted_limit
         self._due = clock.monotonic() + interval
         self._check_at = 0.0
+        self._asked_in_round = -1
+
+    def looks_in(self, tasks: TaskManager) -> float:
+        """Seconds until ``due`` is to be asked again: sooner than the interval ends if tasks may have come to want a
+        commit since they were asked."""
+        asked = tasks.resting and tasks.rounds == self._asked_in_round
+        return max(0.0, (self._due if asked else min(self._due, self._check_at)) - self._clock.monotonic())
 
     def due(self, tasks: TaskManager) -> bool:
         """Return whether to start a commit now."""
@@ -197,6 +204,7 @@ class CommitSchedule:
             return True
         if now < self._check_at:
             return False
+        self._asked_in_round = tasks.rounds
         wanted = self._wanted(tasks)
         took = self._clock.monotonic() - now
         self._check_at = now + max(min(self._interval, CHECK_PERIOD), CHECK_REST * took)

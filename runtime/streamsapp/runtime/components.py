@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from queue import SimpleQueue
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -18,6 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
 from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_topics import ApplicationTopics
@@ -48,6 +48,7 @@ from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.runtime.thread_failure import Failures
 from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
@@ -79,23 +80,26 @@ class Components:
         self.state = state
         closing = ClosingTime(clock)
         admin = TopicAdmin(client_properties.admin(config), closing.remote)
-        self._context = context = InstanceContext(config, clock, extensions, admin, closing, SimpleQueue())
+        wakeup = Wakeup()
+        failures = Failures(wakeup.notify)
+        self._context = context = InstanceContext(config, clock, extensions, admin, closing, failures)
         self.stores = StateComponents(topology, context, lambda: clock.monotonic() < self.membership.safe_until)
-        self.membership = GroupMember(config, clock, extensions.assignor, self.stores.locked_directory, closing)
-        self.tasks = TaskManager(extensions.scheduler, closing.end)
-        collector = RecordCollector(_output_capacity(config))
-        self.feeder = self._feeder(config, clock)
+        directory = self.stores.locked_directory
+        self.membership = GroupMember(config, clock, extensions.assignor, directory, closing, wakeup.notify)
+        self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
+        collector = RecordCollector(_output_capacity(config), wakeup.notify)
+        self.feeder = self._feeder(config, clock, wakeup)
         self.owned = self._owned_tasks(config, clock)
         producer = StreamsProducer(config, self.membership, collector, clock, closing)
         self.life = self._lifecycle(topology, producer, collector)
         self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000)
-        self.requests = UserRequests(closing, clock)
+        self.requests = UserRequests(closing, clock, wakeup.notify)
         schedule = CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted)
         self.output = Output(producer, self.tasks, collector, schedule, clock)
         self.polling = PollingThread(
             f"{config.client_id}-polling",
             self.life,
-            InputPolling(self.feeder, self.tasks, clock),
+            InputPolling(self.feeder, self.tasks),
             self.output,
             WallClockWork(self.tasks, self.feeder, self.hangs, clock),
             self.requests,
@@ -110,8 +114,9 @@ class Components:
         )
         self.periodic = self._periodic_threads()
 
-    def _feeder(self, config: StreamsConfig, clock: Clock) -> InputFeeder:
-        consumer = PartitionConsumer(client_properties.main_consumer(config), self._context.closing.remote)
+    def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
+        properties = client_properties.main_consumer(config)
+        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup)
         return InputFeeder(consumer, StartPositions(consumer, clock), self.tasks, config.memory.input_buffers)
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:

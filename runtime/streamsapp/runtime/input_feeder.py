@@ -77,6 +77,11 @@ class InputFeeder:
         """True if the buffers hold as much as they may, and processing threads live on it."""
         return self._over_budget() and not self._starving()
 
+    @property
+    def holds_back(self) -> bool:
+        """True if partitions are paused until some of what is buffered of them was processed."""
+        return bool(self._paused)
+
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()

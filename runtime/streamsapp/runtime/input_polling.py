@@ -5,36 +5,27 @@ Called on the polling thread.
 
 from __future__ import annotations
 
-from streamsapp.clock import Clock
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.tasks.task_manager import TaskManager
 
-#: Longest waits for input, in seconds: while records flow, and when nothing has happened for a while.
-BUSY_WAIT, IDLE_WAIT = 0.002, 0.05
-IDLE_AFTER = 1.0
+#: How long to wait for processing threads to make room in the input buffers, in seconds.
+ROOM_WAIT = 0.002
 
 
 class InputPolling:
-    """Decides how long to wait for input."""
+    """Waits for input, or for room for it."""
 
-    def __init__(self, feeder: InputFeeder, tasks: TaskManager, clock: Clock) -> None:
+    def __init__(self, feeder: InputFeeder, tasks: TaskManager) -> None:
         self._feeder = feeder
         self._tasks = tasks
-        self._clock = clock
-        self._last_activity = 0.0
 
-    def poll(self, *, output_pending: bool) -> None:
-        """Fill the tasks' buffers, without waiting for records while ``output_pending``."""
-        if self._feeder.full:
-            if not output_pending:
-                self.wait_for_tasks()
-            return
-        now = self._clock.monotonic()
-        idle = now - self._last_activity > IDLE_AFTER
-        fetched = self._feeder.feed(0.0 if output_pending else IDLE_WAIT if idle else BUSY_WAIT)
-        if fetched.records or output_pending:
-            self._last_activity = now
+    def poll(self, wait: float) -> None:
+        """Fill the tasks' buffers; waits up to so many seconds for records, and less where room is awaited."""
+        if not self._feeder.full:
+            self._feeder.feed(min(wait, ROOM_WAIT) if self._feeder.holds_back else wait)
+        elif wait > 0:
+            self.wait_for_tasks()
 
     def wait_for_tasks(self) -> None:
         """Yield to the processing threads."""
-        self._tasks.wait_for_progress(BUSY_WAIT)
+        self._tasks.wait_for_progress(ROOM_WAIT)

@@ -196,11 +196,11 @@ class StreamsRuntime:
     def pause(self) -> None:
         """Stops processing; membership, restoring and commits go on (KIP-834). Raises ``StreamsError`` before the
         start."""
-        self._started().requests.paused = True
+        self._started().requests.pause(paused=True)
 
     def resume(self) -> None:
         """Goes on with processing after ``pause``. Raises ``StreamsError`` before the start."""
-        self._started().requests.paused = False
+        self._started().requests.pause(paused=False)
 
     def __enter__(self) -> StreamsRuntime:
         self.start()

@@ -86,15 +86,16 @@ class Lifecycle:
         self._producer.know_dead_letters(self.layout.dead_letters)
         self._group.join(self.layout.task_infos, self._tasks.holdings)
 
-    def advance(self, committing: bool) -> None:
+    def advance(self, committing: bool) -> bool:
         """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
+        Returns whether the group had news, of which there may be more.
 
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch.
         """
         if self._group.waits():
-            return
+            return False
         self._group.check_session()
-        self._take_news()
+        news = self._take_news()
         if not committing:
             self._recovery.revive()
             if self._tasks.giving_up and self._tasks.at_rest():
@@ -105,17 +106,18 @@ class Lifecycle:
             self._tell_state()
         self.readiness.update(self._tasks.all)
         self._group.follow_warmups(self._tasks.all)
+        return news
 
     def take_last_news(self) -> None:
         """Hear the group's news before the last commit, which may not begin otherwise; assignments are not followed."""
         self._take_news(leaving=True)
 
-    def _take_news(self, *, leaving: bool = False) -> None:
+    def _take_news(self, *, leaving: bool = False) -> bool:
         try:
             news = self._group.membership.poll()
         except StreamsError as error:
             self._end(error)
-            return
+            return True
         if isinstance(news, Assignment):
             self._group.assignment = news
             if not leaving:
@@ -125,6 +127,7 @@ class Lifecycle:
             raise FencedError(f"this instance is no longer in the group: {news.reason}")
         elif isinstance(news, ShutdownRequested):
             self._end(StreamsError("another instance asked the whole application to shut down; its log says why"))
+        return news is not None
 
     def _follow(self, assignment: Assignment) -> None:
         assert self.layout is not None
@@ -136,6 +139,11 @@ class Lifecycle:
     def _tell_state(self) -> None:
         joined = self.assignment is not None
         self._state.to(ClientState.RUNNING if joined and self._tasks.all_running else ClientState.REBALANCING)
+
+    @property
+    def calm(self) -> bool:
+        """True if the tasks are those that were assigned, all of them run, and none is to go."""
+        return self._state.state is ClientState.RUNNING and not self._tasks.giving_up
 
     # ---- pausing, draining -------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ Called on the polling thread.
 
 from __future__ import annotations
 
+import math
+
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.metrics.samples import Histogram
@@ -59,6 +61,11 @@ class Output:
         """True if tasks did anything since the last commit."""
         return self._tasks.anything_touched()
 
+    @property
+    def commit_in(self) -> float:
+        """Seconds until it is to be looked whether a commit is due; infinite while no task does anything."""
+        return math.inf if self._tasks.idle else self._schedule.looks_in(self._tasks)
+
     def send(self) -> None:
         """Hand what tasks sent to the producer, as far as it takes it."""
         self._collector.drain(self._producer.client.send, DRAIN)
@@ -66,7 +73,7 @@ class Output:
 
     def commit_if_due(self, *, wanted: bool) -> None:
         """Begin a commit when the schedule says so, or somebody wants one, and there is something to commit."""
-        if wanted or self._schedule.due(self._tasks):
+        if self._schedule.due(self._tasks) or wanted:
             self._schedule.restart()
             if self.uncommitted:
                 self.commit()

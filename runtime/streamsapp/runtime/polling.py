@@ -8,7 +8,8 @@ One pass of its loop:
     4. start a commit when one is due, advance the one under way
     5. wake tasks whose wall-clock callbacks or idle waits are due
 
-It waits in the fetch, and only as long as nothing else is to be done.
+It waits in the fetch, and only as long as nothing else is to be done. What does not come by the clock ends the wait
+(``kafka/wakeup.py``): records, output of tasks, tasks that are due sooner, failures, requests, news of the group.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 
 log = logging.getLogger(__name__)
+
+#: Longest waits, in seconds: while tasks come or go, which is found by looking (restored tasks are, and leave to
+#: commit), and while all run.
+LONGEST_WAIT, LONGEST_REST = 0.05, 0.25
 
 
 class PollingThread(threading.Thread):
@@ -90,13 +95,19 @@ class PollingThread(threading.Thread):
             return
         self._take_pause()
         self._take_drain()
-        self._life.advance(self._output.committing)
-        self._input.poll(output_pending=self._output.pending)
+        news = self._life.advance(self._output.committing)
+        self._input.poll(0.0 if news or self._output.pending else self._wait())
         self._send()
         if not self._output.committing and self._life.may_commit:
             self._output.commit_if_due(wanted=self._life.wants_commit)
         self._advance_commit()
         self._wall_clock.run()
+
+    def _wait(self) -> float:
+        """Seconds until something is due by the clock, or may be."""
+        if not (self._life.calm and self._life.may_commit) or self._draining:
+            return min(LONGEST_WAIT, self._wall_clock.due_in)
+        return min(LONGEST_REST, self._wall_clock.due_in, self._output.commit_in)
 
     def _take_pause(self) -> None:
         if self._requests.paused != self._paused:

@@ -25,7 +25,7 @@ BATCH = 512
 EMIT_BATCH = 2000
 EMIT_REST = 100
 #: How long to wait for a task, and for room in the outgoing buffers while other tasks wait, in seconds.
-TASK_WAIT = 0.05
+TASK_WAIT = 1.0
 ROOM_WAIT = 0.005
 
 

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 #: How long to wait for records while restoring, for records of replicas, and for work when there is none, in seconds. A
 #: replica that is to be promoted, or a task that has been prepared, waits for the fetch under way.
-RESTORE_WAIT, FOLLOW_WAIT, WORK_WAIT = 0.1, 0.02, 0.1
+RESTORE_WAIT, FOLLOW_WAIT, WORK_WAIT = 0.1, 0.02, 1.0
 #: How long requests are worked on before records are, in seconds: opening a store takes milliseconds.
 REQUESTS_SLICE = 0.02
 #: Records in a batch that shows how fast restoring is.
@@ -137,6 +137,7 @@ class RestorationThread(threading.Thread):
     def stop(self) -> None:
         """Return after the batch under way."""
         self._stopping = True
+        self._requests.put(lambda: None)  # ends a wait for requests
 
     # ---- restoration thread ------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 from streamsapp.record import TaskId
 
@@ -14,3 +16,15 @@ class ThreadFailure:
     thread: str
     error: BaseException
     task_id: TaskId | None = None
+
+
+class Failures(SimpleQueue[ThreadFailure]):
+    """The queue on which they travel; ``on_failure`` is called on the thread that failed."""
+
+    def __init__(self, on_failure: Callable[[], None]) -> None:
+        super().__init__()
+        self._on_failure = on_failure
+
+    def put(self, item: ThreadFailure, block: bool = True, timeout: float | None = None) -> None:
+        super().put(item, block, timeout)
+        self._on_failure()

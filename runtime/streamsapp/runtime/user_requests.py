@@ -5,6 +5,8 @@ Any thread makes a request and returns; the polling thread looks for requests in
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from streamsapp.clock import Clock
 from streamsapp.deadline import ClosingTime, Deadline, reserve
 
@@ -12,8 +14,10 @@ from streamsapp.deadline import ClosingTime, Deadline, reserve
 class UserRequests:
     """The requests that have been made; none is taken back but a pause."""
 
-    def __init__(self, closing: ClosingTime, clock: Clock) -> None:
+    def __init__(self, closing: ClosingTime, clock: Clock, on_request: Callable[[], None] = lambda: None) -> None:
+        """``on_request`` is called on the thread that made one."""
         self._closing = closing
+        self._on_request = on_request
         #: Passes when the tasks must have been handed over; ``None`` without a request to drain.
         self.hand_over_by: Deadline | None = None
         self._clock = clock
@@ -31,6 +35,7 @@ class UserRequests:
         self.leave_group = leave_group
         self._closing.begin(within)
         self.close_now = True
+        self._on_request()
 
     def drain(self, within: float) -> None:
         """Hand all tasks over, then commit and end, all within so many seconds."""
@@ -38,6 +43,12 @@ class UserRequests:
         by = Deadline(self._clock)
         by.set(self._clock.monotonic() + within - 2 * reserve(within))
         self.hand_over_by = by
+        self._on_request()
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop processing, or go on with it."""
+        self.paused = paused
+        self._on_request()
 
     @property
     def leaving(self) -> bool:

@@ -10,9 +10,6 @@ from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.tasks.task_manager import TaskManager
 
-#: How often due work is looked for, in seconds.
-TICK = 0.01
-
 
 class WallClockWork:
     """Wakes tasks whose wall-clock callbacks or idle waits are due, and observes."""
@@ -22,14 +19,15 @@ class WallClockWork:
         self._feeder = feeder
         self._hangs = hangs
         self._clock = clock
-        self._next_tick = 0.0
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until a task is due; infinite if none will be by itself."""
+        return max(0.0, (self._tasks.due_ms - self._clock.now_ms()) / 1000)
 
     def run(self) -> None:
         """Do what is due."""
         now = self._clock.monotonic()
-        if now < self._next_tick:
-            return
-        self._next_tick = now + TICK
         self._tasks.mark_due(self._clock.now_ms())
         self._hangs.check(now)
         self._feeder.observe_lag(now)

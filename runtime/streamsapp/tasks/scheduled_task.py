@@ -5,6 +5,7 @@ Made and guarded by the task manager. The processing thread that holds the task 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from streamsapp.tasks.stream_task import StreamTask
@@ -28,7 +29,8 @@ class ScheduledTask:
     #: The task goes to another instance: it ends its epoch and processes nothing more.
     retired: bool = False
 
-    def due(self, now_ms: int) -> bool:
-        """Return whether a callback by wall-clock time or the end of an idle wait is due."""
-        waits = self.wake_at_ms is not None and self.wake_at_ms <= now_ms
-        return waits or self.task.context.wall_clock_punctuation.next_due <= now_ms
+    @property
+    def due_ms(self) -> float:
+        """The time of the next callback by wall-clock time or end of an idle wait; infinite if there is none."""
+        waits_until = math.inf if self.wake_at_ms is None else self.wake_at_ms
+        return min(waits_until, self.task.context.wall_clock_punctuation.next_due)

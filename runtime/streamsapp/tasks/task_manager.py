@@ -10,6 +10,7 @@ take a task, run it, and give it back. One lock and one condition guard everythi
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -41,8 +42,14 @@ class EpochEnd:
 class TaskManager:
     """Hands tasks to processing threads, one thread per task at a time."""
 
-    def __init__(self, scheduler: TaskScheduler, deadline: Deadline | None = None) -> None:
-        """After the ``deadline`` nobody waits for a processing thread to let go of a task."""
+    def __init__(
+        self,
+        scheduler: TaskScheduler,
+        deadline: Deadline | None = None,
+        on_due_sooner: Callable[[], None] = lambda: None,
+    ) -> None:
+        """After the ``deadline`` nobody waits for a processing thread to let go of a task. ``on_due_sooner`` is called
+        on a processing thread when ``mark_due`` is needed sooner than ``due_ms`` said before."""
         self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
         self._condition = threading.Condition()
@@ -56,6 +63,11 @@ class TaskManager:
         self._closed = False
         self._epoch = 0
         self._epoch_end: EpochEnd | None = None
+        self._on_due_sooner = on_due_sooner
+        #: How often a task was given back.
+        self.rounds = 0
+        #: When ``mark_due`` has something to do, by wall-clock time: then or later.
+        self.due_ms: float = math.inf
 
     # ---- polling thread ----------------------------------------------------------------------------------------
 
@@ -71,10 +83,22 @@ class TaskManager:
         with self._condition:
             return [scheduled.task for scheduled in self._held.values()]
 
+    @property
+    def resting(self) -> bool:
+        """True if no task is processed, nor will be before input arrives or it is due."""
+        with self._condition:
+            return not (self._ready or self._held)
+
+    @property
+    def idle(self) -> bool:
+        """True if the tasks are resting, and have nothing to commit."""
+        with self._condition:
+            return not (self._ready or any(map(self._unfinished, self._tasks.values())))
+
     def anything_touched(self) -> bool:
         """Return whether a commit would have anything to do."""
         with self._condition:
-            return any(self._unfinished(scheduled) for scheduled in self._tasks.values())
+            return any(map(self._unfinished, self._tasks.values()))
 
     def abandon_commit(self) -> int:
         """Give up waiting for the epochs to end; returns the epoch that tasks added from now on are in."""
@@ -135,8 +159,14 @@ class TaskManager:
 
     def mark_due(self, now_ms: int) -> None:
         """Tasks whose callbacks by wall-clock time or idle waits are due have something to do."""
+        if now_ms < self.due_ms:
+            return
         with self._condition:
-            due = [task_id for task_id, scheduled in self._tasks.items() if scheduled.due(now_ms)]
+            # When the others are due is known once they are given back.
+            idle = self._tasks.keys() - self._ready.keys() - self._held.keys()
+            due_ms = {task_id: self._tasks[task_id].due_ms for task_id in idle}
+            due = [task_id for task_id, at in due_ms.items() if at <= now_ms]
+            self.due_ms = min((at for at in due_ms.values() if at > now_ms), default=math.inf)
             for task_id in due:
                 self._mark_ready(task_id)
             if due:
@@ -226,12 +256,19 @@ class TaskManager:
     def give_back(self, task: StreamTask, *, more: bool) -> None:
         """Stop holding a task; with ``more`` it is ready again at once."""
         with self._condition:
+            self.rounds += 1
             scheduled = self._held.pop(task.id)
             wanted = more or scheduled.has_news or scheduled.epoch_end_wanted
-            if wanted and self._tasks.get(task.id) is scheduled and not scheduled.failed:
+            here = self._tasks.get(task.id) is scheduled and not scheduled.failed
+            if here and wanted:
                 self._ready[task.id] = task
+            due_sooner = here and not wanted and scheduled.due_ms < self.due_ms
+            if due_sooner:
+                self.due_ms = scheduled.due_ms
             # All: who waits may be a thread without work, or the polling thread for this very task.
             self._condition.notify_all()
+        if due_sooner:
+            self._on_due_sooner()
 
     def epoch_ended(self, task: StreamTask, epoch: TaskEpoch | None) -> None:
         """A held task has ended its epoch, and everything it sent in it is with the record collector."""

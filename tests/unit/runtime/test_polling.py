@@ -71,6 +71,7 @@ class FakeLife:
         self.commit_error: Exception | None = None
         self.advance_errors: list[Exception] = []
         self.ended = False
+        self.calm = True
         self.may_commit = self.may_write = self.sound = True
         self.wants_commit = False
         self.closed_with: list[BaseException | None] = []
@@ -83,9 +84,10 @@ class FakeLife:
         while not self.failures.empty():
             self.failed(self.failures.get())
 
-    def advance(self, committing: bool) -> None:
+    def advance(self, committing: bool) -> bool:
         if self.advance_errors:
             raise self.advance_errors.pop(0)
+        return False
 
     def take_last_news(self) -> None:
         """The group has no news."""
@@ -121,7 +123,7 @@ class FakeStreamsProducer:
 
 
 class FakeFeeder:
-    full = False
+    full = holds_back = False
 
     def __init__(self) -> None:
         self.fetched: list[Fetched] = []
@@ -152,7 +154,7 @@ class Loop:
         self.thread = PollingThread(
             "polling",
             cast(Any, self.life),
-            InputPolling(feeder, self.tasks, self.clock),
+            InputPolling(feeder, self.tasks),
             self.output,
             WallClockWork(self.tasks, feeder, HangDetector(self.tasks, self.failures, 300.0), self.clock),
             self.requests,
@@ -273,14 +275,14 @@ def test_tasks_whose_callbacks_are_due_are_woken() -> None:
     it = Loop()
     held = it.tasks.take(0)
     assert held is not None
+    it.tasks.scheduling(held).wake_at_ms = 500
     it.tasks.give_back(held, more=False)
-    it.tasks.scheduling(it.task).wake_at_ms = 500
 
     it.clock.advance(499)
     it.passes()
     assert it.tasks.take(0) is None
 
-    it.clock.advance(20)
+    it.clock.advance(1)
     it.passes()
     assert it.tasks.take(0) is it.task
 

@@ -1,0 +1,75 @@
+"""Ends the wait of one thread: any other thread can, and so does a consumer's librdkafka when records arrive.
+
+Made with an instance, for its polling thread, which waits in the main consumer's ``poll``. Threads that have something
+for it notify. A notification that nobody waits for is kept: the next wait returns at once.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import weakref
+from contextlib import suppress
+from ctypes import CDLL, c_char_p, c_int, c_size_t, c_void_p
+
+from confluent_kafka import Consumer, cimpl
+
+from streamsapp.kafka.librdkafka_handle import handle_of
+
+_PAYLOAD = b"\0"
+_MOST_BYTES = 4096
+
+
+class Wakeup:
+    """A pipe that is readable when the waiting thread has something to do."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        # Not before librdkafka is done with it, too: a consumer keeps the object that it was given.
+        weakref.finalize(self, _close, self._reader, self._writer).atexit = False
+        for end in (self._reader, self._writer):
+            os.set_blocking(end, False)
+        self._readable = select.poll()
+        self._readable.register(self._reader, select.POLLIN)
+        self._notified = False
+
+    def notify(self) -> None:
+        """End the wait, or the next one. Any thread; publish first what the woken thread shall see."""
+        if not self._notified:
+            self._notified = True
+            with suppress(BlockingIOError):  # full, so it is readable
+                os.write(self._writer, _PAYLOAD)
+
+    def notify_of_records(self, consumer: Consumer) -> None:
+        """Have librdkafka end the wait whenever the consumer's queue is no longer empty."""
+        queue = _library.rd_kafka_queue_get_consumer(handle_of(consumer))
+        _library.rd_kafka_queue_io_event_enable(queue, self._writer, _PAYLOAD, len(_PAYLOAD))
+        _library.rd_kafka_queue_destroy(queue)
+
+    def wait(self, timeout: float) -> None:
+        """Return when something was notified since the last wait, or after ``timeout`` seconds. The caller looks at
+        everything afterwards: notifications are forgotten here, and only here."""
+        if self._readable.poll(1000 * timeout):
+            with suppress(BlockingIOError):
+                os.read(self._reader, _MOST_BYTES)
+            self._notified = False
+
+
+def _close(*ends: int) -> None:
+    for end in ends:
+        os.close(end)
+
+
+def _load() -> CDLL:
+    """The librdkafka that confluent-kafka itself is linked to, with the types of what is called."""
+    library = CDLL(cimpl.__file__)
+    library.rd_kafka_queue_get_consumer.argtypes = [c_void_p]
+    library.rd_kafka_queue_get_consumer.restype = c_void_p
+    library.rd_kafka_queue_io_event_enable.argtypes = [c_void_p, c_int, c_char_p, c_size_t]
+    library.rd_kafka_queue_io_event_enable.restype = None
+    library.rd_kafka_queue_destroy.argtypes = [c_void_p]
+    library.rd_kafka_queue_destroy.restype = None
+    return library
+
+
+_library = _load()
