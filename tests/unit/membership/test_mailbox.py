@@ -23,6 +23,16 @@ def assignment(generation: int, *active: TaskId) -> Assignment:
     return Assignment(frozenset(active), generation=generation)
 
 
+def test_the_polling_thread_is_woken_by_news_by_leave_to_commit_and_by_the_end_of_the_membership() -> None:
+    woken: list[str] = []
+    desk = MembershipMailbox(MockClock(), "app-1", lambda: woken.append("woken"))
+    desk.put(assignment(1, A), "app-1")
+    desk.open(FIRST)
+    desk.fail(OSError("away"))
+
+    assert len(woken) == 3
+
+
 def test_news_come_in_order() -> None:
     desk = mailbox()
     desk.put(Lost("a reason"), "app-2")

@@ -136,7 +136,8 @@ class Instance:
         """A processing thread's slices, a turn for each task and one to go on after the end of an epoch, on the test's
         own thread."""
         for _ in (*self.all, None):
-            self.worker._run_once()
+            if not self.tasks.resting:
+                self.worker._run_once()
 
     def commit(self) -> Commit:
         producer = cast(Any, self.producer)

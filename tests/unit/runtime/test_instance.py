@@ -30,6 +30,9 @@ class FakeRequests:
     def close(self, within: float, *, leave_group: bool) -> None:
         self.closed.set()
 
+    def pause(self, *, paused: bool) -> None:
+        self.paused = paused
+
 
 class FakePolling(threading.Thread):
     """Runs until it is closed; ``then`` is the last it does before the instance is over."""
