@@ -104,7 +104,7 @@ class _Audit(Command):
         bounds = PartitionOffsets(self._config, partitions)
         of_globals = [HistoryRange(*each, bounds.lows[each], bounds.highs[each]) for each in sorted(partitions)]
         return AuditWork(
-            ReplayJob.of(self._app, self._options.file.parent, self._partitions, report_to),
+            ReplayJob.of(self._program, self._partitions, report_to),
             (*plan.ranges, *of_globals),
             tuple(plan.internal),
             spark_partitions_of(stages),

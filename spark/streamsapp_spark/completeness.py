@@ -1,4 +1,4 @@
-"""Checks that Parquet files hold every record of their partitions exactly once.
+"""Checks that a table of history holds every record of their partitions exactly once.
 
 Called on the driver before a bootstrap begins. One pass over three columns counts; only where a count is wrong the
 offsets themselves are looked up. An offset without a row is not always a loss: compaction, markers of transactions and
@@ -61,7 +61,7 @@ class Completeness:
     accepts_gaps: bool
 
     def ranges(self, bounds: PartitionOffsets) -> tuple[HistoryRange, ...]:
-        """Returns the offsets that the files have of every partition; ``ManifestError`` names every fault."""
+        """Returns the offsets that the table has of every partition; ``ManifestError`` names every fault."""
         counts, faults = self._counts(bounds.highs)
         ranges = []
         for partition in sorted(bounds.highs):
@@ -98,7 +98,7 @@ class Completeness:
                 number = row["incomplete"] or row["rows"]
                 raise ManifestError([f"--from: {named}: {number:,} rows lack a partition, an offset or a timestamp"])
             if (partition := TopicPartition(row["topic"], row["partition"])) not in wanted:
-                faults.append(f"the files have records of {named}, a partition that the topic does not have in Kafka")
+                faults.append(f"the history has records of {named}, a partition that the topic does not have in Kafka")
             else:
                 counts[partition] = _Count(row["low"], row["high"] + 1, row["rows"], row["offsets"])
         return counts, faults
@@ -109,21 +109,21 @@ class Completeness:
         """Returns the missing offsets of a partition without rows; one in which there never was a record has none."""
         if high and not self.accepts_gaps:
             yield (
-                f"the files have nothing of {partition}, which ends at offset {high} in Kafka: add its files, or, if "
+                f"the history has nothing of {partition}, which ends at offset {high} in Kafka: add its rows, or, if "
                 f"none of its records is history, say so with {ACCEPT}; instances then begin with it at offset {low}"
             )
 
     def _faults(self, partition: TopicPartition, count: _Count, low: int, high: int) -> Iterator[str]:
         if not low <= count.high <= high:
             yield (
-                f"the files have {partition} up to offset {count.high}, and Kafka has {low} to {high}: there is a gap "
+                f"the history has {partition} up to offset {count.high}, and Kafka has {low} to {high}: there is a gap "
                 "between the two, or they are of another topic"
             )
             return
         if count.rows > count.offsets:
             yield (
                 f"{partition}: {count.rows - count.offsets:,} rows are there more than once, first of the offsets "
-                f"{self._doubled(partition)}: take out the files that are copies of others"
+                f"{self._doubled(partition)}: take out the copies"
             )
         if count.low > low or count.offsets < count.high - count.low:
             if not self.accepts_gaps:
@@ -137,7 +137,7 @@ class Completeness:
         if unknown:
             yield (
                 f"{partition}: there are no rows of the offsets {_named(unknown)}, and Kafka, which begins at {low}, "
-                "cannot tell whether these were records: add the files that lack; or, if compaction or transactions "
+                "cannot tell whether these were records: add the rows that lack; or, if compaction or transactions "
                 f"left them out, say so with {ACCEPT}"
             )
         lost = self._in_kafka(
@@ -146,7 +146,7 @@ class Completeness:
         if lost:
             yield (
                 f"{partition}: there are no rows of the offsets {_named(lost)}, and Kafka has records there: add the "
-                "files that lack, or take the history --from kafka"
+                "rows that lack, or take the history --from kafka"
             )
 
     def _in_kafka(self, partition: TopicPartition, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]:

@@ -23,6 +23,7 @@ from streamsapp.runtime.application_layout import lay_out
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.history import KafkaHistory
+from streamsapp_spark.manifest_program import ManifestProgram
 from streamsapp_spark.preview_frames import side_by_side
 from streamsapp_spark.preview_programs import PreviewedProgram, Succession
 from streamsapp_spark.preview_report import PreviewReport
@@ -144,7 +145,7 @@ class _Preview(Command):
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
             work = PreviewWork(
-                ReplayJob.of(program.app, program.folder, self._partitions, listener.address),
+                ReplayJob.of(ManifestProgram.of(program.app, program.folder), self._partitions, listener.address),
                 ranges,
                 (),
                 spark_partitions_of(stages),

@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import msgspec
 
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.errors import StreamsError
-from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.entrypoint import UserCode, load_topology, user_code
-from streamsapp.manifest.load import decode
-from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStore
@@ -26,6 +21,8 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout, lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
+from streamsapp_spark.executor_versions import Versions, refuse_other_versions, versions
+from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.worker_reports import Address
 
@@ -34,17 +31,17 @@ from streamsapp_spark.worker_reports import Address
 class ReplayJob:
     """The job as plain data, the same for all tasks."""
 
-    #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
-    manifest: bytes
-    folder: str
+    program: ShippedProgram
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
     #: The address at which workers tell how far they are.
     report_to: Address
+    #: The driver's.
+    versions: Versions
 
     @classmethod
-    def of(cls, app: StreamsApp, folder: Path, partitions: Mapping[str, int], report_to: Address) -> ReplayJob:
-        return cls(msgspec.json.encode(app), str(folder.resolve()), msgspec.json.encode(dict(partitions)), report_to)
+    def of(cls, program: ShippedProgram, partitions: Mapping[str, int], report_to: Address) -> ReplayJob:
+        return cls(program, msgspec.json.encode(dict(partitions)), report_to, versions())
 
 
 @dataclass(frozen=True)
@@ -80,26 +77,12 @@ class Application:
         return {each: task_id for task_id, plan in self.layout.plans.items() for each in plan.inputs}
 
 
-#: The code that this process has imported.
-_imported: list[UserCode] = []
-
-
-def only_code(app: StreamsApp, folder: Path) -> UserCode:
-    """Returns the code of a manifest, and forgets what was imported for the one before: a worker serves many jobs, and
-    another application, or another version, may have modules of the same names."""
-    while _imported:
-        _imported.pop().forget()
-    _imported.append(user_code(app, folder))
-    return _imported[0]
-
-
 @lru_cache(maxsize=1)
 def application(job: ReplayJob) -> Application:
-    """Builds the application once per process. User code is imported here."""
-    app = decode(msgspec.json.decode(job.manifest))
-    code = only_code(app, Path(job.folder))
-    topology = load_topology(app, Path(job.folder))
-    config = to_config(app, code=code)
+    """Builds the application once per process. User code is imported here. Raises ``ConfigError`` in a process of other
+    versions than the driver's."""
+    refuse_other_versions(job.versions)
+    topology, config = job.program.load()
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
     assert config.remote_state is not None
     return Application(topology, config, layout, open_store(config.remote_state), StateResources())

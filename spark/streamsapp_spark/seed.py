@@ -39,6 +39,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.key_value import KeyValueType
 from streamsapp_spark.end_offsets import PartitionOffsets, ranges
+from streamsapp_spark.manifest_program import ManifestProgram
 from streamsapp_spark.replay_job import Application, ReplayJob, application
 from streamsapp_spark.seed_rows import SeededEntry, SeededStore
 from streamsapp_spark.seed_state import Seeding, refuse_state
@@ -170,7 +171,7 @@ def seeding(options: Mapping[str, str], schema: StructType, *, overwrite: bool) 
         raise ConfigError(f"option 'store': there is no store {store!r}; there are: {', '.join(sorted(builders))}")
     _check_store(builders[store])
     _check_columns(builders[store], config, schema)
-    job = ReplayJob.of(app, path.parent, admin.partition_counts(), _NOWHERE)
+    job = ReplayJob.of(ManifestProgram.of(app, path.parent), admin.partition_counts(), _NOWHERE)
     return SeedWriter(job, store, _goes_on(config, layout, options["inputs"]), f"{_all(config)}/{uuid4().hex}")
 
 

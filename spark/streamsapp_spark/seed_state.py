@@ -27,7 +27,7 @@ from streamsapp.tasks.assembly import task_stores
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic
-from streamsapp_spark.bootstrap import commit_offsets, internal_records, repartitioned
+from streamsapp_spark.bootstrap_driver import commit_offsets, internal_records, repartitioned
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.kafka_output import KafkaOutput
 from streamsapp_spark.preconditions import INSTEAD, begin, refuse_running, refuse_used

@@ -38,16 +38,21 @@ JAVA_OPTIONS = (
     f"-XX:Tier4BackEdgeThreshold=400000 -XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 )
 
-_SETTINGS = {
-    # One task of ours is one task of Spark's: partitions must not be merged or run twice side by side.
+#: Of every session that tasks of ours run in.
+SQL_SETTINGS = {
+    # One task of ours is one task of Spark's: partitions must not be merged.
     "spark.sql.adaptive.enabled": "false",
-    "spark.speculation": "false",
-    "spark.task.maxFailures": str(TRIES),
     # Rows may hold many records each.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.session.timeZone": "UTC",
+}
+_SETTINGS = {
+    **SQL_SETTINGS,
+    # Neither must they run twice side by side.
+    "spark.speculation": "false",
+    "spark.task.maxFailures": str(TRIES),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
 }
 

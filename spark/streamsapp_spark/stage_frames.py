@@ -6,6 +6,7 @@ Runs on the driver.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -88,17 +89,20 @@ def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]
 
 @contextmanager
 def cancelled_when_hopeless(spark: SparkSession, progress: SparkProgress) -> Iterator[None]:
-    """Cancels the job when a task fails in a way that trying again would not mend."""
-    over = threading.Event()
+    """Cancels the jobs of this thread when a task fails in a way that trying again would not mend. Others may run in
+    the session of a Python program."""
+    context, over, tag = spark.sparkContext, threading.Event(), f"streamsapp-{secrets.token_hex(8)}"
 
     def watch() -> None:
         progress.on_hopeless.wait()
         if not over.is_set():
-            spark.sparkContext.cancelAllJobs()
+            context.cancelJobsWithTag(tag)
 
     threading.Thread(target=watch, name="canceller", daemon=True).start()
+    context.addJobTag(tag)
     try:
         yield
     finally:
+        context.removeJobTag(tag)
         over.set()
         progress.on_hopeless.set()

@@ -33,7 +33,7 @@ from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import changelog_topic
 from streamsapp.topology.nodes import SubTopology
 from streamsapp.topology.partitioning import placed_by_key
-from streamsapp_spark.replay_job import only_code
+from streamsapp_spark.manifest_program import only_code
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,10 @@ def from_kafka(of: HistoryRange, config: StreamsConfig) -> InputBatches:
                 )
             idle = 0.0 if fetched.records or fetched.ends else idle + _WAIT
             if idle > TIMEOUT:
-                raise StreamsError(f"the broker has sent nothing of {of.of} at offset {position} for {TIMEOUT:.0f} s")
+                raise StreamsError(
+                    f"Kafka at {config.bootstrap_servers} has sent nothing of {of.of} at offset {position} for "
+                    f"{TIMEOUT:.0f} s; can it be reached from there?"
+                )
             for _, records in fetched.records:
                 position = records[-1].offset() + 1
                 wanted = records if position <= of.until else [each for each in records if each.offset() < of.until]

@@ -8,6 +8,7 @@ every time they are run.
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -73,11 +74,12 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
     reporter = Reporter(work.job.report_to, first)
     directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{first}-"))
     cyclic_gc.relax()
-    named = f"task {first}"
+    host = socket.gethostname()
+    named = f"on {host}: task {first}"
     try:
         app = application(work.job)
         group = app.stages.group(first)
-        named = f"task{'s' * (len(group) > 1)} {', '.join(map(str, group))}"
+        named = f"on {host}: task{'s' * (len(group) > 1)} {', '.join(map(str, group))}"
         with ExitStack() as stack:
             others = [stack.enter_context(closing(Reporter(work.job.report_to, each))) for each in group[1:]]
             reporters = dict(zip(group, (reporter, *others), strict=True))

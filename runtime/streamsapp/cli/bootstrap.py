@@ -15,7 +15,7 @@ from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.object_store_factory import open_store
 
-_in_spark = in_spark_package("bootstrap", "run")
+_in_spark = in_spark_package("bootstrap_command", "run")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,7 +28,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "interrupted goes on when it is called again. An application that runs or has run is refused.",
         "  streamsapp bootstrap -f app.yaml\n"
         "  streamsapp bootstrap -f app.yaml --until offsets.json --master 'local[4]'\n"
-        "  streamsapp bootstrap -f app.yaml --from parquet:/archive/orders",
+        "  streamsapp bootstrap -f app.yaml --from parquet:/archive/orders\n"
+        "  streamsapp bootstrap -f app.yaml --from orders=delta:s3a://lake/orders@v12 --from payments=delta:s3a://lake/payments",
     )
     add_manifest(parser)
     parser.add_argument(
@@ -39,16 +40,17 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument(
         "--from",
-        dest="source",
-        default="kafka",
-        metavar="kafka|parquet:PATH",
-        help="the place of the source topics' history; default: kafka",
+        dest="sources",
+        action="append",
+        metavar="kafka|[TOPIC=]parquet:PATH|[TOPIC=]delta:PATH[@vN|@TIME]",
+        help="the place of the source topics' history; default: kafka. Files and tables have a column topic, or are "
+        "named once for each TOPIC",
     )
     parser.add_argument(
         "--accept-missing-offsets",
         dest="accepts_gaps",
         action="store_true",
-        help="with --from parquet: offsets without a row, and partitions without any, are no loss but left out by "
+        help="with tables as history: offsets without a row, and partitions without any, are no loss but left out by "
         "compaction, by transactions, or because there is no history of them",
     )
     parser.add_argument(
@@ -65,6 +67,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _bootstrap(options: argparse.Namespace) -> int:
     app = load(options.file)
     options.until = options.until or _until_of(app)
+    options.sources = options.sources or ["kafka"]
     with failure_reported(options.report):
         return _in_spark(options) if options.report is None else _in_job(app, options)
 

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     """Until closed; returns the exit code."""
     engine_module, session = spark_module("streaming.engine"), spark_module("session")
+    program = spark_module("manifest_program").ManifestProgram
     folder = options.file.parent
     topology = load_topology(app, folder)
     app = with_remote_state(app, options.remote_state_url)
@@ -39,7 +40,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     config = to_config(app, code=user_code(app, folder), **overrides)
     settings = ["spark.ui.enabled=true", *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
-    engine = engine_module.SparkEngine(engine_module.Program(app, folder, overrides), topology, config)
+    engine = engine_module.SparkEngine(program.of(app, folder, overrides), topology, config, app.spec.spark)
     told_to_end = threading.Event()
 
     def close() -> None:
@@ -50,7 +51,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
         server.start(driver_routes(engine), config.application_server)
         log.info("status on http://%s:%d/status", server.host, server.port)
         with closing_on_signals(close, within=options.shutdown_timeout):
-            code: int = engine.run(java)
+            code: int = engine.run(session.session(java))
             if options.report is not None:
                 if told_to_end.is_set():  # by a node that is drained, say; the Job tries again
                     raise StreamsError("it was told to end before it had caught up; the next try goes on where it was")

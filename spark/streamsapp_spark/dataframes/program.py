@@ -5,19 +5,14 @@ Pickled on the driver, once; built in each worker once per process.
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from struct import Struct
-
-from pyspark.cloudpickle import CloudPickler
 
 from streamsapp.config import StreamsConfig
-from streamsapp.errors import ConfigError, TopologyError
+from streamsapp.errors import TopologyError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
@@ -27,6 +22,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
+from streamsapp_spark.shipped_program import PickledProgram
 from streamsapp_spark.stage_frames import spark_partitions_of
 from streamsapp_spark.stages import Stages
 
@@ -35,8 +31,7 @@ from streamsapp_spark.stages import Stages
 class BoundProgram:
     """A topology with its configuration, as plain data."""
 
-    #: Both, pickled.
-    pickled: bytes
+    program: PickledProgram
     #: Partitions of the topics that are bound, and of topics that are not named there.
     partitions: tuple[tuple[str, int], ...]
     others: int
@@ -44,23 +39,7 @@ class BoundProgram:
     @classmethod
     def of(cls, topology: Topology, config: StreamsConfig, partitions: Mapping[str, int], others: int) -> BoundProgram:
         """Raises ``ConfigError`` for what cannot be sent to executors."""
-        buffer = io.BytesIO()
-        try:
-            _Pickler(buffer).dump((topology, config))  # type: ignore[no-untyped-call]
-        except Exception as error:
-            raise ConfigError(
-                f"the topology or its settings cannot be sent to executors: {error}; make what cannot be pickled "
-                "(clients, locks, files) in a processor's init()"
-            ) from error
-        return cls(buffer.getvalue(), tuple(sorted(partitions.items())), others)
-
-
-class _Pickler(CloudPickler):
-    """Takes the packers, too, that serdes of numbers hold."""
-
-    dispatch_table = ChainMap(  # noqa: RUF012 - it is read when a pickler is made
-        {Struct: lambda packer: (Struct, (packer.format,))}, CloudPickler.dispatch_table
-    )
+        return cls(PickledProgram.of(topology, config), tuple(sorted(partitions.items())), others)
 
 
 @dataclass(frozen=True)
@@ -97,7 +76,7 @@ class BoundApplication:
 @lru_cache(maxsize=2)
 def bound_application(program: BoundProgram) -> BoundApplication:
     """Builds the application. Raises ``StreamsError`` for a topology that cannot be run over DataFrames."""
-    topology, config = pickle.loads(program.pickled)  # noqa: S301 - the driver wrote it
+    topology, config = program.program.load()
     layout, _ = lay_out(topology, config, dict(program.partitions), _unbound)
     if topology.global_stores():
         names = ", ".join(sorted(each.store.name for each in topology.global_stores()))
@@ -105,6 +84,7 @@ def bound_application(program: BoundProgram) -> BoundApplication:
             f"the global stores {names} cannot be run over DataFrames: join with a table whose topic is bound, or join "
             "the DataFrame itself before it is bound"
         )
+    assert config.remote_state is not None  # the driver has set it
     plans = {task_id: _on_disk(plan, program.others) for task_id, plan in layout.plans.items()}
     return BoundApplication(config, replace(layout, plans=plans), open_store(config.remote_state))
 

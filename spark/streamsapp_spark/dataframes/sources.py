@@ -11,37 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import DataFrame
 
 from streamsapp.errors import ConfigError, DeserializationError
 from streamsapp.record import TopicPartition
 from streamsapp.serdes.murmur2 import partition_for
+from streamsapp_spark.record_columns import check_columns, packed_headers, record_columns
 from streamsapp_spark.stage_rows import SCHEMA, SOURCE, SQL_SCHEMA
 
-_BYTES, _WHOLE = (StringType, BinaryType), (ByteType, ShortType, IntegerType, LongType)
-_TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
-    "key": (_BYTES, "string or binary, as the topology's serde reads it"),
-    "value": (_BYTES, "string or binary, as the topology's serde reads it"),
-    "timestamp": ((TimestampType, LongType), "timestamp, or bigint for milliseconds"),
-    "headers": ((ArrayType,), "array<struct<key: string, value: binary>>"),
-    "partition": (_WHOLE, "int"),
-    "offset": (_WHOLE, "bigint"),
-}
 _REQUIRED = ("key", "value", "timestamp")
 
 
@@ -59,45 +38,14 @@ class BoundTopic:
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """Returns the rows for the stage that reads them."""
-        there = set(frame.columns)
-        columns = [
-            functions.col("key").cast("binary").alias("key"),
-            functions.col("value").cast("binary").alias("value"),
-            _milliseconds(frame).alias("timestamp"),
-            *(_or_null(name, kind, there) for name, kind in (("partition", "int"), ("offset", "bigint"))),
-            _or_null("headers", "array<struct<key: string, value: binary>>", there),
-        ]
-        return frame.select(*columns).mapInArrow(partial(placed, self, "offset" in there), SQL_SCHEMA)
+        return record_columns(frame).mapInArrow(partial(placed, self, "offset" in frame.columns), SQL_SCHEMA)
 
 
 def check_bound(topic: str, frame: DataFrame) -> None:
     """Raises ``ConfigError`` for a DataFrame that cannot be the records of a topic."""
     if not frame.isStreaming:
         raise ConfigError(f"inputs: {topic}: its DataFrame does not stream; make it with spark.readStream")
-    for name in _REQUIRED:
-        if name not in frame.columns:
-            has = ", ".join(frame.columns)
-            raise ConfigError(f"inputs: {topic}: its DataFrame has no column {name!r}; select one: it has {has}")
-    for name in _TYPES.keys() & frame.columns:
-        kinds, wanted = _TYPES[name]
-        kind = frame.schema[name].dataType
-        if not isinstance(kind, kinds) or (isinstance(kind, ArrayType) and not _is_header(kind.elementType)):
-            raise ConfigError(
-                f"inputs: {topic}: column {name!r} is {kind.simpleString()}, and has to be {wanted}; cast it"
-            )
-
-
-def _is_header(kind: DataType) -> bool:
-    return isinstance(kind, StructType) and kind.names == ["key", "value"]  # a cast of structs goes by position
-
-
-def _milliseconds(frame: DataFrame) -> Column:
-    plain = isinstance(frame.schema["timestamp"].dataType, LongType)
-    return functions.col("timestamp") if plain else functions.expr("unix_millis(timestamp)")
-
-
-def _or_null(name: str, kind: str, there: set[str]) -> Column:
-    return (functions.col(name) if name in there else functions.lit(None)).cast(kind).alias(name)
+    check_columns(f"inputs: {topic}", frame, _REQUIRED)
 
 
 # ---- in workers ------------------------------------------------------------------------------------------------
@@ -132,7 +80,7 @@ def _rows(topic: BoundTopic, batch: pa.RecordBatch, offsets: pa.Array | None) ->
         "key": batch.column("key"),
         "value": batch.column("value"),
         "timestamp": timestamps,
-        "headers": _packed(batch.column("headers")),
+        "headers": packed_headers(batch.column("headers")),
     }
     return pa.RecordBatch.from_arrays([columns[field.name] for field in SCHEMA], schema=SCHEMA)
 
@@ -152,13 +100,3 @@ def _partitions(topic: BoundTopic, batch: pa.RecordBatch) -> pa.Array:
             f"partitions={{{topic.name!r}: ...}}, before the query is first started"
         )
     return partitions
-
-
-def _packed(headers: pa.Array) -> pa.Array:
-    if headers.null_count == len(headers):
-        return pa.nulls(len(headers), pa.binary())
-    packed = [
-        None if not each else msgspec.msgpack.encode([(header["key"], header["value"]) for header in each])
-        for each in headers.to_pylist()
-    ]
-    return pa.array(packed, pa.binary())

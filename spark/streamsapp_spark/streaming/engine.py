@@ -13,9 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as sql
@@ -27,7 +25,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.model import SparkSpec
 from streamsapp.metrics.samples import Sample
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
@@ -37,8 +35,8 @@ from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
-from streamsapp_spark.java_process import JavaProcess
-from streamsapp_spark.session import reason, session
+from streamsapp_spark.session import reason
+from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.memory import ExecutorMemory
@@ -55,22 +53,13 @@ _LEAVE = 5.0
 _LOOK, _PROGRESS = 0.1, 1.0
 
 
-@dataclass(frozen=True)
-class Program:
-    """The application, as workers make it again."""
-
-    app: StreamsApp
-    #: The manifest's folder, where workers can see it too.
-    folder: Path
-    #: Settings that its configuration has beside the manifest.
-    overrides: dict[str, Any]
-
-
 class SparkEngine:
     """One driver."""
 
-    def __init__(self, program: Program, topology: Topology, config: StreamsConfig) -> None:
+    def __init__(self, program: ShippedProgram, topology: Topology, config: StreamsConfig, setting: SparkSpec) -> None:
+        """Takes in ``program`` topology and configuration as workers make them again."""
         self._program = program
+        self._setting = setting
         self._topology = topology
         self._config = config
         self._clock = SystemClock()
@@ -83,8 +72,9 @@ class SparkEngine:
 
     # ---- life --------------------------------------------------------------------------------------------------
 
-    def run(self, java: JavaProcess) -> int:
-        """Run until it is closed, or has caught up; returns the exit code. Raises what ended it otherwise."""
+    def run(self, sessions: AbstractContextManager[SparkSession]) -> int:
+        """Run in the session that the context gives until it is closed, or has caught up; returns the exit code. Raises
+        what ended it otherwise."""
         try:
             self._state.to(ClientState.REBALANCING)
             admin = TopicAdmin(client_properties.admin(self._config))
@@ -94,7 +84,7 @@ class SparkEngine:
             self._layout = topics.look_up()
             with closing(DriverClaim(self._config)) as claim:
                 claim.take()
-                with session(java) as spark:
+                with sessions as spark:
                     if (pages := spark.sparkContext.uiWebUrl) is not None:
                         log.info("Spark's pages are on %s", pages)
                     self._run(spark, admin, self._layout, claim)
@@ -127,7 +117,7 @@ class SparkEngine:
             self._closing.wait(_LOOK)
 
     def _run(self, spark: SparkSession, admin: TopicAdmin, layout: ApplicationLayout, claim: DriverClaim) -> None:
-        parallelism, setting = spark.sparkContext.defaultParallelism, self._program.app.spec.spark
+        parallelism, setting = spark.sparkContext.defaultParallelism, self._setting
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
         size = BatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
         planner = BatchPlanner(inputs, max(1, min(parallelism, len(inputs))), size)
@@ -141,9 +131,8 @@ class SparkEngine:
         server = Server(spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1", service.serve)
         with tempfile.TemporaryDirectory(prefix="streamsapp-query-") as checkpoint:
             try:
-                program, partitions = self._program, admin.partition_counts()
                 memory = ExecutorMemory.of(spark.sparkContext)
-                job = EngineJob.of(program.app, program.folder, program.overrides, partitions, server.address, memory)
+                job = EngineJob.of(self._program, admin.partition_counts(), server.address, memory)
                 self._watch(self._start(spark, job, checkpoint), service)
             finally:
                 server.close()
@@ -158,18 +147,20 @@ class SparkEngine:
             asyncProgressTrackingEnabled=True,
             asyncProgressTrackingCheckpointIntervalMs=60_000,
         )
-        return writer.trigger(processingTime=f"{self._program.app.spec.spark.trigger_ms} milliseconds").start()
+        return writer.trigger(processingTime=f"{self._setting.trigger_ms} milliseconds").start()
 
     def _watch(self, query: StreamingQuery, service: BatchService) -> None:
         """Return when there is nothing left to do; raise what ended the query otherwise."""
         look_at = 0.0
-        while query.isActive and service.failure is None and not service.given_up:
-            time.sleep(_LOOK)
-            if time.monotonic() >= look_at:
-                self._figures.progress = _last_progress(query)
-                look_at = time.monotonic() + _PROGRESS
-        failure = service.failure or (None if query.isActive else self._failure_of(query, service))
-        query.stop()
+        try:
+            while query.isActive and service.failure is None and not service.given_up:
+                time.sleep(_LOOK)
+                if time.monotonic() >= look_at:
+                    self._figures.progress = _last_progress(query)
+                    look_at = time.monotonic() + _PROGRESS
+            failure = service.failure or (None if query.isActive else self._failure_of(query, service))
+        finally:
+            query.stop()  # also after Ctrl-C: the session of a Python program goes on
         if failure is not None:
             raise failure
 

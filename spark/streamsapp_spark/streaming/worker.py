@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import metadata
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,24 +25,21 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
+from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError, UserInputError
-from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.entrypoint import load_topology, user_code
-from streamsapp.manifest.load import decode
-from streamsapp.manifest.to_config import to_config
 from streamsapp.runtime.application_layout import lay_out
 from streamsapp.runtime.batches.model import LaneReport
 from streamsapp.runtime.batches.process import BatchProcess
 from streamsapp.runtime.directory_lock import DirectoryLock
+from streamsapp.topology.builder import Topology
+from streamsapp_spark.executor_versions import Versions, refuse_other_versions, versions
+from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.streaming.channel import DriverAddress, ask
 from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.task_run import HOPELESS
 
 #: The time between two signs of life of a worker at work, in seconds.
 _BEAT = 1.0
-
-#: Packages of which driver and workers need the same version.
-_SHARED = ("streamsapp", "pyspark", "confluent-kafka", "rocksdict")
 
 SCHEMA = pa.schema([("report", pa.string())])
 
@@ -52,30 +48,19 @@ SCHEMA = pa.schema([("report", pa.string())])
 class EngineJob:
     """Plain data, the same for all workers of a driver."""
 
-    #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
-    manifest: bytes
-    folder: str
-    #: Settings of the command line, by the names of ``StreamsConfig``.
-    overrides: tuple[tuple[str, Any], ...]
+    program: ShippedProgram
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
     driver: DriverAddress
     memory: ExecutorMemory
-    #: The driver's versions of Python and of what workers share with it.
-    versions: tuple[tuple[str, str], ...]
+    #: The driver's.
+    versions: Versions
 
     @classmethod
     def of(
-        cls,
-        app: StreamsApp,
-        folder: Path,
-        overrides: Mapping[str, Any],
-        partitions: Mapping[str, int],
-        driver: DriverAddress,
-        memory: ExecutorMemory,
+        cls, program: ShippedProgram, partitions: Mapping[str, int], driver: DriverAddress, memory: ExecutorMemory
     ) -> EngineJob:
-        shown = msgspec.json.encode(app), str(folder.resolve())
-        return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver, memory, versions())
+        return cls(program, msgspec.json.encode(dict(partitions)), driver, memory, versions())
 
 
 def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
@@ -84,8 +69,7 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
     attempt = 0 if context is None else context.attemptNumber()
     with job.driver.connect() as driver:
-        _refuse_other_versions(job, driver)
-        place = _place(job)
+        place = _begin(job, driver)
         order = ask(driver, "join", place.name, partition, attempt)
         while order is not None:
             report = _run(job, order, driver)
@@ -93,6 +77,16 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
             yield from _rows(report, figures)
             order = ask(driver, "take")
     _forget_archives()
+
+
+def _begin(job: EngineJob, driver: Connection) -> _Place:
+    """Returns the directory of this process; tells the driver, and raises, if it cannot be what the driver is."""
+    try:
+        refuse_other_versions(job.versions)
+        return _place(job)
+    except UserInputError as error:
+        ask(driver, "failed", f"on {socket.gethostname()}: {error}", True, True)
+        raise
 
 
 def _forget_archives() -> None:
@@ -123,34 +117,7 @@ def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
 
 
 def _away(job: EngineJob, error: KafkaException) -> str:
-    return f"Kafka at {_config(job).bootstrap_servers} cannot be used from there: {error.args[0].str()}"
-
-
-@lru_cache(maxsize=1)
-def versions() -> tuple[tuple[str, str], ...]:
-    """Those of Python, as far as bytecode and pickles depend on it, and of the packages that read what others wrote."""
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return (("Python", python), *((name, _version(name)) for name in _SHARED))
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _refuse_other_versions(job: EngineJob, driver: Connection) -> None:
-    """Tells the driver, and raises ``StreamsError``, if this process is not what the driver is."""
-    here = dict(versions())
-    differing = [f"{name} {here[name]} instead of {there}" for name, there in job.versions if here[name] != there]
-    if differing:
-        told = (
-            f"on {socket.gethostname()}: the executor has {', '.join(differing)}: "
-            "start executors and driver from the same image, or install the driver's versions"
-        )
-        ask(driver, "failed", told, True, True)
-        raise StreamsError(told)
+    return f"Kafka at {_loaded(job)[1].bootstrap_servers} cannot be used from there: {error.args[0].str()}"
 
 
 def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatch]:
@@ -178,7 +145,7 @@ class _Place:
 
 @lru_cache(maxsize=1)
 def _place(job: EngineJob) -> _Place:
-    config = _config(job)
+    config = _loaded(job)[1]
     for number in count():
         directory = config.state_dir / config.application_id / f"worker-{number}"
         try:
@@ -191,20 +158,18 @@ def _place(job: EngineJob) -> _Place:
 
 @lru_cache(maxsize=1)
 def _process(job: EngineJob) -> BatchProcess:
-    """User code is imported here."""
-    app, place = decode(msgspec.json.decode(job.manifest)), _place(job)
-    config = _config(job)
+    (topology, config), place = _loaded(job), _place(job)
     client_id = f"{config.application_id}-{socket.gethostname()}-{place.directory.name}"
     share = job.memory.share(config.memory_bytes)
     config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
-    topology = load_topology(app, Path(job.folder))
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
     return BatchProcess(topology, config, layout)
 
 
-def _config(job: EngineJob) -> Any:
-    app = decode(msgspec.json.decode(job.manifest))
-    return to_config(app, code=user_code(app, Path(job.folder)), **dict(job.overrides))
+@lru_cache(maxsize=1)
+def _loaded(job: EngineJob) -> tuple[Topology, StreamsConfig]:
+    """User code is imported here."""
+    return job.program.load()
 
 
 def _gone(topic: str) -> str:

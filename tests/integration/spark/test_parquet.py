@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from pyarrow import parquet
+from confluent_kafka import Producer
 
 from instances import Instances, produce
+from kafka_archive import archive, forget, once
 from kafka_cluster import Kafka
 from spark_apps import App
 
@@ -33,43 +30,6 @@ def topology():
         Materialized("counts", key_serde=TEXT, value_serde=Serdes.long()))
     return builder.build()
 """
-
-
-def once(partition: int, offset: int) -> int:
-    """Every record has one row."""
-    return 1
-
-
-def archive(
-    kafka: Kafka, topic: str, path: Path, rows: Callable[[int, int], int] = once, *more: tuple[Any, ...]
-) -> int:
-    """The records of a topic, as Spark's Kafka connector would write them, each in as many ``rows`` as its partition
-    and offset say, and ``more`` rows; returns how many there are."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("topic", "partition", "offset", "key", "value", "timestamp")}
-    for message in reversed(kafka.read(topic)):  # in any order
-        time = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
-        row = (topic, message.partition(), message.offset(), message.key(), message.value(), time)
-        copies = rows(message.partition() or 0, message.offset() or 0)
-        for name, value in zip(columns, row, strict=True):
-            columns[name] += [value] * copies
-    for row in more:
-        for name, value in zip(columns, row, strict=True):
-            columns[name].append(value)
-    path.mkdir(exist_ok=True)
-    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()),
-                        ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC"))])  # fmt: skip
-    parquet.write_table(pa.table(columns, schema=schema), path / "part.parquet")
-    return len(columns["offset"])
-
-
-def forget(kafka: Kafka, topic: str, *partitions: int) -> None:
-    """Delete all records of these partitions."""
-    ends: dict[int, int] = {}
-    for message in kafka.read(topic):
-        if message.partition() in partitions:
-            ends[message.partition() or 0] = (message.offset() or 0) + 1
-    for future in kafka.admin.delete_records([TopicPartition(topic, *each) for each in ends.items()]).values():
-        future.result()
 
 
 def test_files_are_history_and_kafka_goes_on_from_there(instances: Instances, kafka: Kafka, tmp_path: Path) -> None:
@@ -118,10 +78,10 @@ def test_files_that_lack_or_repeat_records_are_refused_by_name_unless_the_user_a
     assert f"--from: {words}-2: 1 rows lack a partition, an offset or a timestamp" in refused()
     archive(kafka, words, tmp_path / "archive", lossy, (words, 7, 0, b"x", b"x", datetime.fromtimestamp(1, UTC)))
     errors = refused()
-    assert f"--from: the files have records of {words}-7, a partition that the topic does not have" in errors
+    assert f"--from: the history has records of {words}-7, a partition that the topic does not have" in errors
     assert f"--from: {words}-0: 2 rows are there more than once, first of the offsets 3, 4: " in errors
     assert f"--from: {words}-1: there are no rows of the offsets 5, 6, 7, and Kafka has records there: " in errors
-    assert f"--from: the files have nothing of {words}-2, which ends at offset {EACH} in Kafka: " in errors
+    assert f"--from: the history has nothing of {words}-2, which ends at offset {EACH} in Kafka: " in errors
 
     def late(partition: int, offset: int) -> int:
         return [0 if offset < 4 else 1, 0 if 5 <= offset < 8 else 1, 1][partition]

@@ -64,8 +64,9 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
     early: bool, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modules = {
-        "session": SimpleNamespace(start_java=lambda *_: None),
-        "streaming.engine": SimpleNamespace(SparkEngine=Engine, Program=lambda *_: None),
+        "session": SimpleNamespace(start_java=lambda *_: None, session=lambda _: None),
+        "manifest_program": SimpleNamespace(ManifestProgram=SimpleNamespace(of=lambda *_: None)),
+        "streaming.engine": SimpleNamespace(SparkEngine=Engine),
     }
     monkeypatch.setattr(Engine, "ends_early", early)
     monkeypatch.setattr(spark_engine, "spark_module", modules.__getitem__)

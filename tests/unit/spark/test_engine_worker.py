@@ -19,11 +19,12 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import StreamsError
+from streamsapp.errors import ConfigError
 from streamsapp.manifest.load import decode
 from streamsapp.record import TaskId
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.client_state import ClientState
+from streamsapp_spark.manifest_program import ManifestProgram
 from streamsapp_spark.streaming import view, worker
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.memory import ExecutorMemory
@@ -53,8 +54,10 @@ class Driver:
                 "spec": {"topology": {"entrypoint": "app:topology"}, "kafka": {"bootstrapServers": "127.0.0.1:1"}},
             }
         )
+        (folder / "app.py").write_text("from streamsapp import *\ntopology = StreamsBuilder()\ntopology.stream('in')\n")
+        program = ManifestProgram.of(app, folder, {"state_dir": folder / "state"})
         memory = ExecutorMemory(1, 0)
-        self._job = EngineJob.of(app, folder, {"state_dir": folder / "state"}, {}, self.server.address, memory)
+        self._job = EngineJob.of(program, {}, self.server.address, memory)
         return self._job
 
     def close(self) -> None:
@@ -74,7 +77,7 @@ def test_other_versions_than_the_drivers_are_told_before_anything_is_done(driver
     job = driver.job(tmp_path)
     versions = dict(job.versions) | {"Python": "3.7", "rocksdict": "0.0.1"}
 
-    with pytest.raises(StreamsError, match="from the same image"):
+    with pytest.raises(ConfigError, match="from the same image"):
         list(pull(replace(job, versions=tuple(versions.items())), 0))
 
     ((name, told, hopeless, user),) = driver.heard

@@ -1,17 +1,15 @@
-"""``streamsapp bootstrap``: makes snapshots of topic history, from which instances start.
+"""A bootstrap: makes snapshots of topic history, from which instances start.
 
-Runs on the driver's main thread, called by the command line. The driver fixes the offsets, writes them down, has Spark
-replay one stage after the other, and says that it is done when every task is. Whatever ends it in between, the
-same command goes on where it was; until then no instance starts.
+Runs on the driver's main thread, called by ``streamsapp bootstrap`` and by Python programs. The driver fixes the
+offsets, writes them down, has Spark replay one stage after the other, and says that it is done when every task is.
+Whatever ends it in between, the same call goes on where it was; until then no instance starts.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
-import sys
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 
@@ -24,6 +22,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.manifest.history_end import LATEST
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import (
     VERSION,
@@ -33,17 +32,19 @@ from streamsapp.remote.bootstraps import (
     BootstrapState,
     HistoryRange,
 )
+from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
+from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrap_outcome import Outcome
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
-from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
-from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
+from streamsapp_spark.history import KAFKA, History, KafkaHistory, TableHistory
+from streamsapp_spark.history_places import Tables
 from streamsapp_spark.preconditions import INSTEAD, begin, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.replay_job import ReplayJob
-from streamsapp_spark.session import session
+from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.stage_frames import StageFrames, cancelled_when_hopeless, compute, spark_partitions_of
 from streamsapp_spark.stages import Stage, Stages
 from streamsapp_spark.worker_reports import Address, Listener
@@ -51,15 +52,16 @@ from streamsapp_spark.worker_reports import Address, Listener
 log = logging.getLogger(__name__)
 
 
-_INTERRUPTED = (
-    "interrupted: the same command goes on where it was, with the offsets that are fixed; until it is done no instance "
-    "of the application starts; `streamsapp reset` gives the bootstrap up"
-)
+@dataclass(frozen=True)
+class BootstrapOptions:
+    """What the user may choose."""
 
-
-def run(options: argparse.Namespace) -> int:
-    """Runs the command, and returns its exit code."""
-    return _Bootstrap(options).run()
+    #: ``latest``, or the end of each partition as JSON or in a file.
+    until: str = LATEST
+    #: Says whether results of history are written, too.
+    emit: bool = False
+    #: Says that offsets without a row are right.
+    accepts_gaps: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,27 +73,35 @@ class _Begun:
     internal: tuple[HistoryRange, ...]
 
 
-class _Bootstrap(Command):
-    """One call of the command."""
+class Bootstrap:
+    """One call of the command, or of the function."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        check_source(options.source, accepts_gaps=options.accepts_gaps)
-        super().__init__(options, "bootstrap", "is required, for that is where a bootstrap puts its state; set its url")
+    def __init__(
+        self,
+        program: ShippedProgram,
+        topology: Topology,
+        config: StreamsConfig,
+        objects: ObjectStore,
+        tables: Tables | None,
+        options: BootstrapOptions,
+    ) -> None:
+        """Takes ``tables`` that hold the history; ``None``: Kafka does."""
+        self._program = program
+        self._topology = topology
+        self._config = config
+        self._id = config.application_id
+        self._objects = objects
+        self._tables = tables
+        self._options = options
         self._objects.probe()
         self._group = GroupAdmin(self._config)
         self._bootstraps = Bootstraps(self._objects, self._id)
         self._admin = TopicAdmin(client_properties.admin(self._config))
         #: Says whether instances wait for this bootstrap.
-        self._has_begun = False
+        self.has_begun = False
 
-    def run(self) -> int:
-        try:
-            return self._run()
-        except KeyboardInterrupt:
-            print(_INTERRUPTED if self._has_begun else "interrupted: nothing was begun", file=sys.stderr)
-            raise
-
-    def _run(self) -> int:
+    def run(self, sessions: AbstractContextManager[SparkSession]) -> Outcome:
+        """Builds all state in the session that the context gives, or finds it built. Raises ``StreamsAppError``."""
         refuse_running(self._group, self._id)
         before = self._bootstraps.newest()
         if before is not None and before.is_done:
@@ -99,27 +109,35 @@ class _Bootstrap(Command):
         layout, missing = plan_layout(self._topology, self._config, self._admin)
         stages = Stages(layout)
         stages.refuse_feedback()
-        kafka = KafkaHistory() if self._options.source == KAFKA else None
         # Most mistakes are told before Spark has started; nothing is begun before it has.
         found: tuple[HistoryRange, ...] = ()
         if before is not None:
-            self._has_begun = True
+            self.has_begun = True
             self._refuse_change(before.begun(), layout)
         else:
             records = internal_records(self._config, layout, {topic.name for topic in missing})
             refuse_used(self._group, self._id, self._objects, records)
-            found = () if kafka is None else self._ranges(kafka, layout)
-        with session(self._java) as spark:
-            history = kafka or self._parquet(spark)
+            found = self._ranges(KafkaHistory(), layout) if self._tables is None else ()
+        with sessions as spark:
+            history = self._open(spark, layout)
             if before is None:
                 found = found or self._ranges(history, layout)
+            else:
+                history.check(before.begun().ranges)
             self._admin.create(missing, self._config.replication_factor)  # nothing is refused any more
             work = self._go_on(before, layout) if before is not None else self._begin(layout, history, found)
-            self._replay(spark, history, stages, work)
-        return 0
+            return self._replay(spark, history, stages, work)
 
-    def _parquet(self, spark: SparkSession) -> ParquetHistory:
-        return ParquetHistory(spark, self._options.source, self._config, accepts_gaps=self._options.accepts_gaps)
+    def _open(self, spark: SparkSession, layout: ApplicationLayout) -> History:
+        if self._tables is None:
+            return KafkaHistory()
+        topics = {each.topic for each in self._inputs(layout)}
+        for topic in sorted(self._tables.topics - topics):
+            raise ManifestError(
+                [f"--from: the application reads no topic {topic!r}; it reads {', '.join(sorted(topics))}"]
+            )
+        tables = self._tables.fixed(spark)
+        return TableHistory(tables.name, tables.open(spark), self._config, accepts_gaps=self._options.accepts_gaps)
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
@@ -129,7 +147,7 @@ class _Bootstrap(Command):
     def _begin(self, layout: ApplicationLayout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
         begun = BootstrapBegun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
         bootstrap = begin(self._bootstraps, self._group, self._id, begun)
-        self._has_begun = True
+        self.has_begun = True
         return _Begun(bootstrap, begun, self._internal(layout))
 
     def _refuse_change(self, begun: BootstrapBegun, layout: ApplicationLayout) -> None:
@@ -140,9 +158,18 @@ class _Bootstrap(Command):
             raise ManifestError([f"{self._id} has run since its bootstrap {since}; {differs}"])
         if begun.fingerprints != _fingerprints(layout):
             raise ManifestError([f"spec.topology: is not the one that the bootstrap {since} with; {differs}"])
-        if begun.history != self._options.source:
-            raise ManifestError([f"--from: the bootstrap {since} with {begun.history}; say so again, or {differs}"])
+        self._refuse_other_history(
+            begun.history, f"--from: the bootstrap {since} with {begun.history}; say so again, or {differs}"
+        )
         refuse_other(begun.ranges, self._options.until, since)
+
+    def _refuse_other_history(self, name: str, fault: str) -> None:
+        if self._tables is not None:
+            self._tables = self._tables.as_begun(name)
+        elif name == KAFKA:
+            return
+        if self._tables is None:
+            raise ManifestError([fault])
 
     def _go_on(self, bootstrap: BootstrapState, layout: ApplicationLayout) -> _Begun:
         begun, finished = bootstrap.begun(), len(bootstrap.finished)
@@ -165,7 +192,7 @@ class _Bootstrap(Command):
 
     # ---- replaying ---------------------------------------------------------------------------------------------
 
-    def _replay(self, spark: SparkSession, history: History, stages: Stages, work: _Begun) -> None:
+    def _replay(self, spark: SparkSession, history: History, stages: Stages, work: _Begun) -> Outcome:
         needed = stages.needed(work.bootstrap.finished)
         tasks = {
             str(task_id): place
@@ -181,11 +208,11 @@ class _Bootstrap(Command):
                 frames = StageFrames(spark, history, stages, bootstrap_work, bootstrapping(bootstrap_work))
                 with cancelled_when_hopeless(spark, progress):
                     _replay_all(stages, frames, needed, progress)
-        self._finish(stages, work, progress)
+        return self._finish(stages, work, progress)
 
     def _work(self, report_to: Address, history: History, stages: Stages, work: _Begun) -> BootstrapWork:
         return BootstrapWork(
-            ReplayJob.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to),
+            ReplayJob.of(self._program, self._admin.partition_counts(), report_to),
             work.begun.ranges,
             work.internal,
             spark_partitions_of(stages),
@@ -196,7 +223,7 @@ class _Bootstrap(Command):
 
     # ---- ending ------------------------------------------------------------------------------------------------
 
-    def _finish(self, stages: Stages, work: _Begun, progress: SparkProgress) -> None:
+    def _finish(self, stages: Stages, work: _Begun, progress: SparkProgress) -> Outcome:
         found = self._bootstraps.newest()
         assert found is not None  # it was begun
         missing = stages.layout.plans.keys() - found.finished
@@ -206,9 +233,9 @@ class _Bootstrap(Command):
         done = BootstrapDone(VERSION, timestamp(SystemClock().now_ms()), tasks)
         found.finish(done)
         commit_offsets(self._config, done)
-        self._tell(Outcome(self._id, work.begun, done, progress.seconds))
+        return Outcome(self._id, work.begun, done, progress.seconds)
 
-    def _done_before(self, bootstrap: BootstrapState) -> int:
+    def _done_before(self, bootstrap: BootstrapState) -> Outcome:
         done = bootstrap.done()
         refuse_other(bootstrap.begun().ranges, self._options.until, f"was done at {done.done_at}")
         if has_gone_on(self._group, done):
@@ -216,11 +243,7 @@ class _Bootstrap(Command):
                 [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]
             )
         commit_offsets(self._config, done)
-        self._tell(Outcome(self._id, bootstrap.begun(), done))
-        return 0
-
-    def _tell(self, outcome: Outcome) -> None:
-        print(json.dumps(outcome.as_data()) if self._options.output == "json" else outcome.text())
+        return Outcome(self._id, bootstrap.begun(), done)
 
 
 def _replay_all(stages: Stages, frames: StageFrames, needed: list[Stage], progress: SparkProgress) -> None:

@@ -1,0 +1,59 @@
+"""An application on its way from the driver to Spark's Python workers; that of a Python program is pickled.
+
+Made on the driver; loaded in workers, where user code is imported or unpickled then.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import ChainMap
+from dataclasses import dataclass
+from struct import Struct
+from typing import Protocol
+
+from pyspark.cloudpickle import CloudPickler
+
+from streamsapp.config import StreamsConfig
+from streamsapp.errors import ConfigError
+from streamsapp.topology.builder import Topology
+
+
+class ShippedProgram(Protocol):
+    """Plain data that an application is made of again; it can be hashed."""
+
+    def load(self) -> tuple[Topology, StreamsConfig]:
+        """Makes topology and configuration. Raises ``UserInputError`` for user code that is not what the driver had."""
+        ...
+
+
+@dataclass(frozen=True)
+class PickledProgram:
+    """Topology and configuration, pickled: functions of the program itself by their code, those of modules by name."""
+
+    pickled: bytes
+
+    @classmethod
+    def of(cls, topology: Topology, config: StreamsConfig) -> PickledProgram:
+        """Raises ``ConfigError`` for what cannot be sent to executors."""
+        buffer = io.BytesIO()
+        try:
+            _Pickler(buffer).dump((topology, config))  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise ConfigError(
+                f"the topology or its settings cannot be sent to executors: {error}; make what cannot be pickled "
+                "(clients, locks, files) in a processor's init()"
+            ) from error
+        return cls(buffer.getvalue())
+
+    def load(self) -> tuple[Topology, StreamsConfig]:
+        loaded: tuple[Topology, StreamsConfig] = pickle.loads(self.pickled)  # noqa: S301 - the driver wrote it
+        return loaded
+
+
+class _Pickler(CloudPickler):
+    """Takes the packers, too, that serdes of numbers hold."""
+
+    dispatch_table = ChainMap(  # noqa: RUF012 - it is read when a pickler is made
+        {Struct: lambda packer: (Struct, (packer.format,))}, CloudPickler.dispatch_table
+    )
