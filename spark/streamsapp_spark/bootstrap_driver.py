@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BootstrapOptions:
-    """What the user may choose."""
+    """Choices of the user."""
 
     #: ``latest``, or the end of each partition as JSON or in a file.
     until: str = LATEST

@@ -19,8 +19,7 @@ from streamsapp.manifest import decode
 from streamsapp.manifest.mounts import CODE_DIR
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-#: Tests of their own run the blocks of the first three, and look at what they define. Those of the last two need Spark
-#: and a bucket.
+#: Tests of their own run the blocks of these, and look at what they define. Those of the last two need Spark.
 ELSEWHERE = {"guide.md", "serdes.md", "declared.md", "spark.md", "pyspark.md"}
 
 
@@ -42,17 +41,19 @@ def test_every_block_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch)
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), program.__dict__)  # noqa: S102 - our own page
 
 
-def test_the_step_of_a_pyspark_program_has_a_topology_that_builds_and_the_functions_arguments(
+def test_pyspark_programs_have_topologies_that_build_and_the_functions_arguments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run_topology = create_autospec(streamsapp_spark.run_topology)
-    monkeypatch.setattr(streamsapp_spark, "run_topology", run_topology)
+    specs = {name: create_autospec(getattr(streamsapp_spark, name)) for name in streamsapp_spark.__all__}
+    for name, spec in specs.items():
+        monkeypatch.setattr(streamsapp_spark, name, spec, raising=False)
     monkeypatch.setattr(pyspark.sql, "SparkSession", MagicMock())  # it would start Java
     program: dict[str, object] = {}
     for line, text in blocks(DOCS / "pyspark.md"):
         exec(compile("\n" * (line - 1) + text, "pyspark.md", "exec"), program)  # noqa: S102 - our own page
 
-    ((topology, inputs), _) = run_topology.call_args
+    assert all(spec.called for spec in specs.values())
+    ((topology, inputs), _) = specs["run_topology"].call_args
     read = {topic for each in topology.sub_topologies() for source in each.sources for topic in source.topics}
     assert inputs.keys() == read - {
         topic.name for each in topology.sub_topologies() for topic in each.repartition_sources

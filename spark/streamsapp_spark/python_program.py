@@ -1,0 +1,144 @@
+"""``bootstrap`` and ``run``: an application that is configured in Python, without a manifest, in the Spark session of
+the user's own program.
+
+Called on the driver, by that program. Topology and configuration go to executors pickled: functions and classes of the
+program itself by their code, those of modules by name, so executors need these modules.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from streamsapp.config import StreamsConfig
+from streamsapp.errors import ConfigError, ManifestError
+from streamsapp.manifest.history_end import LATEST, until_fault, until_text
+from streamsapp.manifest.model import SparkSpec
+from streamsapp.remote.object_store_factory import open_store
+from streamsapp.structs import converted
+from streamsapp.topology.builder import Topology
+from streamsapp_spark.bootstrap_driver import Bootstrap, BootstrapOptions
+from streamsapp_spark.bootstrap_outcome import Outcome
+from streamsapp_spark.history_places import GivenTables
+from streamsapp_spark.session import SQL_SETTINGS, reason
+from streamsapp_spark.shipped_program import PickledProgram, ShippedProgram
+from streamsapp_spark.streaming.engine import SparkEngine
+
+#: As faults name what the command line has, and the same here.
+_NAMES = {
+    "--accept-missing-offsets": "accept_missing_offsets=True",
+    "--from kafka": "from Kafka (history=None)",
+    "--from": "history",
+    "--until": "until",
+    "spec.topology": "topology",
+    "spec.": "",
+}
+
+
+def bootstrap(
+    topology: Topology,
+    config: StreamsConfig,
+    history: Mapping[str, DataFrame] | None = None,
+    *,
+    until: Literal["latest"] | dict[str, dict[str | int, int]] = LATEST,
+    emit: bool = False,
+    accept_missing_offsets: bool = False,
+    spark: SparkSession | None = None,
+) -> Outcome:
+    """Builds the state of all tasks from history, as ``streamsapp bootstrap`` does, and returns what was done.
+
+    ``history`` has a DataFrame for each source topic, with the columns ``partition``, ``offset``, ``key``, ``value``
+    (string or binary), ``timestamp`` (a timestamp, or milliseconds) and perhaps ``headers``; ``None``: the topics
+    themselves. ``until``, ``emit`` and ``accept_missing_offsets`` are the command's options. ``spark`` is the session,
+    which goes on; by default the active one, or a new one.
+
+    Raises ``ConfigError`` for what cannot be bootstrapped, ``StreamsError`` if it fails: the same call goes on.
+    """
+    if config.remote_state is None:
+        raise ConfigError("remote_state: is required, for that is where a bootstrap puts its state")
+    if (fault := until_fault(until)) is not None:
+        raise ConfigError(f"until: {fault}")
+    if history is not None and not history:
+        raise ConfigError("history: has no DataFrame; give one for each source topic, or leave it out to read Kafka")
+    program = PickledProgram.of(topology.validate(), config)
+    tables = None if history is None else GivenTables(dict(history))
+    chosen = BootstrapOptions(until_text(until), emit, accept_missing_offsets)
+    with _named_as_here():
+        work = Bootstrap(program, topology, config, open_store(config.remote_state), tables, chosen)
+        return work.run(_session(spark, program))
+
+
+def run(
+    topology: Topology,
+    config: StreamsConfig,
+    *,
+    trigger: str = "1s",
+    max_records_per_batch: int = 500_000,
+    stop: threading.Event | None = None,
+    spark: SparkSession | None = None,
+) -> None:
+    """Runs the application as a Structured Streaming query, as ``streamsapp run`` does with ``engine: spark``, and
+    returns when it has caught up (``trigger="availableNow"``), or in good order after ``stop`` was set.
+
+    ``trigger`` and ``max_records_per_batch`` (records) are those of ``spec.spark``; it is exactly once, whatever
+    ``config.processing_guarantee`` says. ``spark`` is the session, which goes on; by default the active one, or a new
+    one.
+
+    Raises ``ConfigError`` for what cannot be run, ``StreamsError`` if it fails.
+    """
+    try:
+        chosen = {"trigger": trigger, "maxRecordsPerBatch": max_records_per_batch}
+        setting = converted(chosen, SparkSpec)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"trigger or max_records_per_batch: {error}") from error
+    config = replace(config, processing_guarantee="exactly_once")
+    program = PickledProgram.of(topology.validate(), config)
+    engine = SparkEngine(program, topology, config, setting)
+    if stop is not None:
+        threading.Thread(target=_closed_when, args=(stop, engine), name="stop", daemon=True).start()
+    with _named_as_here():
+        engine.run(_session(spark, program))
+
+
+def _closed_when(stop: threading.Event, engine: SparkEngine) -> None:
+    stop.wait()
+    engine.close()
+
+
+@contextmanager
+def _session(spark: SparkSession | None, program: ShippedProgram) -> Iterator[SparkSession]:
+    """A session beside the user's, on the same cluster, with settings of its own."""
+    own = (spark or SparkSession.builder.getOrCreate()).newSession()
+    for key, value in SQL_SETTINGS.items():
+        own.conf.set(key, value)
+    try:
+        own.sparkContext.parallelize([0], 1).map(partial(_loads, program)).collect()
+    except Exception as error:
+        raise ConfigError(
+            f"executors cannot load the application: {reason(error)}; they need streamsapp[spark] in the Python that "
+            "PYSPARK_PYTHON names, and modules of your own there, too, or by SparkContext.addPyFile()"
+        ) from error
+    yield own
+
+
+def _loads(program: ShippedProgram, _: int) -> None:
+    """Runs on an executor."""
+    program.load()
+
+
+@contextmanager
+def _named_as_here() -> Iterator[None]:
+    try:
+        yield
+    except (ManifestError, ConfigError) as error:
+        told = str(error)
+        for name, here in _NAMES.items():
+            told = told.replace(name, here)
+        raise ConfigError(told) from error
