@@ -24,16 +24,17 @@ class JoinWindowStore(WindowStoreImpl):
 
     def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
         """Keeps a record, with its headers for the changelog."""
-        entry = (stored, timestamp) if headers is None else LoggedEntry.of(stored, timestamp, headers)
-        self._append(self._appended_key(key, stored, timestamp), entry)
+        physical = self._appended_key(key, stored, timestamp)
+        self._append(physical, (stored, timestamp) if headers is None else LoggedEntry.of(stored, timestamp, headers))
 
     def partners(self, key: bytes, from_ms: int, to_ms: int) -> Iterable[Item]:
         """Returns the records of a key between, both inclusive: ``(time, number, stored)`` in the order of time, and of
         one time in the order in which they were appended."""
-        first = max(from_ms, self._segments.expired_before)
-        if self._recent is not None and self._recent.has(first):
-            return self._recent.between(key, first, to_ms)
-        return ((start, 0, stored) for start, (stored, _) in self.scan(key, first, to_ms))
+        if from_ms < self._segments.expired_before:
+            from_ms = self._segments.expired_before
+        if self._recent is not None and self._recent.has(from_ms):
+            return self._recent.between(key, from_ms, to_ms)
+        return ((start, 0, stored) for start, (stored, _) in self.scan(key, from_ms, to_ms))
 
 
 @dataclass(frozen=True)

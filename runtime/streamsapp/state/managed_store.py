@@ -164,11 +164,19 @@ class StoreChanges:
         """Yields the records to produce to the changelog, at most ``limit`` at a time."""
         raw, has_headers, headers = self.store.format.raw, self.store.format.has_headers, self.store.format.headers
         entries = iter(self.store.layout.changelog(self.epoch))
-        to = (partition, None, None)
         while chunk := list(islice(entries, limit)):
             if has_headers:
                 yield [
-                    (topic, None if entry[0] is None else raw(entry[0]), key, *to, entry[1], headers(entry))
+                    (
+                        topic,
+                        None if entry[0] is None else raw(entry[0]),
+                        key,
+                        partition,
+                        None,
+                        None,
+                        entry[1],
+                        headers(entry),
+                    )
                     for key, entry in chunk
                 ]
             else:

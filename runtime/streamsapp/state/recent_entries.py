@@ -44,10 +44,11 @@ class Recent:
         items = self._items.get(key)
         if items is None:
             return []
+        last = items[-1][0]
+        if last < from_ms:
+            return []
         first = 0 if items[0][0] >= from_ms else bisect_left(items, (from_ms,))
-        if items[-1][0] <= to_ms:
-            return items[first:]
-        return items[first : bisect_left(items, (to_ms + 1,))]
+        return items[first:] if last <= to_ms else items[first : bisect_left(items, (to_ms + 1,))]
 
     def put(self, key: bytes, time: int, number: int, stored: Any) -> None:
         """Adds an entry, or puts it in the place of the one with this time and number. Until the store was asked for
@@ -58,7 +59,7 @@ class Recent:
         items = self._items.get(key)
         if items is None:
             self._items[key] = [item]
-        elif items[-1] < item[:2]:
+        elif (last := items[-1])[0] < time or (last[0] == time and last[1] < number):
             items.append(item)
         else:
             at = bisect_left(items, item[:2])

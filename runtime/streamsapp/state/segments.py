@@ -16,6 +16,7 @@ from streamsapp.state.entries import Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range
 
 _SEGMENT = Struct(">q")
+_pack_segment = _SEGMENT.pack
 _FACTS = Struct(">qq")
 
 #: The time of a store that has seen none.
@@ -65,7 +66,7 @@ class Segments:
 
     def physical(self, key: bytes, timestamp: int) -> bytes:
         """Returns the physical key of an entry, from that of the changelog."""
-        return _SEGMENT.pack(timestamp // self._interval) + key
+        return _pack_segment(timestamp // self._interval) + key
 
     def between(self, start_ms: int, end_ms: int) -> range:
         """Returns the segments that hold times from ``start_ms`` to ``end_ms``, both inclusive, as far as any entry

@@ -33,6 +33,7 @@ from streamsapp.state.window_view import WindowView
 from streamsapp.state.write_back import WriteBack
 
 _SUFFIX = Struct(">qi")
+_pack_suffix = _SUFFIX.pack
 _MAX_SEQUENCE = (1 << 31) - 1
 #: The changelog keeps entries a day longer, as ``windowstore.changelog.additional.retention.ms`` says.
 _ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
@@ -42,7 +43,7 @@ _MIN_INTERVAL_MS = 60_000
 
 def window_key(key: bytes, start_ms: int, sequence: int = 0) -> bytes:
     """Returns the changelog's key of a window."""
-    return key + _SUFFIX.pack(start_ms, sequence)
+    return key + _pack_suffix(start_ms, sequence)
 
 
 def _start_of(logical: bytes) -> int:
@@ -250,12 +251,12 @@ class WindowStoreImpl(SegmentedFacade):
         """Returns the key of an appended record. As in Kafka Streams, records without a value and those that come too
         late are numbered and logged too; those without a value move no stream time."""
         segments = self._segments
-        segments.appended += 1
+        segments.appended = number = segments.appended + 1
         if stored is not None:
             if self._recent is not None:
-                self._recent.put(key, start_ms, segments.appended, stored)
+                self._recent.put(key, start_ms, number, stored)
             segments.observe(start_ms)
-        return segments.physical(window_key(key, start_ms, segments.appended & _MAX_SEQUENCE), start_ms)
+        return segments.physical(key + _pack_suffix(start_ms, number & _MAX_SEQUENCE), start_ms)
 
     def _refuse_append(self, key: bytes, entry: Entry) -> None:
         self._refuse_write(key, *entry)

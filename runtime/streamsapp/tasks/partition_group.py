@@ -35,6 +35,8 @@ class PartitionGroup:
         #: Queues that have a record, by the timestamp of their head.
         self._heads: PriorityQueue[RecordQueue] = PriorityQueue(attrgetter("head_time"))
         self._queued: set[TopicPartition] = set()
+        #: The queue whose turn it is, while records are processed.
+        self._running: RecordQueue
         #: Queues that got a record when they had none, in that order: among equal timestamps it decides.
         self._arrivals: deque[RecordQueue] = deque()
         #: Per empty input: until when it is waited for.
@@ -88,27 +90,31 @@ class PartitionGroup:
         if len(self._queues) == 1:
             return self._queues[0].run(control, NO_BOUND, limit)
         self._enqueue_heads()
-        taken = 0
-        heads = self._heads
-        while len(heads) and taken < limit and not control.stop:
-            queue = heads.poll()
-            try:
-                taken += queue.run(control, self._bound(heads.peek()), limit - taken)
-            finally:
-                if queue.head_timestamp() is None:
-                    self._queued.discard(queue.partition)
-                else:
-                    heads.offer(queue)
-            if not queue:
-                break  # whether to go on without this input is decided anew, by wait_ms
-        return taken
+        if not len(self._heads) or control.stop:
+            return 0
+        self._running = self._heads.poll()
+        try:
+            # Ends when a buffer is empty: whether to go on without this input is decided anew, by wait_ms.
+            return self._running.run(control, self._bound(), limit, self._next_turn)
+        finally:
+            if self._running.head_timestamp() is None:
+                self._queued.discard(self._running.partition)
+            else:
+                self._heads.offer(self._running)
 
-    def _bound(self, nearest: RecordQueue | None) -> int:
+    def _next_turn(self, queue: RecordQueue) -> tuple[RecordQueue, int]:
+        """Puts the queue back whose turn it was; returns the one whose turn it is, and until when."""
+        self._running = following = self._heads.exchange(queue)
+        return following, self._bound()
+
+    def _bound(self) -> int:
         """Returns up to which timestamp records may follow the head of the queue whose turn it is."""
+        heads = self._heads
+        nearest = heads.peek()
         if nearest is None:
             return NO_BOUND
         # Not including the next queue's head: at a tie the heap decides whose turn it is.
-        return nearest.head_time - 1 if len(self._heads) <= _RUN_BESIDE else NO_MORE
+        return nearest.head_time - 1 if len(heads) <= _RUN_BESIDE else NO_MORE
 
     def _enqueue_heads(self) -> None:
         arrived = [self._arrivals.popleft() for _ in range(len(self._arrivals))]

@@ -53,6 +53,18 @@ class PriorityQueue(Generic[T]):
         self._sink(last)
         return first
 
+    def exchange(self, item: T) -> T:
+        """Add an item and take the first."""
+        heap = self._heap
+        if len(heap) == 1:  # two inputs of a task, which do this for every record
+            first = heap[0]
+            if self._rank(item) < self._rank(first):
+                return item
+            heap[0] = item
+            return first
+        self.offer(item)
+        return self.poll()
+
     def _sink(self, item: T) -> None:
         heap, rank = self._heap, self._rank
         own = rank(item)

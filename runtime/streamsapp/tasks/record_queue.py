@@ -1,14 +1,15 @@
 """The decompressed input buffer of one partition of one task, and the loop that runs records through the topology.
 
 The polling thread appends batches (``add``), the processing thread that holds the task consumes them (``run``);
-the buffer in between is a deque, whose two ends may be used by two threads at once.
+the buffer in between is a deque, whose two ends may be used by two threads at once. The loop changes from one buffer to
+another between two records, as inputs that take turns do so for every record.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
@@ -30,6 +31,10 @@ class ProcessingControl:
 
 
 _NEVER_STOP = ProcessingControl()
+
+#: Takes a queue whose head has to wait, and returns the one that goes on, whose head is known, and the timestamp up to
+#: which its records may follow.
+NextTurn: TypeAlias = Callable[["RecordQueue"], tuple["RecordQueue", int]]
 
 #: Later than any timestamp. An integer, as comparing with an infinite float takes twice as long.
 NO_BOUND = 1 << 63
@@ -56,15 +61,23 @@ class RecordQueue:
         self.source = source
         #: Takes the records; what is put here takes those of the next batch.
         self.push = push
-        self._deserialize_key = deserialize_key
-        self._deserialize_value = deserialize_value
         self._extractor = extractor
         self._context = context
         self._failures = failures
         self._punctuate = punctuate
         self._buffer: deque[InputRecord] = deque()
+        #: The parts of reading that the loop holds on to.
+        self._reading = (
+            self._buffer,
+            self._buffer.popleft,
+            deserialize_key,
+            deserialize_value,
+            extractor is fail_on_invalid_timestamp,
+        )
         #: A record that was taken out and deserialised to learn its timestamp, but whose turn has not come.
         self._head: tuple[InputRecord, Any, Any, int] | None = None
+        #: Timestamp of the head, while it is known.
+        self.head_time = NO_MORE
         self._record_bytes = _RECORD_OVERHEAD_BYTES
         #: Offset of the next record to process; ``None`` until one was processed.
         self.position: int | None = None
@@ -96,27 +109,21 @@ class RecordQueue:
         """Timestamp of the next record, ``None`` when there is none. Drops records that can't be read on the way."""
         if self._head is None:
             self.run(_NEVER_STOP, NO_MORE, len(self._buffer))
-        return None if self._head is None else self._head[3]
+        return None if self._head is None else self.head_time
 
-    @property
-    def head_time(self) -> int:
-        """Timestamp of the head, which is known."""
-        assert self._head is not None
-        return self._head[3]
-
-    def run(self, control: ProcessingControl, bound: int, limit: int) -> int:
+    def run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None = None) -> int:
         """Process up to ``limit`` records: the head, if it is known, and those that follow it up to the timestamp
-        ``bound``; returns how many were taken.
+        ``bound``; then those of other queues, if there is ``next_turn`` to name them. Returns how many were taken.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
         """
         # The one loop that every record goes through: what can be decided before it, is.
-        buffer, context, push = self._buffer, self._context, self.push
-        take, stream_time_due, stream_time = buffer.popleft, context.stream_time_punctuation, context.stream_time
-        deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
-        trusted, partition_time = self._extractor is fail_on_invalid_timestamp, self.partition_time
-        head, self._head = self._head, None
+        queue, context, failures = self, self._context, self._failures
+        push, (buffer, take, deserialize_key, deserialize_value, trusted) = self.push, self._reading
+        stream_time_due, stream_time = context.stream_time_punctuation, context.stream_time
+        partition_time = self.partition_time
+        head = self._head
         done: InputRecord | None = None
         taken = late = most = 0
         try:
@@ -128,27 +135,32 @@ class RecordQueue:
                         break
                     message = take()
                     try:
-                        key = message.key()
-                        if key is not None:
+                        if (key := message.key()) is not None:
                             key = deserialize_key(key)
-                        value = message.value()
-                        if value is not None:
+                        if (value := message.value()) is not None:
                             value = deserialize_value(value)
                     except Exception as error:
-                        self._failures.deserialization(self.source, message, error)
+                        failures.deserialization(queue.source, message, error)
                         done = message
                         continue
                     timestamp = message.timestamp()[1]
                     if timestamp < 0 or not trusted:
-                        timestamp = self._extract(message, key, value, partition_time)
+                        timestamp = queue._extract(message, key, value, partition_time)
                         if timestamp < 0:
                             done = message
                             continue
                     if timestamp > bound:
-                        self._head = (message, key, value, timestamp)
-                        break
+                        queue._head, queue.head_time = (message, key, value, timestamp), timestamp
+                        if next_turn is None:
+                            break
+                        queue._stand(partition_time, done)
+                        done = None
+                        queue, bound = next_turn(queue)
+                        push, (buffer, take, deserialize_key, deserialize_value, trusted) = queue.push, queue._reading
+                        partition_time = queue.partition_time
+                        (message, key, value, timestamp), queue._head = queue._head, None  # type: ignore[misc]
                 else:
-                    (message, key, value, timestamp), head = head, None
+                    (message, key, value, timestamp), head, self._head = head, None, None
                 context.message = message
                 if timestamp > partition_time:
                     partition_time = timestamp
@@ -166,14 +178,15 @@ class RecordQueue:
                 taken = limit
         finally:
             context.message = None
-            self.partition_time = partition_time
-            if late:
-                context.lateness.observe(late, most)
-            if head is not None:
-                self._head = head
-            if done is not None:
-                self.position = done.offset() + 1
+            context.lateness.observe(late, most)
+            queue._stand(partition_time, done)
         return taken
+
+    def _stand(self, partition_time: int, done: InputRecord | None) -> None:
+        """Notes how far the partition was processed."""
+        self.partition_time = partition_time
+        if done is not None:
+            self.position = done.offset() + 1
 
     def _extract(self, message: InputRecord, key: Any, value: Any, partition_time: int) -> int:
         try:

@@ -135,6 +135,39 @@ def test_runs_of_records_come_in_the_order_of_taking_them_one_by_one(
     assert it.processed == one_by_one(inputs)
 
 
+@given(
+    inputs=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=8), min_size=2, max_size=4),
+    limit=st.integers(1, 12),
+)
+def test_every_input_knows_how_far_it_was_processed_while_inputs_take_turns(
+    inputs: list[list[int]], limit: int
+) -> None:
+    it = Group(len(inputs))
+    for number, timestamps in enumerate(inputs):
+        it.add(number, *timestamps)
+
+    it.run(limit)
+
+    for number, partition in enumerate(it.partitions):
+        times = [timestamp for topic, timestamp in it.processed if topic == f"t{number}"]
+        queue = it.group.queues[partition]
+        assert (queue.position, queue.partition_time) == ((len(times), max(times)) if times else (None, -1))
+        assert len(queue) == len(inputs[number]) - len(times)
+
+
+def test_an_unreadable_record_is_told_with_the_input_that_has_it_while_inputs_take_turns() -> None:
+    it = Group(2, on_error="continue")
+    it.add(0, 1, 3, 5)
+    it.add(1, 2)
+    it.add(1, 3, value=b"\xff")
+    it.add(1, 4, 6)
+
+    it.run_all()
+
+    assert it.processed == [("t0", 1), ("t1", 2), ("t0", 3), ("t1", 4), ("t0", 5), ("t1", 6)]
+    assert [it.group.queues[each].position for each in it.partitions] == [3, 4]
+
+
 def test_takes_at_most_the_limit() -> None:
     it = Group(2)
     it.add(0, 1, 2, 3)

@@ -31,7 +31,8 @@ class Reach:
 
     def range(self, timestamp: int) -> tuple[int, int]:
         """Returns the first and the last time that partners can have."""
-        return max(0, timestamp - self.before_ms), max(0, timestamp + self.after_ms)
+        first, last = timestamp - self.before_ms, timestamp + self.after_ms
+        return first if first > 0 else 0, last if last > 0 else 0  # noqa: FURB136 - calls cost
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class InnerJoinSide(Operator):
                 except Exception as error:
                     on_error(error, key, value, timestamp, headers)
                     return
-                forward(key, joined, max(timestamp, other_at), headers)
+                forward(key, joined, other_at if other_at > timestamp else timestamp, headers)  # noqa: FURB136
 
         return push
 
