@@ -9,7 +9,7 @@ Read on processing threads and by queries; taken in and written by the owner of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 from streamsapp.state.engine import Restored
@@ -51,9 +51,13 @@ class BackloggedStore:
         return iter(())
 
     def in_order(self) -> Iterator[tuple[bytes, Entry]]:
-        """Returns all entries that wait, by key: RocksDB takes neighbours faster."""
+        """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Those that are deleted again
+        with the last batch are left out."""
         waiting = _merged(self._waiting)
-        return zip(keys := sorted(waiting), map(waiting.__getitem__, keys), strict=True)
+        keys: Iterable[bytes] = waiting
+        for start, end in dict(sorted(self.deleted)).items():  # of one start the furthest end
+            keys = [key for key in keys if not start <= key < end]
+        return zip(keys := sorted(keys), map(waiting.__getitem__, keys), strict=True)
 
     @property
     def deleted(self) -> Sequence[Range]:

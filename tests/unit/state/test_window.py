@@ -15,6 +15,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.record import RawRecord
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
+from streamsapp.state.backlog import BackloggedStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import TaskDatabase
 from streamsapp.state.task_stores import TaskStores
@@ -128,6 +129,21 @@ def test_what_has_expired_is_deleted_where_it_is_kept(tmp_path: Path) -> None:
     database.close()
     # What lives, and at most the rest of its oldest segment.
     assert 10 <= len(kept) <= 15
+
+
+def test_what_expires_before_rocksdb_has_it_is_never_written_there(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.persistent_window_store))
+    store, engine = stores.stores["w"], stores._managed["w"].engine
+    for start in range(0, 40 * MINUTE, MINUTE):
+        store.put("a", "x", start)
+        commit(stores)
+
+    assert isinstance(engine, BackloggedStore)
+    times = [int.from_bytes(key[-12:-4], "big") for key, _ in engine.in_order()]
+    # What lives, and at most the rest of its oldest segment.
+    assert 10 <= len(times) <= 15
+    assert times == list(range(times[0], 40 * MINUTE, MINUTE))
+    stores.close()
 
 
 def test_memory_gives_up_what_has_expired(tmp_path: Path) -> None:
