@@ -133,6 +133,11 @@ class Counted:
             found.setdefault((message.key() or b"").decode(), []).append(int.from_bytes(message.value() or b"", "big"))
         return found
 
+    def state(self) -> dict[tuple[int | None, bytes | None], bytes | None]:
+        """The last value of every key in every partition of the changelog, as it is written."""
+        changelog = f"{self.app.name}-counts-changelog"
+        return {(each.partition(), each.key()): each.value() for each in self.kafka.read(changelog)}
+
     def done(self) -> bool:
         """Whether there are as many results as words."""
         return len(self.kafka.read(self.counts)) >= self.produced

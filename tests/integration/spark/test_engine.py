@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import batch_language
-from instances import Instances, eventually, produce
+from instances import Instances, end_offsets, eventually, produce
 from spark_apps import App, finished
 from spark_counting import Counted
 from streamsapp.manifest.entrypoint import read_app
@@ -73,6 +74,31 @@ def test_a_query_that_has_caught_up_does_nothing_and_one_that_finds_poison_says_
     assert code == 1
     assert re.search(r"task 0_[01].*it is poisonous", errors), errors[-6000:]
     counted.check()
+
+
+@pytest.mark.long
+def test_rows_offsets_lag_and_state_that_spark_shows_are_those_of_the_broker(instances: Instances) -> None:
+    events = instances.directory / "events"
+    events.mkdir()
+    kept = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
+    counted = Counted(instances, "shown", "availableNow", conf=kept)
+    counted.write(f"word{number}" for number in range(300))
+    counted.catch_up()
+    counted.check()
+    told = [json.loads(line) for path in events.rglob("events_*") for line in path.read_text().splitlines()]
+    batches = [each["progress"] for each in told if each["Event"].endswith("QueryProgressEvent")]
+    assert {len(each["sources"]) for each in batches} == {1}
+    rows = {each["batchId"]: each["sources"][0]["numInputRows"] for each in batches}
+    assert sum(rows.values()) == 2 * 300, "each word is read twice: as it came, and grouped"
+    last = max((each for each in batches if rows[each["batchId"]]), key=lambda each: each["batchId"])
+    read = json.loads(last["sources"][0]["endOffset"])[counted.words]
+    committed = {each: at for each, (at, _) in counted.kafka.committed(counted.app.name, counted.words).items()}
+    assert read == {str(partition): at for partition, at in committed.items()}
+    row = last["observedMetrics"]["streamsapp"]
+    seen = dict(zip((field["name"] for field in row["schema"]["fields"]), row["values"], strict=True))
+    assert seen["lag"] == end_offsets(counted.kafka, counted.words) - sum(committed.values()) == 0
+    assert seen["state_rows"] == len(counted.state()) == 300
+    assert seen["state_bytes"] > 0
 
 
 @pytest.mark.long
