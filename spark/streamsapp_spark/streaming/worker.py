@@ -7,6 +7,7 @@ place of another finds its state.
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import sys
@@ -40,6 +41,9 @@ from streamsapp_spark.task_run import HOPELESS
 
 #: The time between two signs of life of a worker at work, in seconds.
 _BEAT = 1.0
+
+#: The time between two collections of all objects, in seconds.
+_COLLECT = 60.0
 
 SCHEMA = pa.schema([("report", pa.string())])
 
@@ -77,6 +81,28 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
             yield from _rows(report, figures)
             order = ask(driver, "take")
     _forget_archives()
+    _shield()
+
+
+def _shield() -> None:
+    """After each task Spark's worker has Python's collector walk all objects there are, those of modules and of open
+    stores too, which took more than all tasks of a small batch. It finds none of them, but once in a while, for cycles
+    of user code."""
+    if time.monotonic() < _collected.until:
+        gc.freeze()
+    else:
+        gc.unfreeze()
+        _collected.until = time.monotonic() + _COLLECT
+
+
+@dataclass
+class _Collected:
+    """Until when the objects of this process are not to be walked, in monotonic seconds."""
+
+    until: float = 0.0
+
+
+_collected = _Collected()
 
 
 def _begin(job: EngineJob, driver: Connection) -> _Place:

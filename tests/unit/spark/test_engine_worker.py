@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import socket
 import sys
@@ -124,6 +125,24 @@ def test_a_worker_that_has_done_its_part_keeps_no_finder_that_reads_an_archive_a
     list(pull(driver.job(tmp_path), 0))
     assert not any(isinstance(finder, zipimporter) for finder in sys.path_importer_cache.values())
     importlib.import_module("archived_after")
+
+
+def test_what_a_worker_keeps_is_walked_by_the_collector_now_and_then_only(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker._collected, "until", 0.0)
+    job, kept = driver.job(tmp_path), list[list[str]]([[]])
+    try:
+        list(pull(job, 0))
+        assert gc.get_freeze_count() == 0, "the collection after the first task finds what starting has left behind"
+        list(pull(job, 0))
+        assert gc.get_freeze_count() > 0
+        assert not any(each is kept for each in gc.get_objects())
+        monkeypatch.setattr(worker._collected, "until", 0.0)
+        list(pull(job, 0))
+        assert any(each is kept for each in gc.get_objects())
+    finally:
+        gc.unfreeze()
 
 
 class Service:
