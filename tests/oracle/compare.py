@@ -92,7 +92,7 @@ class _DriverRun:
         steps = self.program["steps"]
         named = [step["materialized"].get("name") for step in steps if "materialized" in step]
         added = [step["name"] for step in steps if step["op"] == "store"]
-        added += [step["store"]["name"] for step in steps if step["op"] == "global_store"]
+        added += [step["store"]["name"] for step in steps if "store" in step]
         return sorted({*added, *filter(None, named)})
 
     def _entries(self, name: str) -> list[list[Any]]:

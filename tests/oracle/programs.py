@@ -179,7 +179,8 @@ def _raw_step(topology: Topology, step: Step) -> None:
         topology.connect_processor_and_state_stores(step["processor"], *step["stores"])
     else:
         keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
-        topology.add_global_store(
+        add = {"global_store": topology.add_global_store, "read_only_store": topology.add_read_only_state_store}[op]
+        add(
             store_builder(step["store"]),
             step["source"],
             step["topic"],

@@ -160,6 +160,37 @@ class Topology(JavaNames):
             self._connect(processor, store)
         return self
 
+    def add_read_only_state_store(
+        self,
+        builder: StoreBuilder,
+        source: str,
+        topic: str,
+        processor: str,
+        supplier: NodeSupplier,
+        *,
+        key_deserializer: Deserializing = None,
+        value_deserializer: Deserializing = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Adds a store that each task fills from its partition of ``topic``, through a processor (KIP-813).
+
+        The topic restores the store, by copying its records, so nothing is logged: the processor has to put them as
+        they are, and other processors that are connected must not write. The topic is read from its beginning. Raises
+        ``TopologyError`` for names that are taken.
+        """
+        check_store_builder("add_read_only_state_store", builder)
+        self.add_source(
+            source,
+            topic,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset="earliest",
+        )
+        self.add_processor(processor, supplier, source)
+        self.add_state_store(builder, processor)
+        return self.connect_source_store_and_topic(builder.name, topic)
+
     def add_global_store(
         self,
         builder: StoreBuilder,

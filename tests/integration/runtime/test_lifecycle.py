@@ -8,6 +8,7 @@ import socket
 import threading
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,11 @@ from streamsapp import (
     Consumed,
     Materialized,
     Processor,
+    ProcessorContext,
     Produced,
     Record,
     Serdes,
+    Stores,
     StreamsBuilder,
     StreamsRuntime,
     TopicPartition,
@@ -220,6 +223,56 @@ def test_an_optimised_table_is_restored_from_its_source_up_to_the_committed_offs
     assert protocol.ended == {TopicPartition(source, 0): 3}
     stored = stored_counts(topology, config, "kept")
     assert {key: str(value) for key, value in stored.items()} == {b"a": "three", b"b": "two", b"c": "later"}
+    assert not [name for name in kafka.admin.list_topics(timeout=10).topics if name.startswith(config.application_id)]
+
+
+class Rates(Processor):
+    """Fills or reads the store of rates."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context, self.rates = context, context.get_state_store("rates")
+
+
+class KeepRate(Rates):
+    def process(self, record: Record) -> None:
+        self.rates.put(record.key, record.value)
+
+
+class Rate(Rates):
+    def process(self, record: Record) -> None:
+        self.context.forward(record.with_value(f"{record.value} at {self.rates.get(record.key)}"))
+
+
+@pytest.mark.long
+def test_a_read_only_store_is_restored_from_its_topic(kafka: Kafka, instances: Instances) -> None:
+    rates = kafka.create_topic("rates", config={"cleanup.policy": "compact"})
+    orders, sink, text = kafka.create_topic("orders"), kafka.create_topic("out"), Serdes.string()
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("rates"), text, text)
+    topology = Topology()
+    serdes: dict[str, Any] = {"key_deserializer": text, "value_deserializer": text}
+    topology.add_read_only_state_store(store, "rates-in", rates, "keep", KeepRate, **serdes)
+    topology.add_source("orders-in", orders, **serdes).add_processor("rate", Rate, "orders-in")
+    topology.connect_processor_and_state_stores("rate", "rates")
+    topology.add_sink("out", sink, "rate", key_serializer=text, value_serializer=text)
+    config = instances.config()
+    produce(kafka, rates, [(b"eur", b"one", 1000), (b"eur", b"two", 1001)])
+    first = instances.start(topology, config)
+    eventually(lambda: processed(first) == 2)
+    produce(kafka, orders, [(b"eur", b"first", 1002)])
+    eventually(lambda: len(kafka.read(sink)) == 1)
+    assert first.close()
+    shutil.rmtree(config.state_dir)
+    produce(kafka, orders, [(b"eur", b"second", 1003)])
+
+    protocol = RestoreProtocol()
+    second = instances.make(topology, config)
+    second.set_global_state_restore_listener(protocol)
+    second.start()
+    eventually(lambda: len(kafka.read(sink)) == 2)
+    assert second.close()
+
+    assert [message.value() for message in kafka.read(sink)] == [b"first at two", b"second at two"]
+    assert protocol.started == {TopicPartition(rates, 0): ("rates", 0, 2)}
     assert not [name for name in kafka.admin.list_topics(timeout=10).topics if name.startswith(config.application_id)]
 
 

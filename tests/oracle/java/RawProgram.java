@@ -32,6 +32,9 @@ final class RawProgram {
             case "store" -> topology.addStateStore(Stores.builder(step), DslProgram.names(step, "processors"));
             case "connect" -> topology.connectProcessorAndStateStores(step.get("processor").asText(),
                 DslProgram.names(step, "stores"));
+            case "read_only_store" -> topology.addReadOnlyStateStore(Stores.builder(step.get("store")),
+                step.get("source").asText(), deserializer(step, "key"), deserializer(step, "value"),
+                step.get("topic").asText(), step.get("processor").asText(), globalProcessor(step));
             case "global_store" -> topology.addGlobalStore(Stores.builder(step.get("store")), step.get("source").asText(),
                 deserializer(step, "key"), deserializer(step, "value"), step.get("topic").asText(),
                 step.get("processor").asText(), globalProcessor(step));

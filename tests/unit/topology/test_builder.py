@@ -117,6 +117,18 @@ def test_sub_topologies_are_numbered_by_their_first_node_and_global_stores_use_a
     assert global_store.reprocess_on_restore
 
 
+def test_a_read_only_store_is_filled_and_restored_by_its_topic_and_logs_nothing() -> None:
+    topology = base().add_read_only_state_store(store("rates"), "rates-in", "rates-topic", "keep", Idle)
+    topology.connect_processor_and_state_stores("p", "rates")
+
+    (sub,) = topology.sub_topologies()
+
+    (kept,) = [builder for builder in sub.stores if builder.name == "rates"]
+    assert (kept.changelog_topic, kept.logging) == ("rates-topic", False)
+    (source,) = [node for node in sub.sources if node.name == "rates-in"]
+    assert (source.offset_reset, source.children) == ("earliest", ("keep",))
+
+
 def test_access_to_global_stores_is_given_to_every_processor_beside_its_own_stores() -> None:
     topology = Topology().add_source("in", "topic").add_processor("a", Idle, "in").add_processor("b", Idle, "a")
     topology.add_state_store(store("own"), "b").add_sink("out", "out", "b")
