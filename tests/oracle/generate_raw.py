@@ -16,15 +16,20 @@ class RawGenerator(Generator):
         self.nodes: list[Node] = []
         self.stores: list[Step] = []
         self.globals: list[str] = []
+        self.read_only: list[str] = []
 
-    def generate(self, size: int, events: int) -> Program:
+    def generate(self, size: int, events: int, *, read_only: bool) -> Program:
         if self.chance(0.15):
-            self.global_store()
+            self.globals.append(self.filled_store("global_store"))
+        if read_only and self.chance(0.15):
+            self.read_only.append(self.filled_store("read_only_store"))
         for _ in range(self.random.randint(1, 3)):
             self.source()
         while len(self.steps) < size:
-            self.random.choice([self.processor_node, self.processor_node, self.sink, self.source])()
+            makers = [self.processor_node, self.processor_node, self.processor_of_its_own, self.sink, self.source]
+            self.random.choice(makers)()
         self.sink()
+        self.choose_children()
         return self.program("topology", events)
 
     def name(self, prefix: str) -> str:
@@ -32,21 +37,13 @@ class RawGenerator(Generator):
         letters = "".join(self.random.choice("abcXYZ019-_.") for _ in range(self.random.randint(0, 6)))
         return self.new(f"{prefix}{letters}")
 
-    def global_store(self) -> None:
-        store: Step = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
-        topic = self.topic(self.new("global-in-"), TEXT, TEXT)
-        self.steps.append(
-            {
-                "op": "global_store",
-                "store": store,
-                "source": self.name("source"),
-                "topic": topic,
-                "key": TEXT,
-                "value": TEXT,
-                "processor": self.name("keep"),
-            }
-        )
-        self.globals.append(store["name"])
+    def filled_store(self, op: str) -> str:
+        """A store that is filled from a topic of its own: on every instance, or by each task from its partition."""
+        store: Step = {"name": self.new("filled-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
+        topic = self.topic(self.new("filled-in-"), TEXT, TEXT)
+        step: Step = {"op": op, "store": store, "source": self.name("source"), "topic": topic}
+        self.steps.append(step | {"key": TEXT, "value": TEXT, "processor": self.name("keep")})
+        return str(store["name"])
 
     def source(self) -> None:
         node = Node("stream", self.name("source"), self.kind_of_value(), self.kind_of_value())
@@ -75,11 +72,14 @@ class RawGenerator(Generator):
         parent, parents = self.parents()
         step: Step = {"op": "processor", "name": self.name("node"), "parents": parents}
         value, store = self.processor(step, PROCESSORS, parent.key, parent.value)
-        if self.globals and parent.key == TEXT and self.chance(0.4):
-            value, store = TEXT, None
+        readable = [*self.globals, *self.read_only]
+        if readable and parent.key == TEXT and self.chance(0.4):
+            value, store, filled = TEXT, None, self.random.choice(readable)
             step = {"op": "processor", "name": step["name"], "parents": parents, "processor": "read"}
-            step["global"] = self.random.choice(self.globals)
+            step |= {"global": filled} if filled in self.globals else {"stores": [filled]}
         self.steps.append(step)
+        if step["processor"] == "read" and "stores" in step:
+            self.steps.append({"op": "connect", "processor": step["name"], "stores": step["stores"]})
         self.nodes.append(Node("stream", step["name"], parent.key, value))
         if store is None:
             return
@@ -97,6 +97,37 @@ class RawGenerator(Generator):
             self.stores.append(store)
             self.steps.append({**store, "processors": [step["name"]]})
 
+    def processor_of_its_own(self) -> None:
+        """A processor that changes keys, is called by time, chooses among its children, or keeps windows."""
+        parent, parents = self.parents()
+        made = Node("stream", self.name("node"), parent.key, parent.value)
+        step: Step = {"op": "processor", "name": made.id, "parents": parents}
+        ways = ["swap", "to_child", "window_api", "session_api"]
+        if parent.key == TEXT:
+            ways += ["tick_stream_time", "tick_wall_clock", "scheduling"]
+        step["processor"] = self.random.choice(ways)
+        self.steps.append(step)
+        self.nodes.append(made)
+        if step["processor"].endswith("_api"):
+            kind = step["processor"].removesuffix("_api")
+            store = self.store(parent.key, parent.value, kind) | {"name": self.name("store"), "logging": False}
+            self.steps.append(store | {"size": 10, "retention": 500, "processors": [made.id]})
+            step["stores"] = [store["name"]]
+        elif step["processor"] == "swap":
+            made.key = TEXT
+        else:
+            step["interval"] = self.random.choice([5, 20, 50])
+        if step["processor"] != "to_child":
+            made.value = TEXT
+
+    def choose_children(self) -> None:
+        """Tells the processors that choose among their children which these are."""
+        for step in self.steps:
+            if step.get("processor") == "to_child":
+                step["children"] = [each["name"] for each in self.steps if step["name"] in each.get("parents", ())]
+                if not step["children"]:
+                    step["processor"] = "pass"
+
     def sink(self) -> None:
         parent, parents = self.parents()
         step: Step = {"op": "sink", "name": self.name("sink"), "parents": parents}
@@ -108,6 +139,6 @@ class RawGenerator(Generator):
         self.steps.append(step)
 
 
-def raw_program(seed: int, size: int = 10, events: int = 30) -> Program:
-    """A random program of the Topology API."""
-    return RawGenerator(seed).generate(size, events)
+def raw_program(seed: int, size: int = 10, events: int = 30, *, read_only: bool = False) -> Program:
+    """A random program of the Topology API, perhaps with read-only stores, which only Python has."""
+    return RawGenerator(seed).generate(size, events, read_only=read_only)
