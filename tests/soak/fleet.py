@@ -48,6 +48,8 @@ class Instance:
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._started_at = 0.0
+        #: Where the log of its last start begins.
+        self._log_begins = 0
         self._asked_to_end_at: float | None = None
 
     @property
@@ -68,6 +70,7 @@ class Instance:
         settings = {"config": self._settings, "start": start, "shutdown_timeout": SHUTDOWN_TIMEOUT - 5}
         with self.log.open("ab") as output:
             output.write(f"---- start {start}\n".encode())
+            self._log_begins = output.tell()
             self._process = subprocess.Popen(
                 [sys.executable, str(_PROGRAM), json.dumps(settings)],
                 stdout=output,
@@ -121,8 +124,12 @@ class Instance:
         return None
 
     def _hardly_started(self) -> bool:
-        """Says whether the signal may have come before the program could say what to do about it."""
-        return self._asked_to_end_at is not None and self._asked_to_end_at - self._started_at < _START
+        """Says whether the signal may have come before the program could say what to do about it: it had not said
+        anything at all, as on a busy machine and if it was stopped meanwhile, or had little time after that."""
+        if self._asked_to_end_at is None:
+            return False
+        silent = self.log.stat().st_size == self._log_begins
+        return silent or self._asked_to_end_at - self._started_at < _START
 
     def forget(self) -> None:
         """A process that ended by itself is no longer looked at."""
