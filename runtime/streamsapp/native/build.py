@@ -8,7 +8,6 @@ it loaded.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -69,7 +68,7 @@ def _private(folder: Path) -> Path:
 
 
 def _key() -> str:
-    made_for = (sys.version, platform.machine(), *confluent_kafka.libversion())
+    made_for = (sysconfig.get_config_var("SOABI"), *confluent_kafka.libversion())
     sources = (path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]")))
     return sha256(b"\0".join([repr(made_for).encode(), *sources])).hexdigest()[:20]
 
