@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,16 @@ from streamsapp import native
 from streamsapp.cache_folder import CACHE_VARIABLE
 from streamsapp.native import build
 
-PROGRAM = Path(__file__).resolve().parents[2] / "support" / "native_stress.py"
+PROGRAMS = Path(__file__).resolve().parents[2] / "support"
 SANITIZERS = ("libasan.so", "libubsan.so")
 
 pytestmark = pytest.mark.long
 
 
-def run(part: str, broker: str, **environment: str) -> str:
+def run(program: str, part: str, broker: str, **environment: str) -> str:
     """Returns what it printed; it must end well."""
     done = subprocess.run(
-        [sys.executable, PROGRAM, part, broker],
+        [sys.executable, PROGRAMS / program, part, broker],
         env={**os.environ, native.VARIABLE: "1", **environment},
         capture_output=True,
         text=True,
@@ -41,29 +42,48 @@ def sanitizer(name: str) -> str:
     return found if Path(found).is_absolute() else pytest.skip(f"the compiler has no {name}")
 
 
-def test_sanitizers_find_nothing(
-    broker: str, compiled: native.DataPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module")
+def sanitized(compiled: native.DataPath, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a program whose native data path is compiled with sanitizers."""
+    cache = str(tmp_path_factory.mktemp("sanitized"))
     preloaded = " ".join(map(sanitizer, SANITIZERS))
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    build.library(["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, cache)
+        build.library(
+            ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+        )
+    return {
+        CACHE_VARIABLE: cache,
+        "LD_PRELOAD": preloaded,
+        "PYTHONMALLOC": "malloc",  # or memory that is free is not seen to be
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python leaves a lot at its end
+    }
 
-    told = run(
-        "stress",
-        broker,
-        LD_PRELOAD=preloaded,
-        PYTHONMALLOC="malloc",  # or memory that is free is not seen to be
-        ASAN_OPTIONS="detect_leaks=0",  # Python leaves a lot at its end
-    )
+
+@pytest.mark.parametrize(
+    ("program", "part"),
+    [
+        ("native_stress.py", "stress"),
+        ("native_faults.py", "transactions"),
+        ("native_faults.py", "bounces"),
+        pytest.param(
+            "native_faults.py",
+            "nomemory",
+            marks=pytest.mark.skipif(not find_spec("_testcapi"), reason="this Python has no _testcapi"),
+        ),
+    ],
+)
+def test_sanitizers_find_nothing(program: str, part: str, broker: str, sanitized: dict[str, str]) -> None:
+    told = run(program, part, broker, **sanitized)
 
     assert "Sanitizer" not in told
     assert "runtime error" not in told
 
 
 def test_no_memory_is_lost_over_many_records(broker: str, compiled: native.DataPath) -> None:
-    run("leaks", broker)
+    run("native_stress.py", "leaks", broker)
 
 
 def test_the_interpreter_ends_while_records_are_on_their_way(broker: str, compiled: native.DataPath) -> None:
     for _ in range(3):
-        run("exit", broker)
+        run("native_stress.py", "exit", broker)

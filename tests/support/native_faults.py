@@ -1,0 +1,163 @@
+"""A program that puts the native data path through what goes wrong around it.
+
+Run in a process of its own, with sanitizers: transactions that are aborted with records in the queue
+(``transactions``), a broker that goes away and comes back while records are sent and fetched, and the reader pauses and
+is moved (``bounces``), and memory that Python cannot have (``nomemory``). The argument after it is the address of a
+broker.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Any
+
+from confluent_kafka import Producer, cimpl
+
+from native_stress import NOBODY, consumer, producer
+from streamsapp import TopicPartition, native
+from streamsapp.clock import SystemClock
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.kafka.producer import ExactlyOnceProducer
+
+BATCH, BATCHES = 1000, 20
+TRANSACTIONS = 8
+BOUNCES = 4
+#: More than any call allocates.
+MOST_ALLOCATIONS = 120
+
+
+def numbered(topic: str, begin: int, count: int = BATCH) -> list[Any]:
+    return [(topic, b"%d" % number, b"k", 0, None, None, 1, [("h", b"x")]) for number in range(begin, begin + count)]
+
+
+def values(reader: PartitionConsumer) -> list[int]:
+    return [int(it.value() or b"") for _, run in reader.poll(500, 0.1).records for it in run]
+
+
+def transactions(broker: str) -> None:
+    failed: list[Any] = []
+    properties: ClientProperties = {
+        "bootstrap.servers": broker,
+        "transactional.id": "t",
+        "delivery.report.only.error": True,
+    }
+    sender = ExactlyOnceProducer(properties, lambda *failure: failed.append(failure), SystemClock(), reports=True)
+    committed: set[int] = set()
+    with closing(sender), closing(consumer(broker)) as reader:
+        sender.start()
+        for number in range(TRANSACTIONS):
+            assert sender.send(numbered("transactions", number * BATCH)) == []
+            if number % 2:
+                sender.abort()
+                sender.poll()  # tells of records that failed: those that an abort drops have not
+            else:
+                sender.commit({}, None)  # type: ignore[arg-type]  # there are no offsets
+                committed |= set(range(number * BATCH, (number + 1) * BATCH))
+        reader.assign({TopicPartition("transactions", 0): 0})
+        seen: list[int] = []
+        while not committed <= set(seen):
+            seen += values(reader)
+    assert failed == []
+    assert [it for it in seen if it in committed] == sorted(committed)
+
+
+def bounces(_: str) -> None:
+    """Uses a broker of its own."""
+    home = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": f"mock-{os.getpid()}"})
+    [only] = home.list_topics(timeout=60).brokers.values()
+    address, librdkafka = f"{only.host}:{only.port}", ctypes.CDLL(cimpl.__file__)
+    librdkafka.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
+    cluster = ctypes.c_void_p(librdkafka.rd_kafka_handle_mock_cluster(ctypes.c_void_p(handle_of(home))))
+
+    def bounce() -> None:
+        for _ in range(BOUNCES):
+            time.sleep(0.3)
+            librdkafka.rd_kafka_mock_broker_set_down(cluster, 1)
+            time.sleep(0.1)
+            librdkafka.rd_kafka_mock_broker_set_up(cluster, 1)
+
+    def send() -> None:
+        quick = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
+        with closing(producer(address, [], **{"enable.idempotence": True}, **quick)) as sender:
+            for number in range(BATCHES):
+                assert sender.send(numbered("bounces", number * BATCH)) == []
+                time.sleep(0.05)
+            while not sender.flush(1):
+                pass
+
+    threads = [threading.Thread(target=bounce), threading.Thread(target=send)]
+    for each in threads:
+        each.start()
+    seen = wandering(address, TopicPartition("bounces", 0), BATCH * BATCHES)
+    for each in threads:
+        each.join()
+    assert seen == list(range(BATCH * BATCHES))
+
+
+def wandering(broker: str, at: TopicPartition, count: int) -> list[int]:
+    """Reads so many records, and pauses, or is moved to where it is, between batches."""
+    rng, seen = random.Random(4), list[int]()
+    with closing(consumer(broker)) as reader:
+        reader.assign({at: 0})
+        while len(seen) < count:
+            seen += values(reader)
+            if (turn := rng.randrange(8)) == 0:
+                reader.pause([at])
+                assert values(reader) == []
+                reader.resume([at])
+            elif turn == 1:
+                reader.reposition({at: len(seen)})
+    return seen
+
+
+def without_memory(call: Callable[[], object], failing: Iterable[int] = range(MOST_ALLOCATIONS)) -> int:
+    """Calls it once for each of these of its allocations, which fails; returns how often it said so."""
+    import _testcapi  # type: ignore[import-not-found]  # CPython's own, which not every Python has
+
+    refused = 0
+    for number in failing:
+        try:
+            _testcapi.set_nomemory(number, number + 1)
+            call()
+        except MemoryError:
+            refused += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+    return refused
+
+
+def nomemory(broker: str) -> None:
+    path = native.data_path()
+    assert path is not None
+    batch = numbered("nomemory", 0, 3)
+    lost = producer(NOBODY, [], **{"message.timeout.ms": 10})
+    with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader, closing(lost):
+        to, of, nowhere = handle_of(sender._producer), handle_of(reader._consumer), handle_of(lost._producer)
+        assert without_memory(lambda: path.send(to, batch, 0)) > 1
+        assert sender.send(numbered("nomemory", 3, MOST_ALLOCATIONS * 4)) == []
+        assert sender.flush(60)
+        reader.assign({TopicPartition("nomemory", 0): 0})
+        while not reader.poll(1, 0.1).records:  # from now on more are there
+            pass
+        assert without_memory(lambda: path.fetch(of, 3, 0.05)) > 1
+        assert lost.send(numbered("lost", 0, 2 * MOST_ALLOCATIONS)) == []
+        while len(lost._producer):
+            lost._producer.poll(0.1)
+        assert without_memory(lambda: path.failures(nowhere), [50]) == 1  # in the middle; the rest is dropped
+    gc.collect()
+
+
+if __name__ == "__main__":
+    assert native.described() == "native", native.described()
+    {"transactions": transactions, "bounces": bounces, "nomemory": nomemory}[sys.argv[1]](sys.argv[2])
+    print("done")
