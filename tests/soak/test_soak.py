@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from faults import AT_LEAST_ONCE, EXACTLY_ONCE, Plan, make_plan
 from soak import describe
 from soak_run import run_plan
+from streamsapp import native
 
 #: Faults that begin later are left out: a run is to take less than a minute.
 _UNTIL = 12.0
@@ -33,3 +35,14 @@ def test_output_and_state_are_right_after_a_run_with_faults(
 
     assert not report.findings, "\n".join([describe(report, 0), *report.findings])
     assert report.records > 1000
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_output_and_state_are_right_with_the_native_data_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.VARIABLE, "1")
+
+    report = run_plan(short_plan(3, EXACTLY_ONCE, remote=False), tmp_path / "run")
+
+    assert not report.findings, "\n".join([describe(report, 0), *report.findings])
+    assert "data path: native" in "".join(log.read_text("utf-8") for log in (tmp_path / "run").glob("*.log"))
