@@ -87,6 +87,8 @@ class PartitionConsumer:
         self._description = str(properties.get("client.id", "consumer"))
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
+        #: Where fetching began, of partitions that were assigned with an offset.
+        self._began: dict[TopicPartition, int] = {}
         # Tokens are refreshed by a callback, which the native data path would leave out.
         callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
         self._native = None if callbacks else native.data_path()
@@ -104,6 +106,7 @@ class PartitionConsumer:
         """Start fetching these partitions at these offsets, beside those assigned already."""
         if positions:
             self._find_leaders({each.topic for each in positions} - self._known)
+            self._began.update(positions)
             self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
 
     def _find_leaders(self, topics: Iterable[str]) -> None:
@@ -165,7 +168,8 @@ class PartitionConsumer:
             for message in messages:
                 if (error := message.error()) is not None:
                     partition = TopicPartition(message.topic() or "", message.partition() or 0)
-                    self._note(error, partition, message.offset() or 0, fetched)
+                    offset = message.offset()
+                    self._note(error, partition, -1 if offset is None else offset, fetched)
             messages = [message for message in messages if message.error() is None]
         fetched.records = _by_partition(messages)
         return fetched
@@ -189,7 +193,9 @@ class PartitionConsumer:
         if code == KafkaError._PARTITION_EOF:
             fetched.ends[partition] = offset
         elif code in _OUT_OF_RANGE:
-            fetched.out_of_range.append(partition)
+            # The client also tells what it found out before the partition was unassigned, or assigned anew.
+            if not 0 <= offset < self._began.get(partition, 0):
+                fetched.out_of_range.append(partition)
         elif code in _NOT_ALLOWED:
             raise TopicError(f"not authorised to read {partition}: {error.str()}; grant READ on the topic")
         elif code in _GONE:

@@ -185,6 +185,17 @@ def test_a_position_that_the_broker_does_not_have_is_reported(
     assert offsets_of(fetched) == [(B, [1])]
 
 
+def test_a_position_that_was_gone_before_the_partition_was_assigned_anew_is_not_reported(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    consumer.assign({A1: 9, B: 9})
+    client.messages = [event(A1, KafkaError._AUTO_OFFSET_RESET, 5), event(B, KafkaError._AUTO_OFFSET_RESET, 9)]
+
+    fetched = consumer.poll(100, 0)
+
+    assert fetched.out_of_range == [B]
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
