@@ -60,7 +60,8 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
     attempt = None if job is None else attempt_of(job)
     asked = app.spec.rollout.preview
     preview = None if asked is None or image is None else preview_hash(asked, image)
-    wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), preview=preview, orders=orders)
+    wanted = _wanted(app, owner, revision.id, attempt, deleting)
+    wanted = replace(wanted, preview=preview, program=revision.program, orders=orders)
     return ReadSpec(owner, app.application_id, wanted, revision, job, image, app.spec.kafka.bootstrap_servers)
 
 

@@ -60,6 +60,8 @@ class Behaviour:
     preview: tuple[int, str] | None = None
     #: The same of a scheduled run.
     run: tuple[int, str] | None = None
+    #: Whether batches of queries end: an executor takes part in the next one that does.
+    batches_end: bool = True
     #: Bearer tokens that pods admit; empty: any.
     tokens: tuple[str, ...] = ()
     #: Tokens that were seen.
@@ -78,6 +80,8 @@ class SimulatedNode(threading.Thread):
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._pods: dict[str, SimulatedPod] = {}
+        #: The uids of those that took part in the last batch, by the name of the driver.
+        self._executors: dict[str, list[str]] = {}
         self._generation = 0
         self.errors: list[Exception] = []
 
@@ -186,6 +190,9 @@ class SimulatedNode(threading.Thread):
                 self._client.delete(POD, self._namespace, pod["metadata"]["name"])
         for pod_name in wanted:
             pod = pods.get(pod_name) or self._client.create(self._new_pod(found, pod_name))
+            if _is_outdated(pod, found):
+                self._client.delete(POD, self._namespace, pod_name)
+                continue
             if pod["status"].get("phase") != "Running":
                 self._run_pod(pod)
 
@@ -279,6 +286,8 @@ class SimulatedNode(threading.Thread):
         """A pod's ``/status``."""
         with self._lock:
             names, generation = sorted(self._pods), self._generation
+            if self.behaviour.batches_end:
+                self._executors[name] = sorted(pod.uid for pod in self._pods.values() if pod.name != name)
         if name.endswith(_DRIVER):
             return self._driver_document(name.removesuffix(_DRIVER), [it for it in names if it != name])
         tasks = []
@@ -303,7 +312,7 @@ class SimulatedNode(threading.Thread):
             task["worker"] = f"{executors[number % len(executors)]}:/worker-0" if executors else None
         return {
             "applicationId": app, "instance": app, "state": "RUNNING", "generation": None, "tasks": tasks,
-            "batches": 3, "progress": None,
+            "batches": 3, "progress": None, "executors": self._executors[f"{app}{_DRIVER}"],
         }  # fmt: skip
 
     def _task(self, number: int, role: str, lag: int) -> dict[str, Any]:
@@ -370,6 +379,13 @@ def _container(state: Object, *, ready: bool) -> Object:
         "restartCount": 0,
         "state": state,
     }
+
+
+def _is_outdated(pod: Object, stateful_set: Object) -> bool:
+    """Says whether the controller replaces the pod by itself."""
+    there, wanted = (it["metadata"]["labels"] for it in (pod, stateful_set["spec"]["template"]))
+    replaces: bool = stateful_set["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+    return replaces and there != wanted
 
 
 def _is_ready(pod: Object) -> bool:

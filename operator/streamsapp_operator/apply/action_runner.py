@@ -153,11 +153,13 @@ class ActionRunner:
                 self._set_drivers(0, case)  # nothing else is said of a driver that an earlier revision left
             if revision.scheduled is None:
                 self._end_schedule(case)
+            going_on = action.driver_revision
             children = self._render(
                 revision,
                 case,
                 action.replicas,
                 action.max_unavailable,
+                going_on=None if going_on is None else self._revisions.find(going_on, case.spec),
                 runs_driver=action.runs_driver,
                 begins_runs=action.begins_runs,
                 replaces_run=action.replaces_run,
@@ -199,6 +201,7 @@ class ActionRunner:
         replicas: int,
         max_unavailable: int,
         *,
+        going_on: Revision | None = None,
         runs_driver: bool = True,
         begins_runs: bool = False,
         replaces_run: bool = False,
@@ -211,6 +214,7 @@ class ActionRunner:
             max_unavailable=max_unavailable,
             token_lines=case.tokens,
             spark_word=case.spark_word,
+            going_on=going_on,
             runs_driver=runs_driver,
             begins_runs=begins_runs,
             replaces_run=replaces_run,

@@ -17,6 +17,8 @@ CHECK_LABEL = "streamsapp.dev/check"
 #: On pods of ``engine: spark``: which part of Spark they are.
 ROLE_LABEL = "streamsapp.dev/role"
 DRIVER, EXECUTOR = "driver", "executor"
+#: On the same pods: the hash of what a driver and its executors must have in common.
+PROGRAM_LABEL = "streamsapp.dev/program"
 #: On the Job of a bootstrap and its pods, for the same reason.
 BOOTSTRAP_LABEL = "streamsapp.dev/bootstrap"
 #: On a pod in which a command of a user runs, for the same reason.

@@ -38,15 +38,19 @@ def render(
     max_unavailable: int,
     token_lines: Sequence[str],
     spark_word: str = "",
+    going_on: Revision | None = None,
     runs_driver: bool = True,
     begins_runs: bool = False,
     replaces_run: bool = False,
 ) -> Children:
     """Renders the children. ``token_lines`` are the tokens that pods take, the newest first, and ``spark_word`` is what
-    those of ``engine: spark`` know each other by; they are no part of the revision. ``runs_driver`` is false while the
-    driver is to end before the executors, ``begins_runs`` while no scheduled run may begin; with ``replaces_run`` the
-    next one takes the place of the one that is there."""
+    those of ``engine: spark`` know each other by; they are no part of the revision. ``going_on`` is that of the driver
+    while its executors are replaced; ``runs_driver`` is false while the driver is to end before the executors,
+    ``begins_runs`` while no scheduled run may begin; with ``replaces_run`` the next one takes the place of the one that
+    is there."""
     driver, scheduled = revision.driver, revision.scheduled
+    if driver is not None and going_on is not None:
+        driver = going_on.driver or driver
     needed = (
         *_service_account(owner, revision),
         revision.config_map(owner),

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import structs
+
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.model import StreamsApp
+from streamsapp.manifest.model import Quantities, StreamsApp
 from streamsapp_operator.children.config_map import (
     DRIVER_KEY,
     MANIFEST_KEY,
@@ -24,11 +26,18 @@ from streamsapp_operator.children.config_map import (
     size_faults,
     text_files,
 )
-from streamsapp_operator.children.names import REVISION_LABEL, Owner, config_map_name, name_faults, own_labels
+from streamsapp_operator.children.names import (
+    PROGRAM_LABEL,
+    REVISION_LABEL,
+    Owner,
+    config_map_name,
+    name_faults,
+    own_labels,
+)
 from streamsapp_operator.children.pod_template import pod_template
 from streamsapp_operator.children.scheduled_run import run_template
 from streamsapp_operator.children.settings import RenderSettings
-from streamsapp_operator.children.spark_pods import cores_of, driver_template, executor_template
+from streamsapp_operator.children.spark_pods import cores_of, driver_template, executor_template, program_parts
 from streamsapp_operator.children.user_code import CodeFiles
 
 _DIGITS = 10
@@ -74,6 +83,12 @@ class Revision:
         return None if text is None else DriverPod(**json.loads(text))
 
     @property
+    def program(self) -> str | None:
+        """Returns the hash of what a driver and its executors must have in common; ``None`` without them."""
+        found: str | None = self.template["metadata"]["labels"].get(PROGRAM_LABEL)
+        return found
+
+    @property
     def scheduled(self) -> ScheduledRun | None:
         """Returns the runs of ``spec.spark.schedule``; ``None`` without it."""
         text = self.data.get(SCHEDULE_KEY)
@@ -99,20 +114,27 @@ def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> R
     if faults:
         raise ManifestError(faults)
     texts, binaries = {MANIFEST_KEY: manifest_text(app)} | text_files(code), binary_files(code)
-    made_of = [*_spark_templates(app, nameless).values()] if spark else [nameless]
+    made_of = [*_spark_templates(app, nameless, "").values()] if spark else [nameless]
     revision = _hash([*made_of, texts, binaries])
     template = pod_template(app, settings, code, revision)
-    templates = _spark_templates(app, template) if spark else {TEMPLATE_KEY: template}
+    templates = {TEMPLATE_KEY: template}
+    if spark:
+        program = _hash([*program_parts(app, nameless), texts | {MANIFEST_KEY: _without_resources(app)}, binaries])
+        templates = _spark_templates(app, template, program)
     written = {key: json.dumps(document, sort_keys=True) for key, document in templates.items()}
     return Revision(revision, texts | written, binaries)
 
 
-def _spark_templates(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+def _without_resources(app: StreamsApp) -> str:
+    return manifest_text(structs.replace(app, spec=structs.replace(app.spec, resources=Quantities())))
+
+
+def _spark_templates(app: StreamsApp, template: dict[str, Any], program: str) -> dict[str, Any]:
     if app.spec.spark.schedule is not None:
         run = {"schedule": app.spec.spark.schedule, "template": run_template(app, template)}
         return {TEMPLATE_KEY: template, SCHEDULE_KEY: run}
-    driver = {"template": driver_template(app, template), "cores": cores_of(app)}
-    return {TEMPLATE_KEY: executor_template(app, template), DRIVER_KEY: driver}
+    driver = {"template": driver_template(app, template, program), "cores": cores_of(app)}
+    return {TEMPLATE_KEY: executor_template(app, template, program), DRIVER_KEY: driver}
 
 
 def _secret_faults(app: StreamsApp) -> Iterator[str]:

@@ -17,6 +17,7 @@ from streamsapp_operator.children.names import (
     DRIVER,
     EXECUTOR,
     NAME_LABEL,
+    PROGRAM_LABEL,
     ROLE_LABEL,
     SPARK_WORD,
     SPARK_WORD_VARIABLE,
@@ -58,8 +59,17 @@ def heaps(app: StreamsApp) -> dict[str, str]:
     return {key: value for key, value in defaults.items() if key not in app.spec.spark.conf}
 
 
-def executor_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
-    """Returns the pod template of the executors; ``template`` is that of the application with the other engine."""
+def program_parts(app: StreamsApp, template: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the parts of the pods, beside code and manifest, that a driver and its executors must have in common:
+    what their containers run, not how much of a machine they have, nor where. Executors of one program may be replaced
+    one by one."""
+    made = [_container(each(app, template, "")) for each in (executor_template, driver_template)]
+    return [{name: value for name, value in each.items() if name != "resources"} for each in made]
+
+
+def executor_template(app: StreamsApp, template: dict[str, Any], program: str) -> dict[str, Any]:
+    """Returns the pod template of the executors; ``template`` is that of the application with the other engine,
+    ``program`` the hash of what they have in common with their driver."""
     arguments = {
         "--host": "$(POD_IP)",
         "--port": str(WORKER_PORT),
@@ -79,11 +89,15 @@ def executor_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, An
         "livenessProbe": _probe("spark", every=10, failures=6),
         "readinessProbe": _probe("spark", every=1, failures=3),
     }
-    own = _daemon(app) | {"SPARK_WORKER_OPTS": {"name": "SPARK_WORKER_OPTS", "value": _WORKER_OPTIONS}}
-    return _changed(template, EXECUTOR, changes, own)
+    uid = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}  # it tells the driver who came
+    own = _daemon(app) | {
+        "SPARK_WORKER_OPTS": {"name": "SPARK_WORKER_OPTS", "value": _WORKER_OPTIONS},
+        "POD_UID": uid,
+    }
+    return _changed(template, EXECUTOR, changes, own, {PROGRAM_LABEL: program})
 
 
-def driver_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+def driver_template(app: StreamsApp, template: dict[str, Any], program: str) -> dict[str, Any]:
     """Returns the pod template of the driver. The master ends after it, and is there before it."""
     given = _container(template)
     changes = {
@@ -93,7 +107,8 @@ def driver_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]
             *(part for key, value in _settings(app).items() for part in ("--conf", f"{key}={value}")),
         ]
     }
-    made = _changed(template, DRIVER, changes, {SPARK_WORD_VARIABLE: _word(app), "SPARK_LOCAL_IP": LOCAL_PAGES})
+    own = {SPARK_WORD_VARIABLE: _word(app), "SPARK_LOCAL_IP": LOCAL_PAGES}
+    made = _changed(template, DRIVER, changes, own, {PROGRAM_LABEL: program})
     made["spec"]["initContainers"] = [*made["spec"].get("initContainers", ()), _master(app, _container(made))]
     return made
 
@@ -112,7 +127,7 @@ def driver_set(owner: Owner, template: dict[str, Any], cores: int, replicas: int
             "serviceName": owner.name,
             "selector": {"matchLabels": own},
             "revisionHistoryLimit": 1,
-            "template": _changed(template, DRIVER, {}, total),
+            "template": _changed(template, DRIVER, {}, total, {}),
         },
     }
 
@@ -163,17 +178,21 @@ def _word(app: StreamsApp) -> dict[str, Any]:
 
 
 def _changed(
-    template: dict[str, Any], role: str, changes: dict[str, Any], own: dict[str, dict[str, Any]]
+    template: dict[str, Any],
+    role: str,
+    changes: dict[str, Any],
+    own: dict[str, dict[str, Any]],
+    labels: dict[str, str],
 ) -> dict[str, Any]:
-    """Returns the template with another label, and with changes of the container that runs the application; ``own`` are
+    """Returns the template with other labels, and with changes of the container that runs the application; ``own`` are
     variables of its environment."""
     metadata, spec = template["metadata"], template["spec"]
     runtime = _container(template)
     others = [each for each in runtime["env"] if each["name"] not in own]
     container = {**runtime, **changes, "env": [*own.values(), *others]}
     containers = [container if each is runtime else each for each in spec["containers"]]
-    labels = metadata["labels"] | {ROLE_LABEL: role}
-    return {"metadata": {**metadata, "labels": labels}, "spec": {**spec, "containers": containers}}
+    labelled = metadata["labels"] | {ROLE_LABEL: role} | labels
+    return {"metadata": {**metadata, "labels": labelled}, "spec": {**spec, "containers": containers}}
 
 
 def _container(template: dict[str, Any]) -> dict[str, Any]:

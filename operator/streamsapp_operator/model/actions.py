@@ -23,6 +23,8 @@ class ApplyChildren:
     until: float | None = None
     #: False: the driver of ``engine: spark`` is to end. Without that engine there is none.
     runs_driver: bool = True
+    #: The revision of that driver, which is replaced after its executors; ``None``: ``revision``.
+    driver_revision: str | None = None
     #: True: runs of ``spec.spark.schedule`` may begin.
     begins_runs: bool = False
     #: True: the next of them takes the place of the one that is there, whose pod cannot run.

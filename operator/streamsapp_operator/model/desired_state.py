@@ -45,6 +45,8 @@ class DesiredState:
     deleting: bool = False
     orders: AnnotationRequests = AnnotationRequests()
     engine: Engine = "threads"
+    #: With ``engine: spark``: what a driver and its executors must have in common; ``None`` without them.
+    program: str | None = None
     #: ``spec.spark.schedule``: runs that catch up, instead of pods.
     schedule: str | None = None
 

@@ -102,8 +102,9 @@ class PodReport:
     #: ``host:port`` of every member of its group, itself included.
     peers: tuple[str, ...] = ()
     outages: tuple[Outage, ...] = ()
-    #: Only of a driver.
+    #: Only of a driver. The uids of pods whose workers came to the last batch that ended.
     query: QueryReport | None = None
+    executors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ class PodSeen:
     #: ``None``: it could not be asked, for the reason in ``unreachable``.
     report: PodReport | None = None
     unreachable: str | None = None
+    #: Label ``streamsapp.dev/program``, of a driver or an executor.
+    program: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

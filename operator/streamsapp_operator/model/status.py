@@ -208,6 +208,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     bootstrap: str | None = None
     preview: str | None = None
     engine: Engine = "threads"
+    program: str | None = None
     schedule: str | None = None
 
 

@@ -9,18 +9,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.observed_state import PodReport, PodSeen
 
 #: Executors are in no group; the gate compares generations among pods that are.
 _GENERATION = 0
+#: The state of an executor that took part in no batch yet which has ended: it may not be known to the driver, and the
+#: query has not gone on since it came.
+JOINING = "JOINING"
+_RUNNING = "RUNNING"
 
 
-def word_of_driver(driver: PodSeen | None, executor: str) -> PodReport | str:
-    """Returns the report of an executor, by the name of its pod, or why there is none."""
+def word_of_driver(driver: PodSeen | None, executor: Object) -> PodReport | str:
+    """Returns the report of an executor, a pod, or why there is none. One that is made anew is another one, by its
+    uid."""
     if driver is None:
         return "its query has no driver"
     if driver.report is None:
         return f"the driver of its query could not be asked: {driver.unreachable}"
-    own = [task for task in driver.report.tasks if (task.worker or "").partition(":")[0] == executor]
-    tasks = tuple(replace(task, stores=()) for task in own)
-    return replace(driver.report, generation=_GENERATION, tasks=tasks, ready=None, peers=(), outages=(), query=None)
+    report, name, uid = driver.report, executor["metadata"]["name"], executor["metadata"]["uid"]
+    own = [task for task in report.tasks if (task.worker or "").partition(":")[0] == name]
+    return PodReport(
+        state=JOINING if report.state == _RUNNING and uid not in report.executors else report.state,
+        generation=_GENERATION,
+        tasks=tuple(replace(task, stores=()) for task in own),
+        fetched_at=report.fetched_at,
+        clock_offset=report.clock_offset,
+    )

@@ -29,14 +29,14 @@ class PodObserver:
         """Returns the driver, if there is one, and the pods that run tasks; ``listed`` has the application's label."""
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, app)) is not None}
         driver = next((pod for pod in listed if ordinal_of(pod, driver_name(app)) == 0), None)
-        executors = {pod["metadata"]["name"] for pod in numbered.values() if label(pod, ROLE_LABEL) == EXECUTOR}
+        executors = {pod["metadata"]["name"]: pod for pod in numbered.values() if label(pod, ROLE_LABEL) == EXECUTOR}
         every = [*numbered.values(), *(() if driver is None else [driver])]
         asked = [pod for pod in every if pod["metadata"]["name"] not in executors]
         addresses = {pod["metadata"]["name"]: it for pod in asked if (it := address_of(pod)) is not None}
         answers = self._asker.ask_all(addresses, application_id, tokens)
         self._offsets.keep([pod["metadata"]["uid"] for pod in every])
         head = None if driver is None else self._pod(driver, 0, answers)
-        answers |= {name: word_of_driver(head, name) for name in executors}
+        answers |= {name: word_of_driver(head, pod) for name, pod in executors.items()}
         return head, tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
 
     def _pod(self, pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from streamsapp_operator.children.names import CONTAINER, PORT, REVISION_LABEL
+from streamsapp_operator.children.names import CONTAINER, PORT, PROGRAM_LABEL, REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, label
 from streamsapp_operator.model.observed_state import PodReport, PodSeen
 from streamsapp_operator.observe.exchange import Address
@@ -64,6 +64,7 @@ def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
         last_exit=last_exit(container),
         report=answer if isinstance(answer, PodReport) else None,
         unreachable=answer if isinstance(answer, str) else None,
+        program=label(pod, PROGRAM_LABEL),
     )
 
 

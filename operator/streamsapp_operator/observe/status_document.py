@@ -98,6 +98,7 @@ class _Document(_Fields, frozen=True):
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
     #: Only of a driver.
     batches: Count | None = None
+    executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] = ()
     progress: _Progress | None = None
 
 
@@ -127,6 +128,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         document.peers,
         outages,
         _query(document),
+        document.executors,
     )
 
 

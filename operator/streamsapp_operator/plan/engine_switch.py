@@ -1,8 +1,10 @@
 """Decides in which order pods end and start where Spark runs an application, and tells what a switch of engines costs.
 
 Pure. The broker keeps the engines apart, and refuses what the later one commits while the earlier one is there: so
-everything of the one ends before the first pod of the other starts. The same holds for a new revision on Spark: its
-executors must run the code that their driver has. The driver ends first, as it commits its batch with its executors.
+everything of the one ends before the first pod of the other starts. The same holds for another program on Spark: its
+executors must run the code that their driver has. The driver ends first, as it commits its batch with its executors. A
+revision of the same program (a restart, another size or place of pods) needs none of that: its executors are replaced
+one by one, as pods are, and its driver after them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamsapp.manifest.model import Engine
-from streamsapp_operator.model.observed_state import ObservedState, QueryReport
+from streamsapp_operator.model.observed_state import ObservedState, PodSeen, QueryReport
 from streamsapp_operator.model.status import RolloutStatus, SwitchStatus
 from streamsapp_operator.plan.plan_input import PlanInput
 
@@ -25,9 +27,9 @@ def driver_is_there(observed: ObservedState) -> bool:
     return observed.driver is not None or bool(observed.children.driver_replicas)
 
 
-def why_alone(inputs: PlanInput, *, refused: bool) -> list[str]:
-    """Returns why pods of two revisions must not run side by side, in words; empty if their engines allow it. One that
-    is refused has no pods."""
+def why_alone(inputs: PlanInput, target: str, *, refused: bool) -> list[str]:
+    """Returns why pods of two revisions must not run side by side, in words; empty if their engines and programs allow
+    it. One that is refused has no pods."""
     engines = {inputs.status.engine, _running(inputs)} | (set() if refused else {inputs.settings.engine})
     if driver_is_there(inputs.observed):  # also where its executors were never made
         engines.add("spark")
@@ -35,21 +37,39 @@ def why_alone(inputs: PlanInput, *, refused: bool) -> list[str]:
         return []
     if len(engines) > 1:
         return ["only one engine at a time may commit"]
-    return ["executors and their driver must run the same code"]
+    programs = {it.program for it in _on_spark(inputs)} | (set() if refused else {inputs.settings.program})
+    if len(programs) > 1 or None in programs:
+        return ["executors and their driver must run the same code"]
+    # Nothing is spared by going on with a driver that does not work, and its new revision may be what mends it.
+    works = driver_ready(inputs, inputs.observed.children.driver_revision)
+    return [] if works or inputs.observed.children.driver_revision == target else ["the driver does not work"]
+
+
+def driver_revision(inputs: PlanInput) -> str | None:
+    """Returns the revision that the driver has while nothing leads to another one; ``None``: that of the executors."""
+    children = inputs.observed.children
+    return children.driver_revision if children.driver_replicas and children.engine == "spark" else None
+
+
+def driver_is_next(inputs: PlanInput, target: str) -> bool:
+    """Says whether it is the driver's turn, or was: every executor is of the target, and took part in a batch."""
+    children, ordinals = inputs.observed.children, {it.ordinal for it in inputs.pods if it.revision == target}
+    began = children.driver_revision == target
+    return (began or inputs.restart.safe) and {*range(children.replicas or 0)} == ordinals
 
 
 def is_foreign(inputs: PlanInput, target: str) -> bool:
     """Says whether a pod, a driver or a scheduled run has to end before pods of the target start."""
-    children, driver = inputs.observed.children, inputs.observed.driver
+    children = inputs.observed.children
     if children.driver_replicas and children.driver_revision != target:
         return True
     run = inputs.observed.run
     if run is not None and run.may_work:
         return True
-    return any(pod.revision != target for pod in (*inputs.pods, *(() if driver is None else (driver,))))
+    return any(pod.revision != target for pod in _on_spark(inputs))
 
 
-def driver_ready(inputs: PlanInput, target: str) -> bool:
+def driver_ready(inputs: PlanInput, target: str | None) -> bool:
     """Says whether the driver of the target works; ``True`` if its engine has none."""
     driver, children = inputs.observed.driver, inputs.observed.children
     if not children.driver_replicas:
@@ -87,6 +107,11 @@ def query_of(inputs: PlanInput) -> QueryReport | None:
     """Returns what the driver tells of its query; ``None`` if there is no driver, or it does not answer."""
     driver = inputs.observed.driver
     return None if driver is None or driver.report is None else driver.report.query
+
+
+def _on_spark(inputs: PlanInput) -> tuple[PodSeen, ...]:
+    driver = inputs.observed.driver
+    return (*inputs.pods, *(() if driver is None else (driver,)))
 
 
 def _running(inputs: PlanInput) -> Engine:

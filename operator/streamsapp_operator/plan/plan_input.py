@@ -66,6 +66,7 @@ def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: Ob
             bootstrap=app.bootstrap,
             preview=app.preview,
             engine=app.engine,
+            program=app.program,
             schedule=app.schedule,
         )
     if status.accepted is not None:

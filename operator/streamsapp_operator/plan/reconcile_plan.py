@@ -76,14 +76,17 @@ def _actions(
         begins = course.scheduled and scheduled_runs.may_begin(inputs)
         stuck = observed.run is not None and observed.run.job.stuck
         safe_until = until if fewer else None
-        actions.append(ApplyChildren(course.template, replicas, budget, safe_until, runs_driver, begins, stuck))
+        actions.append(
+            ApplyChildren(course.template, replicas, budget, safe_until, runs_driver, course.driver, begins, stuck)
+        )
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds
         actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
     job = None if observed.bootstrap is None else observed.bootstrap.revision
     run = None if observed.run is None else observed.run.job.revision  # a pod that it makes again mounts it again
-    kept = {job, run, course.rollout.revision, course.last_good, course.template, children.template_revision}
+    kept = {job, run, course.rollout.revision, course.last_good, course.template, course.driver}
+    kept |= {children.template_revision, children.driver_revision}
     keep = frozenset(it for it in (*kept, *(pod.revision for pod in inputs.pods)) if it is not None)
     drop = [DeleteRevisions(keep)] if children.revisions - keep else []
     return [*actions, *course.before, *drop]

@@ -49,6 +49,8 @@ class RolloutDecision:
     stop: bool = False
     #: Runs by a schedule take the place of pods.
     scheduled: bool = False
+    #: The revision of the driver; ``None``: that of the executors.
+    driver: str | None = None
     #: The actions before the first pod: those of the check, of the bootstrap and of the preview.
     before: tuple[Action, ...] = ()
     bootstrap: BootstrapStatus | None = None
@@ -69,6 +71,7 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         failed=status.failed_revision if status.failed_revision == rollout.revision else None,
         shape=status.shape,
         scheduled=scheduled_runs.leads_to(inputs, template or status.last_good_revision),
+        driver=engine_switch.driver_revision(inputs),
         before=(*checks, *preparation.actions, *previews),
         bootstrap=preparation.status,
     )
@@ -109,7 +112,7 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
-    engines = engine_switch.why_alone(inputs, refused=refused)
+    engines = engine_switch.why_alone(inputs, target, refused=refused)
     other, reasons = ("topology", reasons) if reasons and not refused else ("revision", engines)
     foreign = any((pod.revision == rollout.revision) == back for pod in inputs.pods)
     # Also pods of a third revision, which was rolled out before this one was asked for.
@@ -123,7 +126,7 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
         phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"
         stopping = replace(rollout, phase=phase, message=waits, current=None)
         return dataclasses.replace(course, rollout=stopping, stop=True)
-    course = dataclasses.replace(course, template=target)
+    course = dataclasses.replace(course, template=target, driver=None if reasons else course.driver)
     return _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))
 
 
@@ -168,6 +171,10 @@ def _move(
     # Of two that cannot work side by side, the last good one ended before the first pod of this one was made.
     kept = move.begins_none and not alone
     template = (course.last_good or target) if kept else course.template
+    none_left = course.driver is not None and move.rollout.current is None and not move.begins_none
+    if none_left and engine_switch.driver_is_next(inputs, target):
+        move = dataclasses.replace(move, waits="the driver is replaced, after all of its executors")
+        course = dataclasses.replace(course, driver=target)
     return dataclasses.replace(course, rollout=_judged(inputs, move, back), restart=move.restart, template=template)
 
 

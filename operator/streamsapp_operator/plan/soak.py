@@ -42,10 +42,11 @@ def _is_known_good(inputs: PlanInput, rollout: RolloutStatus) -> bool:
 
 
 def _mark(inputs: PlanInput, revision: str) -> str | None:
-    """Returns the identity of the containers of its pods; ``None`` while one of them is not well."""
-    driver = inputs.observed.driver
-    pods = [pod for pod in (*inputs.pods, *(() if driver is None else (driver,))) if pod.revision == revision]
-    if not pods or not all(pod.ready and not pod.terminating for pod in pods):
+    """Returns the identity of the containers of its pods; ``None`` while one of them is not well. A driver counts
+    whatever its revision is: what its executors do shows there."""
+    own, driver = [pod for pod in inputs.pods if pod.revision == revision], inputs.observed.driver
+    pods = [*own, *(() if driver is None else [driver])]
+    if not own or not all(pod.ready and not pod.terminating for pod in pods):
         return None
     containers = ",".join(sorted(f"{pod.uid}/{pod.restarts}" for pod in pods))
     return hashlib.sha256(containers.encode()).hexdigest()[:_DIGITS]

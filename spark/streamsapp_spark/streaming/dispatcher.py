@@ -27,6 +27,8 @@ class Puller:
     process: str
     partition: int
     attempt: int
+    #: The uid of its pod; empty where there are none.
+    pod: str = ""
     #: Lanes that it was given and has not reported.
     running: set[int] = field(default_factory=set)
 
@@ -43,6 +45,8 @@ class Dispatcher:
         self._expected = 0
         self._came: dict[int, Puller] = {}
         self._gather_until = 0.0
+        #: The pods that took part in the last batch that ended.
+        self.pods: frozenset[str] = frozenset()
         #: Lanes that went to another process than before, since the start.
         self.moves = 0
 
@@ -61,16 +65,18 @@ class Dispatcher:
     def begin(self, orders: Iterable[LaneOrder], pullers: int) -> None:
         """A batch of so many pullers; what was left of the one before is planned anew by then."""
         with self._condition:
+            if self._came and not self._waiting and not self._given:
+                self.pods = frozenset(puller.pod for puller in self._came.values() if puller.pod)
             self._waiting = {order.number: order for order in orders}
             self._given = {}
             self._expected = pullers
             self._came = {}
             self._condition.notify_all()
 
-    def join(self, process: str, partition: int, attempt: int) -> Puller:
+    def join(self, process: str, partition: int, attempt: int, pod: str = "") -> Puller:
         """A puller comes. An earlier attempt at the same partition was given up for lost: its lanes wait again."""
         with self._condition:
-            puller = Puller(process, partition, attempt)
+            puller = Puller(process, partition, attempt, pod)
             if not self._came:
                 self._gather_until = time.monotonic() + self._rendezvous
             before = self._came.get(partition)

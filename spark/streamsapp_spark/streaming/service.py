@@ -102,6 +102,11 @@ class BatchService:
         return {task: lanes[lane] for task, lane in self._batches.planner.lane_of.items() if lane in lanes}
 
     @property
+    def pods(self) -> frozenset[str]:
+        """The uids of the pods that took part in the last batch that ended."""
+        return self._dispatcher.pods
+
+    @property
     def batch_size(self) -> int:
         """Records that the next batch has at most."""
         return self._size.records

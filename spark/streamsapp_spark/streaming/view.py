@@ -73,6 +73,8 @@ class Known(Protocol):
     @property
     def owners(self) -> dict[TaskId, str]: ...
     @property
+    def pods(self) -> frozenset[str]: ...
+    @property
     def moves(self) -> int: ...
     @property
     def batch_size(self) -> int: ...
@@ -104,6 +106,7 @@ def document(
         "outages": [] if service is None else list(_outages(config, figures, service, clock)),
         "globalStores": [],
         "batches": figures.batches,
+        "executors": [] if service is None else sorted(service.pods),
         "batchSize": None if service is None else service.batch_size,
         "progress": _progress(figures.progress),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import socket
 import sys
 import time
@@ -74,7 +75,7 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
     attempt = 0 if context is None else context.attemptNumber()
     with job.driver.connect() as driver:
         place = _begin(job, driver)
-        order = ask(driver, "join", place.name, partition, attempt)
+        order = ask(driver, "join", place.name, partition, attempt, os.environ.get("POD_UID", ""))
         while order is not None:
             report = _run(job, order, driver)
             figures = ask(driver, "done", report)

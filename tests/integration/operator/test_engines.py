@@ -28,6 +28,32 @@ def driver_replicas(world: World) -> int | None:
 
 
 @pytest.mark.long
+def test_executors_are_restarted_one_by_one_and_their_driver_after_them(world: World) -> None:
+    apply(world, "spark")
+    until(lambda: engine_of(world) == "spark", "the application runs on Spark")
+    before, head = world.pods(), f"{APP}-driver-0"
+    world.node.behaviour.batches_end = False
+    world.restart("2026-11-22T12:00:00Z")
+
+    def replaced() -> set[str]:
+        return {name for name, uid in world.pods().items() if uid != before[name]}
+
+    def waits_for_a_batch() -> bool:
+        told = world.condition("RestartSafe")
+        return told.get("status") == "False" and "JOINING" in told.get("message", "")
+
+    until(lambda: replaced() == {f"{APP}-1"}, "the first executor is replaced")
+    until(waits_for_a_batch, "no batch has ended with it")
+    assert replaced() == {f"{APP}-1"}
+    world.node.behaviour.batches_end = True
+    until(lambda: {*PODS} <= replaced(), "the other executor is replaced")
+    until(lambda: replaced() == {*PODS, head} and world.ready(), "the driver is replaced, and all work")
+    told = world.events()
+    assert sorted(line.partition(" ")[0] for line in told["PodRestarting"]) == PODS
+    assert "EngineSwitching" not in told
+
+
+@pytest.mark.long
 def test_an_application_goes_to_spark_and_back_scales_there_and_ends_in_order(world: World) -> None:
     apply(world, "threads")
     until(lambda: engine_of(world) == "threads", "the application runs in pods")

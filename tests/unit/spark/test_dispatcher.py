@@ -82,6 +82,22 @@ def test_an_attempt_that_was_given_up_for_lost_gets_nothing_more_and_is_not_hear
     assert dispatcher.take(hanging) is None
 
 
+def test_a_pod_is_told_of_when_a_batch_has_ended_in_which_it_took_part() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.begin(orders(0), 1)
+    run(dispatcher, dispatcher.join("a", 0, 0, "uid-1"))
+    assert dispatcher.pods == frozenset(), "Spark may run more of it"
+    dispatcher.begin(orders(0), 1)
+    assert dispatcher.pods == {"uid-1"}
+    again = dispatcher.join("a", 0, 0, "uid-2")
+    assert dispatcher.take(again) is not None
+    dispatcher.begin(orders(0), 1)
+    assert dispatcher.pods == {"uid-1"}, "that batch failed"
+    run(dispatcher, dispatcher.join("a", 0, 0, "uid-2"))
+    dispatcher.begin([], 1)
+    assert dispatcher.pods == {"uid-2"}
+
+
 def test_a_lane_that_is_given_up_belongs_to_nobody() -> None:
     dispatcher = Dispatcher()
     dispatcher.begin(orders(0, gives_up=True), 1)

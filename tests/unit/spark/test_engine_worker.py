@@ -87,10 +87,13 @@ def test_other_versions_than_the_drivers_are_told_before_anything_is_done(driver
     assert "instead of 3.7, rocksdict" in told
 
 
-def test_a_worker_of_the_drivers_versions_asks_for_lanes(driver: Driver, tmp_path: Path) -> None:
+def test_a_worker_of_the_drivers_versions_asks_for_lanes_and_tells_its_pod(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POD_UID", "uid-1")
     assert list(pull(driver.job(tmp_path), 3)) == []
-    ((name, process, partition, attempt),) = driver.heard
-    assert (name, partition, attempt) == ("join", 3, 0)
+    ((name, process, partition, attempt, pod),) = driver.heard
+    assert (name, partition, attempt, pod) == ("join", 3, 0, "uid-1")
     assert process.startswith(f"{socket.gethostname()}:{tmp_path / 'state'}")
 
 
@@ -151,7 +154,7 @@ class Service:
     def __init__(self) -> None:
         self.lags: dict[TaskId, int] = {}
         self.owners = {TaskId(0, 0): "one", TaskId(0, 1): "other"}
-        self.moves, self.batch_size = 0, 1
+        self.moves, self.batch_size, self.pods = 0, 1, frozenset[str]()
         self.outage: tuple[float, str] | None = None
 
 

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from manifests import app
 from streamsapp_operator.children import Children, Owner, RenderSettings, recorded_revision, render, revision_of
@@ -47,6 +48,44 @@ def settings_of(driver: dict[str, Any]) -> dict[str, str]:
 
 def variables(of: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each["value"] for each in of["env"] if "value" in each}
+
+
+def program(annotations: dict[str, str] | None = None, **spec: Any) -> str | None:
+    found = app(**{"engine": "spark", "code": {"files": {"words.py": "topology = 1"}}, **spec})
+    found = replace(found, metadata=replace(found.metadata, annotations=annotations or {}))
+    return revision_of(found, SETTINGS, found.spec.code.files).program
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"annotations": {"streamsapp.dev/restartedAt": "2026-11-22T12:00:00Z"}},
+        {"resources": {"limits": {"memory": "4Gi"}}},
+        {"podTemplate": {"spec": {"nodeSelector": {"disk": "fast"}}}},
+    ],
+)
+def test_where_and_how_large_pods_are_is_no_other_program(change: dict[str, Any]) -> None:
+    assert program(**change) == program()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": {"files": {"words.py": "topology = 2"}}},
+        {"spark": {"image": "spark:2"}},
+        {"spark": {"trigger": "5s"}},
+        {"resources": {"limits": {"cpu": "3"}}},
+        {"topology": {"entrypoint": "words:other"}},
+    ],
+)
+def test_what_the_driver_and_its_executors_run_is_another_program(change: dict[str, Any]) -> None:
+    assert program(**change) != program()
+
+
+def test_both_parts_of_a_query_are_labelled_with_their_program() -> None:
+    made = children()
+    labels = [pod(made, name)["metadata"]["labels"] for name in ("wordcount", "wordcount-driver")]
+    assert labels[0]["streamsapp.dev/program"] == labels[1]["streamsapp.dev/program"] != ""
 
 
 def test_executors_are_the_pods_of_the_application_and_the_driver_is_one_beside_them() -> None:
