@@ -25,6 +25,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest.history_end import LATEST
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import (
+    TABLE,
     VERSION,
     BootstrapBegun,
     BootstrapDone,
@@ -112,6 +113,8 @@ class Bootstrap:
         # Most mistakes are told before Spark has started; nothing is begun before it has.
         found: tuple[HistoryRange, ...] = ()
         if before is not None:
+            if before.begun().history == TABLE:
+                raise ManifestError([before.unfinished(self._id)])
             self.has_begun = True
             self._refuse_change(before.begun(), layout)
         else:

@@ -33,7 +33,7 @@ from streamsapp.errors import ConfigError, ManifestError, StreamsError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
-from streamsapp.remote.bootstraps import HistoryRange
+from streamsapp.remote.bootstraps import HistoryRange, seed_folder
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.state.api import StoreBuilder
@@ -115,7 +115,7 @@ class SeedWriter(DataSourceArrowWriter):
             self._refuse_doubled(app, partition, keys)
         Seeding(app, self.store, self.inputs, partial(_rows, app)).run(parts)
         # With what tasks of tries that were given up have put aside after that.
-        _forget(app, _all(app.config))
+        _forget(app, seed_folder(app.config.application_id))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Forgets what was put aside."""
@@ -136,11 +136,6 @@ class SeedWriter(DataSourceArrowWriter):
 def _rows(app: Application, keys: Sequence[str]) -> Iterator[list[SeededEntry]]:
     for key in keys:
         yield _decode(app.objects.read(key, _LIMIT))
-
-
-def _all(config: StreamsConfig) -> str:
-    """Returns the folder of everything that was put aside for an application."""
-    return f"{config.application_id}/seed"
 
 
 def _forget(app: Application, folder: str) -> None:
@@ -172,7 +167,8 @@ def seeding(options: Mapping[str, str], schema: StructType, *, overwrite: bool) 
     _check_store(builders[store])
     _check_columns(builders[store], config, schema)
     job = ReplayJob.of(ManifestProgram.of(app, path.parent), admin.partition_counts(), _NOWHERE)
-    return SeedWriter(job, store, _goes_on(config, layout, options["inputs"]), f"{_all(config)}/{uuid4().hex}")
+    folder = f"{seed_folder(config.application_id)}/{uuid4().hex}"
+    return SeedWriter(job, store, _goes_on(config, layout, options["inputs"]), folder)
 
 
 def _check_store(builder: StoreBuilder) -> None:

@@ -18,7 +18,15 @@ from streamsapp.errors import ManifestError, StreamsError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import RawRecord
-from streamsapp.remote.bootstraps import VERSION, BootstrapBegun, BootstrapDone, Bootstraps, HistoryRange, TaskDone
+from streamsapp.remote.bootstraps import (
+    TABLE,
+    VERSION,
+    BootstrapBegun,
+    BootstrapDone,
+    Bootstraps,
+    HistoryRange,
+    TaskDone,
+)
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
@@ -46,7 +54,10 @@ def refuse_state(
     and the internal topics that are missing."""
     group = GroupAdmin(config)
     refuse_running(group, config.application_id)
-    if Bootstraps(objects, config.application_id).newest() is not None:
+    before = Bootstraps(objects, config.application_id).newest()
+    if before is not None and not before.is_done:
+        raise ManifestError([before.unfinished(config.application_id)])
+    if before is not None:
         raise ManifestError([f"{config.application_id} has state already: it was bootstrapped, or seeded; {INSTEAD}"])
     layout, missing = plan_layout(topology, config, admin)
     records = internal_records(config, layout, {topic.name for topic in missing})
@@ -74,7 +85,7 @@ class Seeding:
         self._positions |= PartitionOffsets(app.config, repartitioned(app.layout)).highs
         prints = {str(task_id): fingerprint(plan.sub_topology) for task_id, plan in sorted(plans.items())}
         now = timestamp(SystemClock().now_ms())
-        begun = BootstrapBegun(VERSION, now, "table", self._inputs, prints)
+        begun = BootstrapBegun(VERSION, now, TABLE, self._inputs, prints)
         bootstraps = Bootstraps(app.objects, app.config.application_id)
         bootstrap = begin(bootstraps, GroupAdmin(app.config), app.config.application_id, begun)
         done = []

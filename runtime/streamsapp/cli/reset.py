@@ -19,7 +19,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
-from streamsapp.remote.bootstraps import bootstrap_objects
+from streamsapp.remote.bootstraps import bootstrap_objects, seed_objects
 from streamsapp.remote.manifest_chain import objects_of
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
@@ -84,7 +84,7 @@ def reset(options: argparse.Namespace) -> int:
     if options.dry_run:
         return 0
     if objects is not None and plan.snapshots is not None:
-        objects.delete(plan.snapshots.keys)
+        objects.delete((*plan.snapshots.keys, *plan.snapshots.rows))
     cluster.delete_topics(plan.delete_topics)
     group.commit(plan.offsets)
     if plan.state_dir is not None:
@@ -126,11 +126,12 @@ def _make_plan(
 def _snapshots(objects: ObjectStore, application_id: str, url: str) -> SnapshotsToDelete | None:
     found = list(objects_of(objects, application_id))
     bootstraps = [info.key for info, *_ in bootstrap_objects(objects, application_id)]
-    if not found and not bootstraps:
+    rows = [info.key for info in seed_objects(objects, application_id)]
+    if not found and not bootstraps and not rows:
         return None
     where = f"{url.rstrip('/')}/{application_id}"
     keys = sorted((info.key for _, info in found), key=lambda key: "/files/" in key)  # what refers to files goes first
-    return SnapshotsToDelete(where, (*keys, *bootstraps), len({task_id for task_id, _ in found}))
+    return SnapshotsToDelete(where, (*keys, *bootstraps), len({task_id for task_id, _ in found}), tuple(rows))
 
 
 def _target(options: argparse.Namespace) -> tuple[ResetTarget, int]:

@@ -51,6 +51,8 @@ class SnapshotsToDelete:
     where: str
     keys: tuple[str, ...]
     tasks: int
+    #: Objects with rows of tables whose write failed.
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class ResetPlan:
         found = self.snapshots
         return {
             "applicationId": self.application_id,
-            "snapshots": found and {"where": found.where, "objects": len(found.keys), "tasks": found.tasks},
+            "snapshots": found and _shown(found),
             "deleteTopics": list(self.delete_topics),
             "offsets": [
                 {"topic": each.topic, "partition": each.partition, "offset": offset}
@@ -86,6 +88,9 @@ class ResetPlan:
         if self.snapshots is not None:
             count = f"{len(self.snapshots.keys)} objects of {self.snapshots.tasks} tasks"
             yield f"delete snapshots in {self.snapshots.where}: {count}"
+            if self.snapshots.rows:
+                count = f"{len(self.snapshots.rows)} objects"
+                yield f"delete rows that writes of tables left in {self.snapshots.where}/seed: {count}"
         for topic in self.delete_topics:
             yield f"delete internal topic {topic}"
         for partition, offset in sorted(self.offsets.items()):
@@ -94,6 +99,15 @@ class ResetPlan:
             yield f"delete local state {self.state_dir}"
         for topic in self.unsure:
             yield f"left alone: {topic} (not of this topology; delete it with --internal-topics {topic} if it is yours)"
+
+
+def _shown(found: SnapshotsToDelete) -> dict[str, Any]:
+    return {
+        "where": found.where,
+        "objects": len(found.keys),
+        "tasks": found.tasks,
+        "objectsOfTables": len(found.rows),
+    }
 
 
 def internal_topics(

@@ -8,6 +8,10 @@ some tasks would skip what others still lack. Both are objects that are written 
     <application id>/bootstrap/<number>-begun.json
     <application id>/bootstrap/<number>-<task>.json      what became of one task; may be written again, alike
     <application id>/bootstrap/<number>-done.json
+
+A table that becomes a store (``df.write``) is recorded like one. Its rows are put aside before, and go when it is done:
+
+    <application id>/seed/<write>/<partition>-<object>
 """
 
 from __future__ import annotations
@@ -30,6 +34,9 @@ from streamsapp.structs import decoded
 VERSION = 1
 _LIMIT = 64 << 20
 _NAME = re.compile(r"([0-9]{8})-(begun|done|[0-9]+_[0-9]+)\.json")
+_ROWS = re.compile(r"[0-9a-f]{32}/[0-9]+-[0-9a-f]{32}")
+#: In place of a history: the state is made of a table.
+TABLE = "table"
 
 _Text = Annotated[str, Meta(max_length=1_000)]
 _Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -53,7 +60,7 @@ class BootstrapBegun(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     begun_at: _Text
-    #: The place where the history is: ``kafka``, or the address of a table.
+    #: The place where the history is: ``kafka``, the address of files, or ``TABLE``.
     history: _Text
     ranges: tuple[HistoryRange, ...]
     #: Of each task's sub-topology.
@@ -153,6 +160,19 @@ class BootstrapState:
     def begun(self) -> BootstrapBegun:
         return self._bootstraps.read(self.number, "begun", BootstrapBegun)
 
+    def unfinished(self, application_id: str) -> str:
+        """Says of one that is not done what it is, and how it is ended."""
+        if self.begun().history == TABLE:
+            return (
+                f"a table was to become the state of {application_id}, and is not written whole: run `streamsapp"
+                ' reset`, and then write it again, with df.write.format("streamsapp") and the same options; a'
+                " bootstrap cannot go on with it"
+            )
+        return (
+            f"a bootstrap of {application_id} was begun and is not done: run `streamsapp bootstrap` again, which goes"
+            " on where it was, or give it up with `streamsapp reset`"
+        )
+
     def done(self) -> BootstrapDone:
         return self._bootstraps.read(self.number, "done", BootstrapDone)
 
@@ -179,3 +199,14 @@ def bootstrap_objects(objects: ObjectStore, application_id: str) -> Iterator[tup
         found = _NAME.fullmatch(info.key.removeprefix(prefix))
         if found:
             yield info, int(found[1]), found[2]
+
+
+def seed_folder(application_id: str) -> str:
+    """Returns the folder of everything that writes of tables put aside for an application."""
+    return f"{application_id}/seed"
+
+
+def seed_objects(objects: ObjectStore, application_id: str) -> Iterator[ObjectInfo]:
+    """Everything there that such a write left behind."""
+    prefix = f"{seed_folder(application_id)}/"
+    return (info for info in objects.list(prefix) if _ROWS.fullmatch(info.key.removeprefix(prefix)))

@@ -130,6 +130,22 @@ def test_a_reset_deletes_the_applications_snapshots_and_no_others(
     assert sorted(info.key for info in objects.list("")) == sorted(neighbours)
 
 
+def test_a_reset_deletes_the_rows_of_a_table_whose_write_failed_and_says_so(
+    application: Application, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = DirectoryStore(application.snapshots)
+    rows, other = f"{application.name}/seed/{'a' * 32}/0-{'b' * 32}", f"{application.name}/seed/notes.txt"
+    for key in (rows, other):
+        objects.put_new(key, b"")
+
+    assert application.reset("--dry-run") == 0
+    folder = f"file://{application.snapshots}/{application.name}/seed"
+    assert f"delete rows that writes of tables left in {folder}: 1 objects" in capsys.readouterr().out
+    assert application.reset("-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["snapshots"]["objectsOfTables"] == 1
+    assert [info.key for info in objects.list("")] == [other]
+
+
 def test_a_topic_of_an_earlier_topology_goes_when_it_is_named(application: Application) -> None:
     assert application.reset("--internal-topics", f"{application.name}-old-changelog") == 0
     assert application.internal_topics() == []

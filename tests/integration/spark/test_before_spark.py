@@ -12,6 +12,8 @@ import pytest
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App, finished
+from streamsapp.remote.bootstraps import TABLE, VERSION, BootstrapBegun, Bootstraps
+from streamsapp.remote.directory_store import DirectoryStore
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -57,6 +59,16 @@ def topics_of(app: App) -> list[str]:
     return [
         topic for topic in app.instances.kafka.admin.list_topics(timeout=10).topics if topic.startswith(f"{app.name}-")
     ]
+
+
+@pytest.mark.long
+def test_a_bootstrap_does_not_go_on_with_a_table_that_is_not_written_whole(waiting: Waiting) -> None:
+    app = waiting.app
+    begun = BootstrapBegun(VERSION, "2026-01-01T00:00:00.000Z", TABLE, (), {})
+    Bootstraps(DirectoryStore(app.objects), app.name).begin(1, begun)
+    code, _, errors = app.run("bootstrap")
+    assert (code, topics_of(app)) == (2, [])
+    assert "run `streamsapp reset`, and then write it again, with df.write" in errors
 
 
 @pytest.fixture

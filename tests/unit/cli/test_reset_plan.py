@@ -106,7 +106,7 @@ def test_programs_are_told_the_whole_plan() -> None:
     )
     assert plan.as_data() == {
         "applicationId": "orders",
-        "snapshots": {"where": "s3://b/orders", "objects": 2, "tasks": 1},
+        "snapshots": {"where": "s3://b/orders", "objects": 2, "tasks": 1, "objectsOfTables": 0},
         "deleteTopics": ["orders-counts-changelog"],
         "offsets": [
             {"topic": "in", "partition": 0, "offset": 3},

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memory_objects import MemoryObjects
 from restoring import keys
@@ -13,6 +14,7 @@ from snapshotting import CHANGELOG, IN, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.errors import StateStoreError
 from streamsapp.remote.bootstraps import (
+    TABLE,
     VERSION,
     BootstrapBegun,
     BootstrapDone,
@@ -97,6 +99,19 @@ def test_no_task_starts_while_a_bootstrap_is_not_done(
     assert isinstance(failure.error, StateStoreError)
     assert "a bootstrap of app was begun and is not done" in str(failure.error)
     assert failure.task_id == TASK
+
+
+def test_a_table_that_is_not_written_whole_is_written_again_and_no_bootstrap_is_called_for(
+    heir: Heir, objects: MemoryObjects
+) -> None:
+    Bootstraps(objects, "app").begin(1, replace(BEGUN, history=TABLE))
+    heir.thread.log(CHANGELOG, 0, 1)
+
+    heir.restore(heir.thread.task(engine=Engine.MEMORY))
+
+    told = str(heir.thread.failures.get_nowait().error)
+    assert "run `streamsapp reset`, and then write it again, with df.write" in told
+    assert "streamsapp bootstrap" not in told
 
 
 def test_a_bootstrap_is_begun_once_and_remembers_what_is_finished(

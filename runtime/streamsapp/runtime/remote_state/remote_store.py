@@ -48,10 +48,7 @@ class RemoteStore:
             if not self._looked_for_bootstrap:
                 newest = Bootstraps(self.objects, self._application_id).newest()
                 if newest is not None and not newest.is_done:
-                    raise StateStoreError(
-                        f"a bootstrap of {self._application_id} was begun and is not done: run `streamsapp bootstrap` "
-                        "again, which goes on where it was, or give it up with `streamsapp reset`"
-                    )
+                    raise StateStoreError(newest.unfinished(self._application_id))
                 self._bootstrap = None if newest is None else newest.done()
                 self._looked_for_bootstrap = True
             return self._bootstrap
