@@ -132,10 +132,13 @@ class SimulatedNode(threading.Thread):
             self._keep_budget(budget, list(mine.values()))
 
     def _run_jobs(self, pods: list[Object]) -> None:
-        """The Job's controller; and the garbage collector's part of a deletion that waits for the pods."""
+        """The Job's controller; and the garbage collector's part of a deletion that waits for runs and pods."""
+        for cron in self._client.list(CRON_JOB, self._namespace):
+            if "deletionTimestamp" in cron["metadata"]:
+                self._end_schedule(cron)
         for job in self._client.list(JOB, self._namespace):
             uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-            mine = [pod for pod in pods if any(it["uid"] == uid for it in pod["metadata"].get("ownerReferences", []))]
+            mine = [pod for pod in pods if _owned_by(pod, uid)]
             if "deletionTimestamp" in job["metadata"]:
                 for pod in mine:
                     self._client.delete(POD, self._namespace, pod["metadata"]["name"])
@@ -153,6 +156,15 @@ class SimulatedNode(threading.Thread):
                 end = next(end for kind, end in ends.items() if f"streamsapp.dev/{kind}" in labels)
                 if end is not None:
                     self._end_job(job, mine[0], *end)
+
+    def _end_schedule(self, cron: Object) -> None:
+        name, uid = cron["metadata"]["name"], cron["metadata"]["uid"]
+        jobs = [it for it in self._client.list(JOB, self._namespace) if _owned_by(it, uid)]
+        for job in jobs:
+            if "deletionTimestamp" not in job["metadata"]:
+                self._client.delete(JOB, self._namespace, job["metadata"]["name"], dependents_first=True)
+        if not jobs:
+            self._client.merge(CRON_JOB, self._namespace, name, {"metadata": {"finalizers": None}})
 
     def begin_run(self, name: str) -> None:
         """The CronJobs' controller: a moment has come that the schedule names."""
@@ -379,6 +391,10 @@ def _container(state: Object, *, ready: bool) -> Object:
         "restartCount": 0,
         "state": state,
     }
+
+
+def _owned_by(found: Object, uid: str) -> bool:
+    return any(it["uid"] == uid for it in found["metadata"].get("ownerReferences", []))
 
 
 def _is_outdated(pod: Object, stateful_set: Object) -> bool:

@@ -34,6 +34,7 @@ from streamsapp_operator.model.actions import (
     DeleteCheck,
     DeletePreview,
     DeleteRevisions,
+    EndSchedule,
     Evict,
     PostEvent,
     RemoveFinalizer,
@@ -135,6 +136,8 @@ class ActionRunner:
                 self._start_preview(action, case)
             case DeletePreview():
                 self._delete_job(owner, preview_job_name(owner.name))
+            case EndSchedule():
+                self._client.delete(CRON_JOB, owner.namespace, cron_job_name(owner.name), dependents_first=True)
             case DeleteRevisions(keep=keep):
                 self._delete_revisions(owner, keep, observation)
             case PostEvent(kind=kind, reason=reason, message=message):
@@ -151,8 +154,6 @@ class ActionRunner:
         if revision is not None:
             if revision.driver is None:
                 self._set_drivers(0, case)  # nothing else is said of a driver that an earlier revision left
-            if revision.scheduled is None:
-                self._end_schedule(case)
             going_on = action.driver_revision
             children = self._render(
                 revision,
@@ -178,12 +179,6 @@ class ActionRunner:
     def _set_replicas(self, action: ApplyChildren, case: ActionContext) -> None:
         self._set_drivers(int(action.runs_driver and action.replicas > 0), case)
         self._scale(case.spec.owner.name, case.observation.observed.children.replicas, action.replicas, case)
-
-    def _end_schedule(self, case: ActionContext) -> None:
-        """Deletes the CronJob that an earlier revision left: pods run all the time now."""
-        owner, name = case.spec.owner, cron_job_name(case.spec.owner.name)
-        if case.observation.children.pop(f"{CRON_JOB.name}/{name}", None) is not None:
-            self._client.delete(CRON_JOB, owner.namespace, name)
 
     def _set_drivers(self, replicas: int, case: ActionContext) -> None:
         self._scale(

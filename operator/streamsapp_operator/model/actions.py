@@ -93,6 +93,11 @@ class DeletePreview:
 
 
 @dataclass(frozen=True, slots=True)
+class EndSchedule:
+    """Deletes the CronJob; it is gone when its runs and their pods are, and begins none from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteRevisions:
     """Deletes the ConfigMaps of revisions that nothing refers to any more; ``keep`` stay."""
 
@@ -123,6 +128,7 @@ Action: TypeAlias = (
     | DeleteBootstrap
     | StartPreview
     | DeletePreview
+    | EndSchedule
     | DeleteRevisions
     | PostEvent
     | RemoveFinalizer

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from streamsapp_operator.model.actions import Action, ApplyChildren, PostEvent, RemoveFinalizer
+from streamsapp_operator.model.actions import (
+    Action,
+    ApplyChildren,
+    DeleteBootstrap,
+    DeletePreview,
+    EndSchedule,
+    PostEvent,
+    RemoveFinalizer,
+)
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
-from streamsapp_operator.model.observed_state import ObservedState
+from streamsapp_operator.model.observed_state import JobSeen, JobState, ObservedState
 from streamsapp_operator.model.status import AppStatus, Condition
 from streamsapp_operator.plan.conditions import stamped
 from streamsapp_operator.plan.engine_switch import driver_is_there
@@ -35,8 +43,10 @@ def drain(
         actions.append(PostEvent("Normal", "Draining", "the application is deleted: all pods end"))
     revision, replicas = observed.children.template_revision, observed.children.replicas
     driver = driver_is_there(observed)
-    if not observed.pods and not replicas and not driver:
+    ending = _ended_jobs(observed)
+    if not (observed.pods or replicas or driver or ending is not None):
         return drained, [*actions, RemoveFinalizer()]
+    actions += ending or ()
     if revision is not None and (replicas or driver):
         left = replicas or 0 if driver else 0
         actions.insert(0, ApplyChildren(revision, left, 0, runs_driver=False))
@@ -45,11 +55,22 @@ def drain(
     return drained, actions
 
 
+def _ended_jobs(observed: ObservedState) -> list[Action] | None:
+    """Returns how all ends that runs beside pods, and may write; ``None`` if nothing does."""
+    preview = None if observed.preview is None else observed.preview.job
+    jobs: list[tuple[JobSeen | None, Action]] = [(observed.bootstrap, DeleteBootstrap()), (preview, DeletePreview())]
+    at_work = [(job, end) for job, end in jobs if job is not None and job.state not in {JobState.DONE, JobState.FAILED}]
+    runs = [EndSchedule()] if observed.children.schedule_revision is not None else []
+    if not runs and not at_work:
+        return None
+    return [*runs, *(end for job, end in at_work if job.state is not JobState.ENDING)]
+
+
 def _conditions(app: DesiredState | InvalidSpec, status: AppStatus, now: float) -> tuple[Condition, ...]:
     told = stamped(
         {
             "Ready": ("False", "Draining", "the application is being deleted"),
-            "Progressing": ("True", "Draining", "its pods are ending"),
+            "Progressing": ("True", "Draining", "its pods, and its Jobs, are ending"),
         },
         status,
         app.generation,

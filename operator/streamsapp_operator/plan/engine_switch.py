@@ -35,6 +35,8 @@ def why_alone(inputs: PlanInput, target: str, *, refused: bool) -> list[str]:
         engines.add("spark")
     if "spark" not in engines:
         return []
+    if inputs.observed.children.schedule_revision is not None:
+        return ["a run that is scheduled and pods must not work at a time"]
     if len(engines) > 1:
         return ["only one engine at a time may commit"]
     programs = {it.program for it in _on_spark(inputs)} | (set() if refused else {inputs.settings.program})
@@ -63,8 +65,7 @@ def is_foreign(inputs: PlanInput, target: str) -> bool:
     children = inputs.observed.children
     if children.driver_replicas and children.driver_revision != target:
         return True
-    run = inputs.observed.run
-    if run is not None and run.may_work:
+    if children.schedule_revision is not None and not inputs.pods:  # beside pods it never began a run
         return True
     return any(pod.revision != target for pod in _on_spark(inputs))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from streamsapp_operator.gate import Gate
-from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevisions, Evict, SetBudget
+from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevisions, EndSchedule, Evict, SetBudget
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
@@ -79,6 +79,8 @@ def _actions(
         actions.append(
             ApplyChildren(course.template, replicas, budget, safe_until, runs_driver, course.driver, begins, stuck)
         )
+    if not course.scheduled and scheduled_runs.is_over(inputs):
+        actions.append(EndSchedule())
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds

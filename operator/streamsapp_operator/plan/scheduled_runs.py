@@ -1,7 +1,7 @@
 """Decides about the runs of ``spec.spark.schedule``: when they may begin, and what is told of them. Pure.
 
 An application that runs by a schedule has no pods but those of a run. Pods of other revisions end before the first run
-begins, and a run ends before the first pod of another revision starts.
+begins; a run ends, and then the CronJob is gone, before the first pod of another revision starts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ def are_alone(inputs: PlanInput) -> bool:
 def may_begin(inputs: PlanInput) -> bool:
     """Says whether a run may begin when it is due."""
     return are_alone(inputs) and inputs.settings.replicas > 0
+
+
+def is_over(inputs: PlanInput) -> bool:
+    """Says whether there is a CronJob of which no run works: where none is wanted any more it may go. A run that begins
+    at this moment ends in order then, before the first pod starts."""
+    run = inputs.observed.run
+    return inputs.observed.children.schedule_revision is not None and (run is None or not run.may_work)
 
 
 def told(inputs: PlanInput, *, begins: bool) -> ScheduleStatus:

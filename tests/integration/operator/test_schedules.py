@@ -91,5 +91,11 @@ def test_what_became_of_a_run_is_told_and_outlives_its_job(world: World) -> None
     assert (runs(world)["result"], runs(world)["inputLag"]) == ("Succeeded", 3)
     until(lambda: not begins(world), "no run begins")
 
+    world.apply(replicas=1, engine="spark", spark=SPARK)
+    until(lambda: begins(world), "runs may begin again")
+    world.node.behaviour.run = None
+    world.node.begin_run(NAME)
+    until(lambda: runs(world).get("result") == "Running", "a run is under way")
     world.api.kubectl("delete", "streamsapp", APP, f"--namespace={world.namespace}", "--wait=false")
     until(lambda: world.client.get(STREAMS_APP, world.namespace, APP) is None, "it is let go")
+    assert (cron(world), run_pods(world)) == (None, []), "nothing of it runs any more"

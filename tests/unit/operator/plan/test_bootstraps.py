@@ -289,10 +289,13 @@ def test_a_spec_that_became_invalid_starts_no_pod() -> None:
     assert has(reconcile(reconciles, job(JobState.DONE)), ApplyChildren)
 
 
-def test_one_that_is_deleted_meanwhile_is_let_go_at_once() -> None:
+def test_one_that_is_deleted_meanwhile_is_let_go_when_its_job_has_ended() -> None:
     reconciles = asked_for()
     reconciles.app = replace(APP, deleting=True)
-    assert has(reconcile(reconciles, job(JobState.RUNNING)), RemoveFinalizer)
+    planned = reconcile(reconciles, job(JobState.RUNNING))
+    assert (has(planned, DeleteBootstrap), has(planned, RemoveFinalizer)) == (True, False)
+    assert not has(reconcile(reconciles, job(JobState.ENDING)), RemoveFinalizer)
+    assert has(reconcile(reconciles), RemoveFinalizer)
 
 
 def test_the_rollout_that_follows_is_a_first_start() -> None:

@@ -10,14 +10,33 @@ import pytest
 
 from observed_builders import NOW, passed, pod, wanted
 from planned_reconciles import RUNS, Reconciles, has, only, three, told
-from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict, StartCheck
+from streamsapp_operator.model.actions import (
+    ApplyChildren,
+    DeleteBootstrap,
+    DeletePreview,
+    DeleteRevisions,
+    EndSchedule,
+    Evict,
+    RemoveFinalizer,
+    StartCheck,
+)
 from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState
-from streamsapp_operator.model.observed_state import CheckSeen, CheckState, JobSeen, JobState, PodSeen, RunSeen
+from streamsapp_operator.model.observed_state import (
+    CheckSeen,
+    CheckState,
+    JobSeen,
+    JobState,
+    PodSeen,
+    PreviewSeen,
+    RunSeen,
+)
 from streamsapp_operator.model.status import AppStatus, Condition, ScheduleStatus, from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 
 APP = wanted("two", engine="spark", schedule="0 * * * *")
 NO_PODS: dict[str, Any] = {"replicas": 0, "template_revision": "two", "engine": "spark", "schedule_revision": "two"}
+#: When the CronJob is gone.
+GONE: dict[str, Any] = {"replicas": 0, "template_revision": "two", "engine": "threads"}
 BEFORE: dict[str, Any] = {"replicas": 3, "template_revision": "one", "engine": "threads"}
 FULL_HOUR = datetime(2023, 11, 14, 23, 0, tzinfo=UTC)
 
@@ -159,9 +178,37 @@ def test_a_run_ends_before_the_first_pod_starts(engine: Any) -> None:
         planned = reconciles.plan([], run=run(JobState.RUNNING), checks=passed("three"), **NO_PODS)
         applied = only(planned, ApplyChildren)
         assert (applied.revision, applied.replicas, applied.begins_runs) == ("two", 0, False)
-    applied = only(reconcile(reconciles, [], run(JobState.DONE, 0), **NO_PODS), ApplyChildren)
-    assert (applied.revision, applied.replicas, applied.begins_runs) == ("three", 3, False)
+        assert not has(planned, EndSchedule)
+    planned = reconcile(reconciles, [], run(JobState.DONE, 0), **NO_PODS)
+    applied = only(planned, ApplyChildren)
+    assert (applied.revision, applied.replicas, applied.begins_runs) == ("two", 0, False)
+    assert has(planned, EndSchedule)
+    planned = reconcile(reconciles, [], **GONE)
+    applied = only(planned, ApplyChildren)
+    assert (applied.revision, applied.replicas, has(planned, EndSchedule)) == ("three", 3, False)
     assert reconciles.status.schedule is None
+
+
+def test_a_schedule_that_never_began_goes_while_the_pods_that_are_wanted_again_go_on() -> None:
+    reconciles = Reconciles(wanted("one"))
+    planned = reconciles.plan(three(), **(BEFORE | {"schedule_revision": "two"}))
+    assert has(planned, EndSchedule)
+    assert (only(planned, ApplyChildren).revision, only(planned, ApplyChildren).replicas) == ("one", 3)
+
+
+def test_an_application_is_let_go_when_nothing_of_it_runs_any_more() -> None:
+    reconciles = scheduled()
+    reconciles.app = replace(APP, deleting=True)
+    planned = reconcile(reconciles, [], run(JobState.RUNNING), **NO_PODS)
+    assert (has(planned, EndSchedule), has(planned, RemoveFinalizer)) == (True, False)
+    previews = PreviewSeen(JobSeen("", "two", JobState.RUNNING))
+    planned = reconciles.plan([], preview=previews, **GONE)
+    assert (has(planned, DeletePreview), has(planned, RemoveFinalizer)) == (True, False)
+    ending = JobSeen("", "two", JobState.ENDING)
+    planned = reconciles.plan([], preview=PreviewSeen(ending), job=ending, **GONE)
+    assert [has(planned, it) for it in (DeletePreview, DeleteBootstrap, RemoveFinalizer)] == [False] * 3
+    done = JobSeen("", "two", JobState.DONE)
+    assert has(reconciles.plan([], job=done, **GONE), RemoveFinalizer)
 
 
 def test_a_run_whose_pod_cannot_run_is_told_and_gives_way_to_the_next_one() -> None:
@@ -179,7 +226,8 @@ def test_a_run_whose_pod_cannot_run_keeps_no_pod_of_another_revision_waiting() -
     reconciles = scheduled()
     reconciles.app = wanted("three")
     reconcile(reconciles, [], STUCK, **NO_PODS)
-    applied = only(reconciles.plan([], run=STUCK, checks=passed("three"), **NO_PODS), ApplyChildren)
+    assert has(reconciles.plan([], run=STUCK, checks=passed("three"), **NO_PODS), EndSchedule)
+    applied = only(reconciles.plan([], **GONE), ApplyChildren)
     assert (applied.revision, applied.replicas, applied.begins_runs) == ("three", 3, False)
 
 
