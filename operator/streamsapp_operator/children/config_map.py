@@ -40,7 +40,7 @@ def manifest_text(app: StreamsApp) -> str:
         replicas=nothing.replicas,
         autoscaling=nothing.autoscaling,
         bootstrap=nothing.bootstrap,
-        spark=msgspec.structs.replace(app.spec.spark, image=None),
+        spark=msgspec.structs.replace(app.spec.spark, image=None, deadline_seconds=nothing.spark.deadline_seconds),
         rollout=nothing.rollout,
         image=nothing.image,
         code=nothing.code,

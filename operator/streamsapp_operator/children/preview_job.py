@@ -26,8 +26,8 @@ _DIGITS = 10
 
 def preview_hash(asked: PreviewSpec, image: str) -> str:
     """Returns a hash of everything that tells one preview of a revision from another: a Job that does not run for want
-    of an image, or of memory, may run with another one, or with more."""
-    made_of = (image, asked.records, asked.resources)
+    of an image, of memory or of time, may run with another one, or with more."""
+    made_of = (image, asked.records, asked.deadline_seconds, asked.resources)
     return hashlib.sha256(msgspec.json.encode(made_of, order="deterministic")).hexdigest()[:_DIGITS]
 
 
@@ -39,7 +39,7 @@ def preview_job(
     command = ["preview", "-f", paths[_TOMORROW], "--against", paths[_TODAY], "--records", str(asked.records)]
     pod = spark_pod(tomorrow.template, preview_labels(owner.name, tomorrow.id), image, asked.resources, command)
     spec = with_programs(pod["spec"], today.template, tomorrow.template)
-    return job(owner, preview_job_name(owner.name), attempt, job_spec(pod | {"spec": spec}))
+    return job(owner, preview_job_name(owner.name), attempt, job_spec(pod | {"spec": spec}, asked.deadline_seconds))
 
 
 def with_programs(pod: dict[str, Any], today: dict[str, Any], tomorrow: dict[str, Any]) -> dict[str, Any]:

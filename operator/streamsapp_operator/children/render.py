@@ -56,11 +56,7 @@ def render(
         revision.config_map(owner),
         _http_secret(owner, token_lines, None if driver is None else spark_word),
     )
-    runs = (
-        []
-        if scheduled is None
-        else [cron_job(owner, scheduled.schedule, scheduled.template, begins=begins_runs, replaces=replaces_run)]
-    )
+    runs = [] if scheduled is None else [cron_job(owner, scheduled, begins=begins_runs, replaces=replaces_run)]
     objects = (
         *needed,
         headless_service(owner),

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -35,7 +35,7 @@ from streamsapp_operator.children.names import (
     own_labels,
 )
 from streamsapp_operator.children.pod_template import pod_template
-from streamsapp_operator.children.scheduled_run import run_template
+from streamsapp_operator.children.scheduled_run import ScheduledRun, run_template
 from streamsapp_operator.children.settings import RenderSettings
 from streamsapp_operator.children.spark_pods import cores_of, driver_template, executor_template, program_parts
 from streamsapp_operator.children.user_code import CodeFiles
@@ -52,14 +52,6 @@ class DriverPod:
 
     template: dict[str, Any]
     cores: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledRun:
-    """The line of cron by which runs begin, and their pod template."""
-
-    schedule: str
-    template: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +122,9 @@ def _without_resources(app: StreamsApp) -> str:
 
 
 def _spark_templates(app: StreamsApp, template: dict[str, Any], program: str) -> dict[str, Any]:
-    if app.spec.spark.schedule is not None:
-        run = {"schedule": app.spec.spark.schedule, "template": run_template(app, template)}
-        return {TEMPLATE_KEY: template, SCHEDULE_KEY: run}
+    if (spark := app.spec.spark).schedule is not None:
+        run = ScheduledRun(spark.schedule, run_template(app, template), spark.deadline_seconds)
+        return {TEMPLATE_KEY: template, SCHEDULE_KEY: asdict(run)}
     driver = {"template": driver_template(app, template, program), "cores": cores_of(app)}
     return {TEMPLATE_KEY: executor_template(app, template, program), DRIVER_KEY: driver}
 

@@ -7,9 +7,10 @@ termination message.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from streamsapp.manifest.model import StreamsApp
+from streamsapp.manifest.model import SparkSpec, StreamsApp
 from streamsapp_operator.children.names import REVISION_LABEL, Owner, cron_job_name, run_labels
 from streamsapp_operator.children.pod_template import REPORT_PATH
 from streamsapp_operator.children.run_to_completion import run_to_completion, runtime_container
@@ -34,22 +35,31 @@ def run_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
     return run_to_completion(template, run_labels(app.metadata.name, revision), changes)
 
 
-def cron_job(owner: Owner, schedule: str, template: dict[str, Any], *, begins: bool, replaces: bool) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """The line of cron by which runs begin, their pod template, and how long one may take."""
+
+    schedule: str
+    template: dict[str, Any]
+    deadline_seconds: int = SparkSpec().deadline_seconds
+
+
+def cron_job(owner: Owner, run: ScheduledRun, *, begins: bool, replaces: bool) -> dict[str, Any]:
     """Returns the CronJob; no run begins unless ``begins``, nor beside another one, whose place it takes if it
     ``replaces`` that."""
-    labels = template["metadata"]["labels"]
+    labels = run.template["metadata"]["labels"]
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
         "metadata": owner.metadata(cron_job_name(owner.name), labels),
         "spec": {
-            "schedule": schedule,
+            "schedule": run.schedule,
             "timeZone": "Etc/UTC",
             # One that takes longer than the time between two is not begun a second time beside itself.
             "concurrencyPolicy": "Replace" if replaces else "Forbid",
             "suspend": not begins,
             "successfulJobsHistoryLimit": _KEPT,
             "failedJobsHistoryLimit": _KEPT,
-            "jobTemplate": {"metadata": {"labels": labels}, "spec": job_spec(template)},
+            "jobTemplate": {"metadata": {"labels": labels}, "spec": job_spec(run.template, run.deadline_seconds)},
         },
     }

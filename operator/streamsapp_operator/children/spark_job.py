@@ -26,10 +26,10 @@ _REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 _ENVIRONMENT = {"TMPDIR": STATE_DIR, "SPARK_LOCAL_DIRS": STATE_DIR}
 
 
-def job_spec(pod: dict[str, Any]) -> dict[str, Any]:
-    """Returns the spec of a Job that has this pod."""
+def job_spec(pod: dict[str, Any], deadline_seconds: int | None = None) -> dict[str, Any]:
+    """Returns the spec of a Job that has this pod; it has failed when it has not ended by its deadline."""
     wrong_input = {"containerName": CONTAINER, "operator": "In", "values": [_WRONG_INPUT]}
-    return {
+    return ({} if deadline_seconds is None else {"activeDeadlineSeconds": deadline_seconds}) | {
         "backoffLimit": _RETRIES,
         "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": wrong_input}]},
         "template": pod,

@@ -20,6 +20,12 @@ from streamsapp_operator.observe.pods import container_status, last_exit, second
 from streamsapp_operator.observe.status_document import Count
 
 _MOST_LINES, _LONGEST_LINE = 20, 300
+#: Of a Job that has failed: the reason of its condition when its deadline is over.
+_TOO_LATE = "DeadlineExceeded"
+_PREVIEW_LATE = (
+    "spec.rollout.preview.deadlineSeconds): allow it more, or spec.rollout.preview.resources, or ask for fewer records"
+)
+_RUN_LATE = "spec.spark.deadlineSeconds): what it committed stays, and the next run goes on there"
 
 
 class _Summary(Struct, frozen=True):
@@ -30,8 +36,8 @@ class _Summary(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def job_seen(job: Object, pods: Sequence[Object]) -> JobSeen:
-    """Returns the state of the Job; ``pods`` are the Job's."""
+def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
+    """Returns the state of the Job; ``pods`` are the Job's, ``late`` is what to do if it misses its deadline."""
     attempt, revision = annotation(job, ATTEMPT) or "", label(job, REVISION_LABEL)
     if _has(job, "Complete"):  # also while it is being deleted: what is done is done
         return JobSeen(attempt, revision, JobState.DONE)
@@ -40,6 +46,9 @@ def job_seen(job: Object, pods: Sequence[Object]) -> JobSeen:
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
     exits = [last_exit(container_status(pod["status"])) or _lost(pod) for pod in ordered]
     told = next((each for each in reversed(exits) if each is not None), None)
+    if _has(job, "Failed") and _condition(job, "Failed").get("reason") == _TOO_LATE:
+        limit = (job.get("spec") or {}).get("activeDeadlineSeconds")
+        return JobSeen(attempt, revision, JobState.FAILED, f"it did not end within {limit} s ({late}")
     if _has(job, "Failed"):
         return JobSeen(attempt, revision, JobState.FAILED, told or _message(job, "Failed"))
     again = None if told is None else f"it is tried again after {told}"
@@ -56,7 +65,7 @@ def job_seen(job: Object, pods: Sequence[Object]) -> JobSeen:
 
 def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
     """Returns the state of the Job of a preview, and its result: one that ended well without a result has failed."""
-    seen = job_seen(job, pods)
+    seen = job_seen(job, pods, _PREVIEW_LATE)
     if seen.state is not JobState.DONE:
         return PreviewSeen(seen)
     ended = [terminated(container_status(pod["status"])) for pod in pods]
@@ -85,7 +94,7 @@ def run_seen(job: Object, pods: Sequence[Object]) -> RunSeen:
         left = decoded(told, _Left).input_lag
     except (ValueError, RecursionError):
         left = None
-    return RunSeen(job_seen(job, pods), seconds(str(job["metadata"]["creationTimestamp"])), left)
+    return RunSeen(job_seen(job, pods, _RUN_LATE), seconds(str(job["metadata"]["creationTimestamp"])), left)
 
 
 def _short(line: str) -> str:

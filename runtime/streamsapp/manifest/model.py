@@ -198,6 +198,8 @@ class PreviewSpec(_Fields, frozen=True, kw_only=True):
     records: PositiveLong = 10_000
     #: More keys with other results or entries hold the rollout.
     max_differences: NaturalLong = 0
+    #: Then it has failed, and holds the rollout.
+    deadline_seconds: Positive = 3600
     resources: Quantities = Quantities()
 
 
@@ -219,6 +221,8 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
     trigger: Trigger = "1s"
     #: On Kubernetes, when it begins to catch up: a line of cron, in UTC. Only with ``availableNow``.
     schedule: str | None = None
+    #: Of such a run: then it is ended, and the next one goes on where it stood.
+    deadline_seconds: Positive = 21_600
     max_records_per_batch: PositiveLong = 500_000
     #: On Kubernetes, with Spark and the application's code; for the driver and the executors.
     image: str | None = None

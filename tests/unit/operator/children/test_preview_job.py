@@ -7,7 +7,7 @@ from typing import Any
 from manifests import app
 from streamsapp.manifest.model import PreviewSpec, Quantities
 from streamsapp_operator.children import Owner, RenderSettings, Revision, revision_of
-from streamsapp_operator.children.preview_job import preview_job
+from streamsapp_operator.children.preview_job import preview_hash, preview_job
 
 SETTINGS = RenderSettings("runtime:1", "operators", spark_image="spark:1")
 OWNER = Owner("wordcount", "prod", "u-1")
@@ -36,6 +36,13 @@ def pod(found: dict[str, Any]) -> dict[str, Any]:
 def container(found: dict[str, Any]) -> dict[str, Any]:
     (only,) = pod(found)["containers"]
     return dict(only)
+
+
+def test_a_preview_has_a_deadline_and_another_one_makes_it_another_preview() -> None:
+    assert job()["spec"]["activeDeadlineSeconds"] == 3600
+    assert job(deadline_seconds=60)["spec"]["activeDeadlineSeconds"] == 60
+    asked = [PreviewSpec(deadline_seconds=seconds) for seconds in (60, 61)]
+    assert preview_hash(asked[0], "spark:1") != preview_hash(asked[1], "spark:1")
 
 
 def test_each_revision_has_its_manifest_and_its_code_in_a_folder_of_its_own() -> None:

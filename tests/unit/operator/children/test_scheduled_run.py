@@ -45,6 +45,17 @@ def test_one_run_at_a_time_begins_when_the_line_says_and_not_while_pods_are_ther
     assert cron(children(begins=False))["spec"]["suspend"] is True
 
 
+def test_a_run_has_a_deadline_that_no_pod_reads() -> None:
+    def deadline(found: Children) -> Any:
+        return cron(found)["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"]
+
+    assert deadline(children()) == 21_600
+    made = children(spark=SPARK | {"deadlineSeconds": 60})
+    assert deadline(made) == 60
+    (manifest,) = [each for each in made.objects if each["kind"] == "ConfigMap"]
+    assert "deadlineSeconds" not in manifest["data"]["streamsapp.yaml"]
+
+
 def test_the_next_run_takes_the_place_of_one_whose_pod_cannot_run() -> None:
     assert cron(children(replaces=True))["spec"]["concurrencyPolicy"] == "Replace"
 

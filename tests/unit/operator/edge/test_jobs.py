@@ -45,6 +45,23 @@ RUNS: dict[str, Any] = {"running": {}}
 FAILED = {"type": "Failed", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
 
 
+LATE = {"type": "Failed", "reason": "DeadlineExceeded", "message": "Job was active longer than specified deadline"}
+
+
+def test_one_that_misses_its_deadline_names_the_field_and_the_remedy() -> None:
+    made = job(LATE) | {"spec": {"activeDeadlineSeconds": 60}}
+    preview = preview_seen(made, [ended(143, "told to end")]).job
+    assert preview.state is JobState.FAILED
+    assert preview.message == (
+        "it did not end within 60 s (spec.rollout.preview.deadlineSeconds): allow it more, or "
+        "spec.rollout.preview.resources, or ask for fewer records"
+    )
+    made["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    told = run_seen(made, []).job
+    assert told.state is JobState.FAILED
+    assert (told.message or "").startswith("it did not end within 60 s (spec.spark.deadlineSeconds): what it committed")
+
+
 def test_knows_what_it_is_made_of() -> None:
     found = seen()
     assert (found.attempt, found.revision) == ("a1", "r1")
