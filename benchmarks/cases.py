@@ -5,7 +5,7 @@ Read by ``run.py`` and ``report.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.workloads import RESTORES, STEADY, W1_JSON, W1_STRING, W2, W3, W4, Workload
 from benchmarks.workloads_in_time import W5, W6, W7, W8, W9
@@ -66,6 +66,25 @@ def _window_cases(kind: str, workload: Workload) -> tuple[Case, ...]:
     )
 
 
+#: Sizes at which each of the systems takes half a minute or less. A group of state in Python costs some 3 ms of CPU.
+_ON_SPARK = {
+    "w2": replace(W2, records=300_000, sample=1_250),
+    "w3": replace(W3, records=2_000_000, sample=10_000),
+    "w5": replace(W5["tumbling-1k"], records=2_000_000, sample=100_000),
+}
+
+
+def _spark_cases(name: str, workload: Workload) -> tuple[Case, ...]:
+    return (
+        Case("SPARK", "kafka-streams", f"eos-{name}-cache-0", workload, every_update=True),
+        Case("SPARK", "streamsapp", f"eos-{name}", workload, reference=f"eos-{name}-cache-0", every_update=True),
+        Case("SPARK", "engine-spark", f"1s-{name}", workload, every_update=True),
+        Case("SPARK", "engine-spark", f"continuous-{name}", workload, every_update=True),
+        Case("SPARK", "pyspark", f"sql-{name}", workload),
+        Case("SPARK", "pyspark", f"python-{name}", workload, sampled=True),
+    )
+
+
 CASES = (
     Case("W1", "kafka-streams", "string", W1_STRING),
     Case("W1", "quix", "string", W1_STRING, sampled=True),
@@ -109,6 +128,7 @@ CASES = (
     Case("W9", "kafka-streams", "cache-10m", W9),
     Case("W9", "streamsapp", "default", W9, reference="cache-0"),
     *(case for size, workload in RESTORES.items() for case in _restore_cases(size, workload)),
+    *(case for name, workload in _ON_SPARK.items() for case in _spark_cases(name, workload)),
     Case("RESTORE", "streamsapp", "steady-off", STEADY, every_update=True),
     Case("RESTORE", "streamsapp", "steady-on", STEADY, base="steady-off", every_update=True, remote=True),
     Case("RESTORE", "streamsapp", "eos-steady-off", STEADY, every_update=True),

@@ -17,6 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 QUIX_REQUIREMENT = "quixstreams==3.28.1"
 
 _KAFKA_STREAMS = Path(__file__).parent / "systems" / "kafka_streams"
+#: Programs that run in this environment.
+_PYTHON = {
+    "streamsapp": "streamsapp_app",
+    "raw-download": "raw_download",
+    "engine-spark": "spark_engine_app",
+    "pyspark": "spark_app",
+}
 _JVM_OPTIONS = ["-Xmx2g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
@@ -26,9 +33,7 @@ def prepare(system: str, cache: Path) -> list[str]:
         return _prepare_kafka_streams(cache)
     if system == "quix":
         return _prepare_quix(cache)
-    if system == "raw-download":
-        return [sys.executable, "-m", "benchmarks.systems.raw_download"]
-    return [sys.executable, "-m", "benchmarks.systems.streamsapp_app"]
+    return [sys.executable, "-m", f"benchmarks.systems.{_PYTHON[system]}"]
 
 
 def environment() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Wall and CPU time of something done by many processes, Spark's and their children among them.
 
-Called by ``bootstrap.py``. Whatever is started carries a mark in its environment, wherever it belongs later: Spark's
-Python workers leave the family of who started them.
+Called by ``bootstrap.py`` and ``spark_batches.py``. Whatever is started carries a mark in its environment, wherever it
+belongs later: Spark's Python workers leave the family of who started them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Taken(NamedTuple):
 
 def timed(action: Callable[[], object]) -> Taken:
     """Do it, and say what it took."""
-    before, cpu, over = set(_processes()), dict[int, float](), threading.Event()
+    before, cpu, over = set(marked()), dict[int, float](), threading.Event()
     peak = 0.0
 
     def watch() -> None:
         nonlocal peak
         while not over.wait(_EVERY):
-            found = {pid: each for pid, each in _processes().items() if pid not in before}
+            found = {pid: each for pid, each in marked().items() if pid not in before}
             cpu.update((pid, seconds) for pid, (seconds, _) in found.items())
             peak = max(peak, sum(rss for _, rss in found.values()))
 
@@ -56,7 +56,7 @@ def timed(action: Callable[[], object]) -> Taken:
     return Taken(seconds, own, peak, max(0.0, busy - own) / (seconds * _CORES))
 
 
-def _processes() -> dict[int, tuple[float, float]]:
+def marked() -> dict[int, tuple[float, float]]:
     """CPU seconds and resident megabytes of every process with the mark."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
