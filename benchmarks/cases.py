@@ -66,7 +66,7 @@ def _window_cases(kind: str, workload: Workload) -> tuple[Case, ...]:
     )
 
 
-#: Sizes at which each of the systems takes half a minute or less. A group of state in Python costs some 3 ms of CPU.
+#: Sizes at which each of the systems takes half a minute or less. A key of state in Python costs milliseconds.
 _ON_SPARK = {
     "w2": replace(W2, records=300_000, sample=1_250),
     "w3": replace(W3, records=2_000_000, sample=10_000),
