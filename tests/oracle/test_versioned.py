@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -100,6 +101,23 @@ def test_late_changes_pass_a_table_that_is_kept_without_a_name_as_in_kafka_strea
     )
     assert outcome_difference(oracle, program) is None
     assert len(run_here(program)["outputs"]["out"]) == (4 if kept else 2)
+
+
+@pytest.mark.parametrize("kept", [{}, {"materialized": {**_TEXTS, "name": "kept"}}], ids=["not kept", "kept"])
+def test_a_filter_below_a_join_of_versioned_tables_sends_no_deletion_of_what_never_was(
+    oracle: Oracle, kept: dict[str, Any]
+) -> None:
+    """A join is no versioned table, whatever is joined."""
+    steps: list[dict[str, Any]] = [
+        {"op": "join", "id": "j", "of": "t", "with": "t", "fn": "both", **kept},
+        {"op": "filter", "id": "f", "of": "j", "fn": "key_even"},
+        {"op": "to_stream", "id": "o", "of": "f"},
+        {"op": "to", "of": "o", "topic": "out", "produced": _TEXTS},
+    ]
+    events = [("t", "odd", "a", 10), ("t", "even", "b", 11), ("t", "odd", "c", 9), ("t", "even", None, 12)]
+    program = _program(500, *steps, events=[*events])
+    assert outcome_difference(oracle, program) is None
+    assert all(b64decode(record["key"]) == b"even" for record in run_here(program)["outputs"]["out"])
 
 
 @pytest.mark.seeds(30)

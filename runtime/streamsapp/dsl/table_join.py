@@ -92,10 +92,6 @@ class JoinedTable(TableSupplier):
     def history_ms(self) -> int | None:
         return None if self._store is None else self._store.history_ms
 
-    @property
-    def versioned(self) -> bool:
-        return self._left.versioned or self._right.versioned if self._store is None else self.history_ms is not None
-
     def view(self) -> TableView:
         if self._store is not None:
             return StoredView(self._store.name)
