@@ -39,7 +39,8 @@ class LanguageGenerator(DslGenerator):
         self.versioned: dict[str, int] = {}
 
     def generate(self, size: int, events: int) -> Program:
-        program = {**super().generate(size, events), "optimize": self.optimizes}
+        program = super().generate(size, events)
+        program["optimize"] = self.optimizes and "survives" not in program
         if self.by_foreign_key:
             for event in program["events"]:
                 event.pop("headers", None)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from compare import description_difference, outcome_difference, report, run_here
+from functions import UNLUCKY
 from generate_windows import window_program
 from oracle import Oracle
 
@@ -148,6 +149,16 @@ def test_a_session_that_is_just_as_old_as_its_retention_is_as_in_kafka_streams_w
     kept = run_here(program)["outputs"]["out"]
     assert kept[-1] == cached[-1]
     assert outcome_difference(oracle, program) is None
+
+
+def test_a_session_is_kept_where_a_record_that_would_extend_it_fails(oracle: Oracle) -> None:
+    """Kafka Streams loses it (docs/departures.md)."""
+    program = {**_program({"kind": "session", "gap": 5}, deepcopy(_MERGED_SUM)), "survives": True}
+    program["steps"][-1]["produced"]["key"] = "session_windowed(string)"
+    records = [("a", 3, 0), ("a", UNLUCKY, 2)]
+    program["events"] = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]
+    assert run_here(program)["stores"]["st"] == [[{"key": "a", "start": 0, "end": 0}, 3]]
+    assert oracle.ask(kind="run", **program)["stores"]["st"] == []
 
 
 @pytest.mark.parametrize(
