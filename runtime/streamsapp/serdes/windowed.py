@@ -16,6 +16,7 @@ K = TypeVar("K")
 
 #: The end of a window without end, as Kafka Streams writes it.
 MAX_TIMESTAMP = (1 << 63) - 1
+_new_tuple = tuple.__new__
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
 
@@ -30,6 +31,11 @@ class Windowed(NamedTuple, Generic[K]):
 
     def __str__(self) -> str:
         return f"[{self.key}@{self.start_ms}/{self.end_ms}]"
+
+
+def windowed(key: K, start_ms: int, end_ms: int) -> Windowed[K]:
+    """Returns ``Windowed(key, start_ms, end_ms)`` in half the time, for operators that make one per record."""
+    return _new_tuple(Windowed, (key, start_ms, end_ms))
 
 
 def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:

@@ -39,6 +39,12 @@ class Epoch(dict[bytes, Entry]):
         self._seen = 0
         self._lock = Lock()
 
+    def forget(self, key: bytes) -> None:
+        """Takes back a write of the running epoch, as if it had never been made."""
+        if self.pop(key, None) is not None and self._ordered is not None and key in self._ordered:
+            self._ordered.remove(key)
+            self._seen -= 1
+
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
         """Returns the keys with ``start <= key < end``, in order; those of a running epoch must be taken before it is
         written again."""

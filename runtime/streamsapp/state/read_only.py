@@ -48,6 +48,12 @@ class ReadOnlyLayers:
     def append(self, key: bytes, entry: Entry) -> NoReturn:
         self._refuse(key, *entry)
 
+    def forget(self, key: bytes) -> NoReturn:
+        raise StateStoreError(self._why)
+
+    def is_dirty(self, key: bytes) -> bool:
+        return False
+
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> NoReturn:
         self._refuse(key, stored, timestamp)
 

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from streamsapp.state.segments import Segments
 
-#: ``(time, number, stored)``; time and number tell the entries of a key apart.
-Item: TypeAlias = tuple[int, int, Any]
+#: ``(time, number, stored, ...)``; time and number tell the entries of a key apart.
+Item: TypeAlias = tuple[Any, ...]
 
 #: Expired entries are looked for when there are twice as many as were left the last time, but no fewer than this.
 _LEAST = 1_000
@@ -50,16 +50,16 @@ class Recent:
         first = 0 if items[0][0] >= from_ms else bisect_left(items, (from_ms,))
         return items[first:] if last <= to_ms else items[first : bisect_left(items, (to_ms + 1,))]
 
-    def put(self, key: bytes, time: int, number: int, stored: Any) -> None:
+    def put(self, key: bytes, item: Item) -> None:
         """Adds an entry, or puts it in the place of the one with this time and number. Until the store was asked for
         recent entries, this has to come before the write that moves its time."""
+        time = item[0]
         if not self.has(time):
             return
-        item = (time, number, stored)
         items = self._items.get(key)
         if items is None:
             self._items[key] = [item]
-        elif (last := items[-1])[0] < time or (last[0] == time and last[1] < number):
+        elif (last := items[-1])[0] < time or (last[0] == time and last[1] < item[1]):
             items.append(item)
         else:
             at = bisect_left(items, item[:2])
@@ -75,13 +75,14 @@ class Recent:
         """Forgets an entry that the store has no more."""
         if not self.has(time) or (items := self._items.get(key)) is None:
             return
-        at = bisect_left(items, (time, number))
+        at = 0 if len(items) == 1 else bisect_left(items, (time, number))
         if at == len(items) or items[at][:2] != (time, number):
             return
-        del items[at]
         self._count -= 1
-        if not items:
+        if len(items) == 1:
             del self._items[key]
+        else:
+            del items[at]
 
     def _begin(self) -> None:
         """The store has only what was committed: all of it is at or before its stream time."""

@@ -33,13 +33,16 @@ from streamsapp.state.window_view import WindowView
 from streamsapp.state.write_back import WriteBack
 
 _BOUNDS = Struct(">qq")
+_pack_bounds = _BOUNDS.pack
+#: Of a session that earlier epochs may have, too.
+_OLD = -1
 _BY_KEY, _BY_TIME = b"\x00", b"\x01"
 _MARK = 8
 
 
 def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
     """Returns the changelog's key of a session."""
-    return key + _BOUNDS.pack(end_ms, start_ms)
+    return key + _pack_bounds(end_ms, start_ms)
 
 
 def _bounds(logical: bytes) -> tuple[int, int]:
@@ -98,26 +101,55 @@ class SessionStoreImpl(SegmentedFacade):
         self._segments.observe(end_ms)
         self._place(key, start_ms, end_ms, stored, timestamp)
 
-    def _place(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
+    def merge(
+        self, key: bytes, merged: Sequence[Item], start_ms: int, end_ms: int, stored: Any, timestamp: int
+    ) -> None:
+        """Writes a session that takes the place of those which were near to it, as :meth:`near` has them."""
+        self._segments.observe(end_ms)
+        epoch = self._layers.epoch
+        if merged and merged[0][0] == end_ms and merged[0][1] == start_ms:
+            epoch = merged[0][3]  # it is the same session; others would overlap
+        self._place(key, start_ms, end_ms, stored, timestamp, epoch)
+
+    def give_up(self, key: bytes, session: Item, timestamp: int) -> None:
+        """Deletes a session that :meth:`near` has found. One that came in the running epoch was never there: the
+        changelog gets nothing of it."""
+        end_ms, start_ms, _, epoch = session
+        if epoch != self._layers.epoch or self._recent is None:
+            self.write(key, start_ms, end_ms, None, timestamp)
+            return
+        self._recent.remove(key, end_ms, start_ms)
+        logical, segments = key + _pack_bounds(end_ms, start_ms), self._segments
+        self._layers.forget(segments.physical(logical, end_ms))
+        if isinstance(segments, IndexedSegments):
+            self._layers.forget(segments.by_time(logical, end_ms))
+
+    def _place(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int, epoch: int = _OLD) -> None:
+        """Writes or deletes a session that came in ``epoch``."""
         segments = self._segments
         if end_ms < segments.deleted_before:
             return
+        logical = key + _pack_bounds(end_ms, start_ms)
+        physical = segments.physical(logical, end_ms)
         if self._recent is not None:
             if stored is None:
                 self._recent.remove(key, end_ms, start_ms)
             else:
-                self._recent.put(key, end_ms, start_ms, stored)
-        logical = session_key(key, start_ms, end_ms)
-        self._write(segments.physical(logical, end_ms), stored, timestamp)
+                # It may have been there before, and have been deleted in this epoch.
+                came = epoch if epoch == _OLD or not self._layers.is_dirty(physical) else _OLD
+                self._recent.put(key, (end_ms, start_ms, stored, came))
+        self._write(physical, stored, timestamp)
         if isinstance(segments, IndexedSegments):
             self._write(segments.by_time(logical, end_ms), stored, timestamp)
 
     def near(self, key: bytes, from_end_ms: int) -> Iterable[Item]:
-        """Returns ``(end, start, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
-        first = max(from_end_ms, self._readable_from)
-        if self._recent is not None and self._recent.has(first):
-            return self._recent.between(key, first, MAX_TIMESTAMP)
-        return [(end, start, stored) for start, end, stored in self.scan(key, first)]
+        """Returns ``(end, start, stored, epoch)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
+        first, recent = self._segments.stream_time - self._type.retention_ms + 1, self._recent
+        if from_end_ms > first:
+            first = from_end_ms
+        if recent is not None and recent.has(first):
+            return recent.between(key, first, MAX_TIMESTAMP)
+        return [(end, start, stored, _OLD) for start, end, stored in self.scan(key, first)]
 
     def scan(self, key: bytes, from_end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, int, Any]]:
         """Iterates over ``(start, end, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""

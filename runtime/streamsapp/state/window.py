@@ -95,7 +95,7 @@ class WindowStoreImpl(SegmentedFacade):
             if stored is None:
                 self._recent.remove(key, start_ms, 0)
             else:
-                self._recent.put(key, start_ms, 0, (stored, timestamp))
+                self._recent.put(key, (start_ms, 0, (stored, timestamp)))
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
@@ -254,7 +254,7 @@ class WindowStoreImpl(SegmentedFacade):
         segments.appended = number = segments.appended + 1
         if stored is not None:
             if self._recent is not None:
-                self._recent.put(key, start_ms, number, stored)
+                self._recent.put(key, (start_ms, number, stored))
             segments.observe(start_ms)
         return segments.physical(key + _pack_suffix(start_ms, number & _MAX_SEQUENCE), start_ms)
 

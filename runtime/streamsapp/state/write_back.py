@@ -112,6 +112,18 @@ class WriteBack:
         self._dirty[key] = self._live[key] = cell = Cell(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
 
+    def forget(self, key: bytes) -> None:
+        """Takes back the write of a key that the running epoch has brought into the store: nobody else hears of it, and
+        neither the changelog nor the engine gets a deletion."""
+        self._dirty.forget(key)
+        self._live.pop(key, None)
+        if self._old:
+            self._old.pop(key, None)
+
+    def is_dirty(self, key: bytes) -> bool:
+        """Says whether a key was written or deleted in the running epoch."""
+        return key in self._dirty
+
     def prefetch(self, keys: Iterable[bytes]) -> None:
         """Brings keys that will be read soon into memory with one call to the engine."""
         live = self._live
@@ -179,8 +191,9 @@ class WriteBack:
         entries: dict[bytes, Entry] = {}
         for epoch in epochs:
             for key in list(epoch):
-                if start <= key and (end is None or key < end):
-                    entries[key] = epoch[key]
+                # It may have been taken back meanwhile.
+                if start <= key and (end is None or key < end) and (entry := epoch.get(key)) is not None:
+                    entries[key] = entry
         readable = self._readable
         return [(key, readable((entries[key][0], entries[key][1]))) for key in sorted(entries)]
 

@@ -37,7 +37,7 @@ def _segments(retention_ms: int = 100) -> Segments:
 
 
 def _put(recent: Recent, segments: Segments, key: bytes, time: int, number: int, stored: str) -> None:
-    recent.put(key, time, number, stored)
+    recent.put(key, (time, number, stored))
     segments.observe(time)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,3 +139,79 @@ def test_what_is_no_session_is_refused(stores: TaskStores, session: Any, message
 def test_a_negative_retention_is_refused() -> None:
     with pytest.raises(TopologyError, match="session store s: the retention must not be negative"):
         Stores.persistent_session_store("s", -1)
+
+
+def extend(stores: TaskStores, key: str, at: int, gap: int = 5, value: str | None = "v") -> None:
+    """Adds a moment to a key's sessions, as the aggregation of sessions does."""
+    store, key_bytes = stores.stores["s"], key.encode()
+    merged = [each for each in store.near(key_bytes, at - gap) if each[1] <= at + gap]
+    start, end = min([at, *(each[1] for each in merged)]), max([at, *(each[0] for each in merged)])
+    if (start, end) != (at, at):
+        for each in merged:
+            store.give_up(key_bytes, each, at)
+    store.merge(key_bytes, merged, start, end, value, at)
+
+
+def sessions(stores: TaskStores, key: str) -> set[tuple[int, int]]:
+    return {(window.start_ms, window.end_ms) for window, _ in stores.stores["s"].fetch(key)}
+
+
+def test_a_session_that_comes_and_goes_within_an_epoch_is_not_in_the_changelog(stores: TaskStores) -> None:
+    stores.stores["s"].keep_recent()
+    for at in (10, 14, 18):
+        extend(stores, "a", at)
+
+    assert sessions(stores, "a") == {(10, 18)}
+    assert commit(stores) == [(session_key(b"a", 10, 18), b"v", 18)]
+
+
+def test_a_session_that_was_committed_is_deleted_in_the_changelog(stores: TaskStores) -> None:
+    stores.stores["s"].keep_recent()
+    extend(stores, "a", 10)
+    commit(stores)
+    extend(stores, "a", 14)
+
+    deleted, kept = (session_key(b"a", 10, 10), None, 14), (session_key(b"a", 10, 14), b"v", 14)
+    assert commit(stores) == [deleted, kept]
+    assert sessions(stores, "a") == {(10, 14)}
+
+
+def test_a_committed_session_that_was_deleted_and_came_again_goes_for_good(stores: TaskStores) -> None:
+    store = stores.stores["s"]
+    store.keep_recent()
+    extend(stores, "a", 10)
+    commit(stores)
+    store.remove(Windowed("a", 10, 10))
+    extend(stores, "a", 10)
+    extend(stores, "a", 14)
+
+    assert sessions(stores, "a") == {(10, 14)}
+    assert (session_key(b"a", 10, 10), None, 14) in commit(stores)
+    assert sessions(stores, "a") == {(10, 14)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_changelog_makes_the_sessions_that_the_store_has(stores: TaskStores, seed: int) -> None:
+    choose = random.Random(seed)
+    stores.stores["s"].keep_recent()
+    logged: dict[bytes | None, bytes | None] = {}
+    model: dict[str, set[tuple[int, int]]] = {"a": set(), "ab": set()}
+    committed = copy.deepcopy(model)
+    for step in range(400):
+        key, at = choose.choice(["a", "ab"]), step * 2 + choose.randrange(40)
+        near = {each for each in model[key] if each[1] >= at - 5 and each[0] <= at + 5}
+        start, end = min([at, *(each[0] for each in near)]), max([at, *(each[1] for each in near)])
+        kept = None if choose.random() < 0.1 else "v"
+        extend(stores, key, at, value=kept)
+        model[key] = model[key] - near | ({(start, end)} if kept else set())
+        event = choose.random()
+        if event < 0.1:
+            logged |= {key: value for key, value, _ in commit(stores, step)}
+            committed = copy.deepcopy(model)
+            alive = {session_key(k.encode(), *each) for k, found in model.items() for each in found}
+            assert {key for key, value in logged.items() if value is not None} == alive
+        elif event < 0.13:
+            stores.revert()
+            model = copy.deepcopy(committed)
+        if event < 0.3:
+            assert {each: sessions(stores, each) for each in model} == model

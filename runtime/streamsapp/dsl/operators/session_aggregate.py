@@ -13,7 +13,8 @@ from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, Windowed
 from streamsapp.dsl.windows import SessionWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
-from streamsapp.serdes.windowed import Windowed
+from streamsapp.serdes.windowed import windowed
+from streamsapp.state.recent_entries import Item
 from streamsapp.state.session import SessionStoreImpl
 
 
@@ -28,7 +29,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         initializer, fold, merger = self._aggregation
         assert merger is not None
         store.keep_recent()
-        key_bytes_of, near, write = store.key_bytes, store.near, store.write
+        key_bytes_of, near, merge, give_up = store.key_bytes, store.near, store.merge, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         at_commit = self._emit_at_commit
@@ -44,18 +45,22 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
             if timestamp > stream_time:
                 stream_time = timestamp
             start = end = timestamp
-            merged = []
+            merged: list[Item] = []
+            others: list[Any] = []
             replaced = None
             try:
                 key_bytes = key_bytes_of(key)
                 new = initializer()
-                for other_end, other_start, stored in near(key_bytes, timestamp - gap_ms):
+                for session in near(key_bytes, timestamp - gap_ms):
+                    other_end, other_start, stored, _ = session
                     if other_start > timestamp + gap_ms:
                         break  # sessions of a key do not overlap: later ones start later
                     other = from_stored(stored)
                     new = merger(key, new, other)
-                    merged.append((other_start, other_end, other))
-                    start, end = min(start, other_start), max(end, other_end)
+                    merged.append(session)
+                    others.append(other)
+                    start = other_start if other_start < start else start  # noqa: FURB136 - calls cost
+                    end = other_end if other_end > end else end  # noqa: FURB136
                 if end < stream_time - open_ms:
                     dropped(EXPIRED_WINDOW)
                     return
@@ -65,13 +70,14 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                 on_error(error, key, value, timestamp, headers)
                 return
             if start != end or end != timestamp:
-                for other_start, other_end, other in merged:
-                    write(key_bytes, other_start, other_end, None, timestamp)
-                    gone = Windowed(key, other_start, other_end)
+                for session, other in zip(merged, others, strict=True):
+                    other_end, other_start, _, _ = session
+                    give_up(key_bytes, session, timestamp)
+                    gone = windowed(key, other_start, other_end)
                     update(gone, (key_bytes, other_start, other_end), None, other, other_end, None)
             elif merged and at_commit:
-                replaced = merged[0][2]  # the session of this very moment, whose deletion has to be sent
-            write(key_bytes, start, end, new_stored, timestamp)
-            update(Windowed(key, start, end), (key_bytes, start, end), new, replaced, end, None)
+                replaced = others[0]  # the session of this very moment, whose deletion has to be sent
+            merge(key_bytes, merged, start, end, new_stored, timestamp)
+            update(windowed(key, start, end), (key_bytes, start, end), new, replaced, end, None)
 
         return push

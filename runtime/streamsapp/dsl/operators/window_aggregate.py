@@ -14,7 +14,7 @@ from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, Windowed
 from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
-from streamsapp.serdes.windowed import Windowed
+from streamsapp.serdes.windowed import windowed
 from streamsapp.state.window import WindowStoreImpl
 
 
@@ -66,6 +66,6 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
                     # A window that comes and goes within a commit is not sent; a deletion has its record's time.
                     old = None if stored is None else old
                     changed_at = timestamp if new is None else changed_at
-                update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
+                update(windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push

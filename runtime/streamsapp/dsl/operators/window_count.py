@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
-from streamsapp.serdes.windowed import Windowed
+from streamsapp.serdes.windowed import Windowed, windowed
 from streamsapp.state.entries import Cell
 from streamsapp.state.window import WindowStoreImpl
 
@@ -78,7 +78,7 @@ class WindowCount(WindowAggregate):
                 physical = before_key + key_bytes + after_key
                 cell = count(physical, start, timestamp)
                 if changed is not None:
-                    changed(Windowed(key, start, end), physical, cell, headers)
+                    changed(windowed(key, start, end), physical, cell, headers)
 
         return push
 
