@@ -101,14 +101,12 @@ class SessionStoreImpl(SegmentedFacade):
         self._segments.observe(end_ms)
         self._place(key, start_ms, end_ms, stored, timestamp)
 
-    def merge(
-        self, key: bytes, merged: Sequence[Item], start_ms: int, end_ms: int, stored: Any, timestamp: int
-    ) -> None:
-        """Writes a session that takes the place of those which were near to it, as :meth:`near` has them."""
+    def merge(self, key: bytes, first: Item | None, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
+        """Writes a session that takes the place of those which were near to it; ``first`` is the first of them."""
         self._segments.observe(end_ms)
         epoch = self._layers.epoch
-        if merged and merged[0][0] == end_ms and merged[0][1] == start_ms:
-            epoch = merged[0][3]  # it is the same session; others would overlap
+        if first is not None and first[0] == end_ms and first[1] == start_ms:
+            epoch = first[3]  # it is the same session; others would overlap
         self._place(key, start_ms, end_ms, stored, timestamp, epoch)
 
     def give_up(self, key: bytes, session: Item, timestamp: int) -> None:

@@ -149,7 +149,7 @@ def extend(stores: TaskStores, key: str, at: int, gap: int = 5, value: str | Non
     if (start, end) != (at, at):
         for each in merged:
             store.give_up(key_bytes, each, at)
-    store.merge(key_bytes, merged, start, end, value, at)
+    store.merge(key_bytes, merged[0] if merged else None, start, end, value, at)
 
 
 def sessions(stores: TaskStores, key: str) -> set[tuple[int, int]]:

@@ -45,8 +45,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
             if timestamp > stream_time:
                 stream_time = timestamp
             start = end = timestamp
-            merged: list[Item] = []
-            others: list[Any] = []
+            merged: list[tuple[Item, Any]] = []
             replaced = None
             try:
                 key_bytes = key_bytes_of(key)
@@ -57,8 +56,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                         break  # sessions of a key do not overlap: later ones start later
                     other = from_stored(stored)
                     new = merger(key, new, other)
-                    merged.append(session)
-                    others.append(other)
+                    merged.append((session, other))
                     start = other_start if other_start < start else start  # noqa: FURB136 - calls cost
                     end = other_end if other_end > end else end  # noqa: FURB136
                 if end < stream_time - open_ms:
@@ -70,14 +68,14 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                 on_error(error, key, value, timestamp, headers)
                 return
             if start != end or end != timestamp:
-                for session, other in zip(merged, others, strict=True):
+                for session, other in merged:
                     other_end, other_start, _, _ = session
                     give_up(key_bytes, session, timestamp)
                     gone = windowed(key, other_start, other_end)
                     update(gone, (key_bytes, other_start, other_end), None, other, other_end, None)
             elif merged and at_commit:
-                replaced = others[0]  # the session of this very moment, whose deletion has to be sent
-            merge(key_bytes, merged, start, end, new_stored, timestamp)
+                replaced = merged[0][1]  # the session of this very moment, whose deletion has to be sent
+            merge(key_bytes, merged[0][0] if merged else None, start, end, new_stored, timestamp)
             update(windowed(key, start, end), (key_bytes, start, end), new, replaced, end, None)
 
         return push
