@@ -126,8 +126,7 @@ class Replay:
 
     def commit(self, taken: int = 0) -> Iterator[Advance]:
         """Ends a commit interval; yields one advance, with all that was held back for the commit."""
-        while self._task.emit_held(STEP):
-            pass
+        self._task.emit_all_held()
         outputs = self._task.take_output()
         frozen = self.stores.freeze()
         yield Advance(taken, outputs, frozen)

@@ -6,7 +6,6 @@ goes to the exception queue, which the polling thread reads; the thread itself c
 
 from __future__ import annotations
 
-import sys
 import threading
 from queue import SimpleQueue
 
@@ -104,7 +103,7 @@ class ProcessingThread(threading.Thread):
     def _end_epoch(self, task: StreamTask) -> None:
         """The task stands still here, and only here, for a commit."""
         began = self._clock.monotonic()
-        task.emit_held(sys.maxsize)
+        task.emit_all_held()
         self._send(task)
         self._tasks.epoch_ended(task, task.freeze())
         self.epoch_end.observe(self._clock.monotonic() - began)

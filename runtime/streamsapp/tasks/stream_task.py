@@ -8,6 +8,7 @@ processed by whichever processing thread holds its lock while it is at the task 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -308,6 +309,11 @@ class StreamTask:
         Upstream operators first: what they emit may be held again further down.
         """
         return sum(operator.emit_held(limit) for operator in self._holding)
+
+    def emit_all_held(self) -> None:
+        """Emit every result that operators hold back: the epoch ends."""
+        while self.emit_held(sys.maxsize):
+            """What was being emitted in slices goes first, and what came meanwhile after it."""
 
     @property
     def has_output(self) -> bool:

@@ -267,8 +267,7 @@ class TopologyTestDriver:
         """Commits as the runtime does: emits held results, ends the epoch, writes the changelog, applies it to the
         stores."""
         task = self._task
-        while task.emit_held(1 << 30):
-            pass
+        task.emit_all_held()
         output = task.take_output()
         epoch = task.freeze()
         if epoch is not None and epoch.frozen is not None:

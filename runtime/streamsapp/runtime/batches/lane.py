@@ -11,7 +11,6 @@ The producer is kept from batch to batch. Used on the thread that runs lanes.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -158,7 +157,7 @@ class Lane:
         began = time.monotonic()
         ended = []
         for task in tasks:
-            task.emit_held(sys.maxsize)
+            task.emit_all_held()
             self._send(task)
             ended.append(task.freeze())
         epochs = [epoch for epoch in ended if epoch is not None]
