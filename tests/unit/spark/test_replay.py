@@ -23,9 +23,10 @@ EVENTS = 40
 
 def comparable(program: Program) -> bool:
     """Not with times that are not those of the records, which the test driver takes in the order in which it gets them;
-    nor with global stores, which are complete here before the first record; nor what tells the time of the clock."""
+    nor with global stores, which are complete here before the first record; nor what tells the time of the clock; nor
+    records that fail, after which a replay does not go on."""
     text = json.dumps(program)
-    return not any(word in text for word in ("extractor", "global_", "_raw", '"metadata"'))
+    return not any(word in text for word in ("extractor", "global_", "_raw", '"metadata"', '"survives"'))
 
 
 SEEDS = [seed for seed in range(120) if comparable(dsl_program(seed, size=12, events=EVENTS))]
