@@ -139,7 +139,7 @@ class StoredTables:
 
     def as_begun(self, name: str) -> StoredTables | None:
         # What has no version here has got one when it was fixed.
-        patterns = [re.escape(str(each)) + ("@v([0-9]+)" if each.changes else "()") for each in self.tables]
+        patterns = [re.escape(str(each)) + ("@v([0-9]{1,18})" if each.changes else "()") for each in self.tables]
         found = re.fullmatch(", ".join(patterns), name)
         if found is None:
             return None

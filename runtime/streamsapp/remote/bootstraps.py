@@ -39,6 +39,8 @@ _ROWS = re.compile(r"[0-9a-f]{32}/[0-9]+-[0-9a-f]{32}")
 TABLE = "table"
 
 _Text = Annotated[str, Meta(max_length=1_000)]
+#: As many tables as a command line can name.
+_Places = Annotated[str, Meta(max_length=1 << 20)]
 _Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
@@ -60,8 +62,8 @@ class BootstrapBegun(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     begun_at: _Text
-    #: The place where the history is: ``kafka``, the address of files, or ``TABLE``.
-    history: _Text
+    #: The place where the history is: ``kafka``, the addresses of tables, or ``TABLE``.
+    history: _Places
     ranges: tuple[HistoryRange, ...]
     #: Of each task's sub-topology.
     fingerprints: dict[str, _Text]

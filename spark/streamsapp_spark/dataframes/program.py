@@ -22,6 +22,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
+from streamsapp_spark.executor_versions import Versions, refuse_other_versions, versions
 from streamsapp_spark.shipped_program import PickledProgram
 from streamsapp_spark.stage_frames import spark_partitions_of
 from streamsapp_spark.stages import Stages
@@ -35,11 +36,13 @@ class BoundProgram:
     #: Partitions of the topics that are bound, and of topics that are not named there.
     partitions: tuple[tuple[str, int], ...]
     others: int
+    #: The driver's.
+    versions: Versions
 
     @classmethod
     def of(cls, topology: Topology, config: StreamsConfig, partitions: Mapping[str, int], others: int) -> BoundProgram:
         """Raises ``ConfigError`` for what cannot be sent to executors."""
-        return cls(PickledProgram.of(topology, config), tuple(sorted(partitions.items())), others)
+        return cls(PickledProgram.of(topology, config), tuple(sorted(partitions.items())), others, versions())
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,9 @@ class BoundApplication:
 
 @lru_cache(maxsize=2)
 def bound_application(program: BoundProgram) -> BoundApplication:
-    """Builds the application. Raises ``StreamsError`` for a topology that cannot be run over DataFrames."""
+    """Builds the application. Raises ``StreamsError`` for a topology that cannot be run over DataFrames, and
+    ``ConfigError`` in a process of other versions than the driver's."""
+    refuse_other_versions(program.versions)
     topology, config = program.program.load()
     layout, _ = lay_out(topology, config, dict(program.partitions), _unbound)
     if topology.global_stores():

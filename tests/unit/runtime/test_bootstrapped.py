@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -135,3 +136,11 @@ def test_a_damaged_document_is_told_with_what_to_do(objects: MemoryObjects, begu
     assert found is not None
     with pytest.raises(StateStoreError, match=r"00000001-done.json is damaged: .*streamsapp reset"):
         found.done()
+
+
+def test_the_places_of_many_tables_are_read_as_they_were_written(objects: MemoryObjects) -> None:
+    many = ", ".join(f"topic-{number}=delta:s3a://lake/tables/topic-{number}@v{number}" for number in range(100))
+    Bootstraps(objects, "app").begin(1, msgspec.structs.replace(BEGUN, history=many))
+    newest = Bootstraps(objects, "app").newest()
+    assert newest is not None
+    assert newest.begun().history == many

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from operator import add
 from pathlib import Path
 from random import Random
@@ -33,6 +34,7 @@ from streamsapp import (
 )
 from streamsapp.errors import ConfigError, StreamsError, TopologyError
 from streamsapp.record import RawRecord
+from streamsapp_spark.dataframes.program import bound_application
 from streamsapp_spark.dataframes.sources import check_bound
 
 BATCHES = 3
@@ -168,6 +170,13 @@ def test_a_state_of_another_time_or_topology_is_refused(tmp_path: Path) -> None:
     assert values(BatchedTopology(counting(), {"words": 1}, tmp_path, "r").run(0, {"words": rows("a")})) == [
         (b"a", b"1")
     ]
+
+
+def test_a_process_of_other_versions_than_the_drivers_runs_nothing(tmp_path: Path) -> None:
+    program = BatchedTopology(counting(), {"words": 1}, tmp_path).program
+    other = tuple((dict(program.versions) | {"pyspark": "3.5.0"}).items())
+    with pytest.raises(ConfigError, match=r"the executor has pyspark .* instead of 3\.5\.0: .*same image"):
+        bound_application(replace(program, versions=other))
 
 
 def test_other_partitions_are_refused_even_if_there_are_as_many_tasks(tmp_path: Path) -> None:
