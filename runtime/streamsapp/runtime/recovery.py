@@ -84,8 +84,9 @@ class Recovery:
 
     def revive(self) -> None:
         """Start again what failed."""
-        corrupted, self._corrupted = self._corrupted, []
-        self._instance_tasks.revive(corrupted, wipe=True)
+        if self._corrupted:
+            corrupted, self._corrupted = self._corrupted, []
+            self._instance_tasks.revive(corrupted, wipe=True)
         if not self.sound:
             self._revive_all()
         elif self._failed:
