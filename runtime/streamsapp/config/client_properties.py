@@ -61,7 +61,7 @@ def producer(
     ``delivery_timeout`` (seconds) is when a record that waits to be written is given up, unless the user set it.
     """
     defaults: ClientProperties = {"message.max.bytes": MAX_MESSAGE_BYTES}
-    # At a low rate this is most of a result's way; 100, as Kafka Streams has it, would save some 2 % of CPU at full load.
+    # At a low rate this is most of a result's way; 100, as Kafka Streams has it, saves some CPU at full load.
     defaults |= {"linger.ms": 10, "batch.num.messages": 100_000, "batch.size": 1_000_000}
     owned: ClientProperties = {
         **_identity(config, "producer"),
