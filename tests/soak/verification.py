@@ -142,8 +142,22 @@ def check_writers(updates: Iterable[Update]) -> Findings:
 
 
 def check_store(content: Mapping[str, Json], changelog: Sequence[Update], position: int, where: str) -> Findings:
-    """A local store holds exactly what its changelog says up to the store's position."""
-    expected = {update.key: update.body for update in changelog if update.offset < position}
+    """A local store holds exactly what its changelog says up to the store's position.
+
+    It may hold some of what follows: a position that is too low costs a replay of what is there already, and only one
+    that is too high loses records. It is too low after offsets without a committed record that came while a store was
+    taken over, as nobody counts them (docs/decisions/0005-changelog-offsets.md). So it still counts every record that
+    the store holds. ``changelog`` is one partition's, from its beginning.
+    """
+    counted = [update for update in changelog if update.offset < position]
+    expected = {update.key: update.body for update in counted}
+    held = dict(expected)
+    for update in changelog[len(counted) : position]:
+        if content == held:
+            break
+        held[update.key] = update.body
+    if content == held:
+        return []
     return most(
         f"{where} holds {content.get(key)} for {key}, its changelog up to {position} says {expected.get(key)}"
         for key in sorted(content.keys() | expected.keys())

@@ -260,6 +260,34 @@ def test_a_store_is_held_against_its_changelog_up_to_its_position() -> None:
     assert len(check_store({"x": {"c": 2}, "y": {"c": 1}, "z": {"c": 9}}, changelog, 3, "here")) == 1
 
 
+@pytest.mark.parametrize(
+    ("position", "held", "right"),
+    [
+        pytest.param(4, 3, True, id="exact"),
+        pytest.param(3, 3, True, id="without the control record"),
+        pytest.param(5, 3, False, id="too high"),
+        pytest.param(2, 3, False, id="without a record"),
+        pytest.param(0, 4, False, id="without anything"),
+    ],
+)
+def test_a_position_counts_each_record_of_a_store_and_may_leave_out_control_records(
+    position: int, held: int, right: bool
+) -> None:
+    # At offset 2 is the control record that ends the former owner's transaction.
+    changelog = [Update("log", 0, at, 0, "x", {"c": at}, "", "") for at in (0, 1, 3, 4)]
+
+    findings = check_store({"x": changelog[held - 1].body}, changelog, position, "here")
+
+    assert len(findings) == (0 if right else 1)
+
+
+def test_a_store_that_holds_a_record_without_the_one_before_is_found_though_its_position_may_be_too_low() -> None:
+    changelog = [Update("log", 0, at, 0, key, {"c": at}, "", "") for at, key in ((0, "x"), (2, "y"), (4, "x"))]
+
+    assert check_store({"x": {"c": 4}, "y": {"c": 2}}, changelog, 4, "here") == []
+    assert len(check_store({"x": {"c": 4}}, changelog, 4, "here")) == 2
+
+
 def test_many_findings_of_a_kind_are_counted_not_listed(written: Written) -> None:
     content = {key_name(number): {"c": 1} for number in range(MOST + 3)}
 
