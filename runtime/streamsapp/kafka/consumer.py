@@ -6,6 +6,7 @@ the restoration thread only. Group membership is not their business (see ``membe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -97,8 +98,9 @@ class PartitionConsumer:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._wakeup = wakeup
-        if wakeup is not None:
-            wakeup.notify_of_records(self._consumer)
+        # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
+        # as nobody knows when librdkafka's threads have ended.
+        self._notified = None if wakeup is None else wakeup.notify_of_records(self._consumer)
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -265,8 +267,12 @@ class PartitionConsumer:
 
     def close(self) -> None:
         """Leave the broker. A client whose request was given up is left to that request's thread."""
-        if not self._requests.under_way:
-            self._consumer.close()
+        if self._requests.under_way:
+            return
+        self._consumer.close()
+        if self._notified is not None:
+            os.close(self._notified)
+            self._notified = None
 
     def _repeated(self, request: Callable[[], T], what: str) -> T:
         return self._requests.ask(lambda: repeated(request, what, self._deadline))

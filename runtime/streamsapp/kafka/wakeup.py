@@ -25,7 +25,7 @@ class Wakeup:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        # Not before librdkafka is done with it, too: a consumer keeps the object that it was given.
+        # Not at the end of the process: threads that were left behind may still notify.
         weakref.finalize(self, _close, self._reader, self._writer).atexit = False
         for end in (self._reader, self._writer):
             os.set_blocking(end, False)
@@ -40,11 +40,17 @@ class Wakeup:
             with suppress(BlockingIOError):  # full, so it is readable
                 os.write(self._writer, _PAYLOAD)
 
-    def notify_of_records(self, consumer: Consumer) -> None:
-        """Have librdkafka end the wait whenever the consumer's queue is no longer empty."""
+    def notify_of_records(self, consumer: Consumer) -> int:
+        """Have librdkafka end the wait whenever the consumer's queue is no longer empty.
+
+        Returns the descriptor that librdkafka's threads write to. It is the caller's, to be closed when the consumer is
+        closed and not before: they would write to whatever file or socket got its number.
+        """
+        writer = os.dup(self._writer)
         queue = _library.rd_kafka_queue_get_consumer(handle_of(consumer))
-        _library.rd_kafka_queue_io_event_enable(queue, self._writer, _PAYLOAD, len(_PAYLOAD))
+        _library.rd_kafka_queue_io_event_enable(queue, writer, _PAYLOAD, len(_PAYLOAD))
         _library.rd_kafka_queue_destroy(queue)
+        return writer
 
     def wait(self, timeout: float) -> None:
         """Return when something was notified since the last wait, or after ``timeout`` seconds. The caller looks at

@@ -1,5 +1,5 @@
-"""What ends the wait of the polling thread. Waits are practically endless: a notification that is missed hangs the test
-until its time limit."""
+"""The wait of the polling thread, and whatever ends it. Waits are practically endless: a notification that is missed
+hangs the test until its time limit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsapp import TopicPartition
+from streamsapp.kafka import wakeup as wakeup_module
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
 from streamsapp.kafka.wakeup import Wakeup
 
@@ -47,10 +48,6 @@ def test_nothing_that_threads_publish_is_missed_however_they_race() -> None:
         wakeup.wait(ENDLESS)
 
 
-def test_a_wait_without_a_notification_ends_with_its_time() -> None:
-    Wakeup().wait(0.01)
-
-
 def test_the_pipe_is_closed_when_nobody_has_the_wakeup_any_more() -> None:
     wakeup = Wakeup()
     ends = (wakeup._reader, wakeup._writer)
@@ -60,6 +57,39 @@ def test_the_pipe_is_closed_when_nobody_has_the_wakeup_any_more() -> None:
     for end in ends:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(end)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The descriptors that librdkafka was told to write to."""
+    told: list[int] = []
+    enable = wakeup_module._library.rd_kafka_queue_io_event_enable
+
+    def tell(queue: int, descriptor: int, payload: bytes, size: int) -> None:
+        told.append(descriptor)
+        enable(queue, descriptor, payload, size)
+
+    monkeypatch.setattr(wakeup_module._library, "rd_kafka_queue_io_event_enable", tell)
+    return told
+
+
+def test_the_pipe_that_librdkafka_writes_to_stays_open_if_its_consumer_is_never_closed(written: list[int]) -> None:
+    consumer = PartitionConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, wakeup=Wakeup())
+    pipe = os.fstat(written[0])
+    del consumer
+    gc.collect()
+
+    assert os.path.samestat(os.fstat(written[0]), pipe)
+    os.close(written[0])
+
+
+def test_the_pipe_that_librdkafka_writes_to_is_closed_with_its_consumer(written: list[int]) -> None:
+    consumer = PartitionConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, wakeup=Wakeup())
+    consumer.close()
+    consumer.close()
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(written[0])
 
 
 def test_records_and_notifications_end_the_wait_of_a_consumer() -> None:
