@@ -119,7 +119,11 @@ class StreamsRuntime:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
             log.info("data path: %s", native.described())
             components = Components(self._topology, self._config, self._clock, self._state, self._extensions)
-            components.stores.lock()
+            try:
+                components.stores.lock()
+            except ConfigError:
+                components.feeder.close()
+                raise
             self._components = components
         components.start()
 

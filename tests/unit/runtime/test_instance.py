@@ -60,6 +60,8 @@ class FakeComponents:
 
     made: list[FakeComponents]
     refuses: Exception | None = None
+    #: Whether another instance uses the state directory.
+    locked = False
     #: Runs while an instance is being put together.
     meanwhile: threading.Thread | None = None
 
@@ -72,7 +74,9 @@ class FakeComponents:
             FakeComponents.meanwhile.start()
             FakeComponents.meanwhile.join(0.05)
         self.state = state
-        self.stores = SimpleNamespace(lock=lambda: None, remote=None)
+        self.stores = SimpleNamespace(lock=self._lock, remote=None)
+        self.feeder = SimpleNamespace(close=self._close)
+        self.closed = False
         self.life = FakeLife()
         self.requests = FakeRequests()
         self.polling = FakePolling(self)
@@ -80,6 +84,13 @@ class FakeComponents:
         self.user_code: Callable[[], object] = lambda: None
         self.threads = [self.polling, self.other]
         FakeComponents.made.append(self)
+
+    def _lock(self) -> None:
+        if FakeComponents.locked:
+            raise ConfigError("another instance uses the directory")
+
+    def _close(self) -> None:
+        self.closed = True
 
     def _other(self) -> None:
         self.state.wait_for(lambda state: state is ClientState.REBALANCING, SOON)
@@ -94,6 +105,7 @@ def it(monkeypatch: pytest.MonkeyPatch) -> StreamsRuntime:
     FakeComponents.made = []
     FakeComponents.meanwhile = None
     monkeypatch.setattr(FakeComponents, "refuses", None)
+    monkeypatch.setattr(FakeComponents, "locked", False)
     monkeypatch.setattr(module, "Components", FakeComponents)
     return StreamsRuntime(through(), config())
 
@@ -117,6 +129,17 @@ def test_an_instance_that_a_client_refused_can_be_started_when_that_is_put_right
     assert it.state is ClientState.CREATED
 
     FakeComponents.refuses = None
+    it.start()
+    assert it.close(SOON)
+
+
+def test_an_instance_whose_directory_is_in_use_closes_its_consumer_and_can_be_started_later(it: StreamsRuntime) -> None:
+    FakeComponents.locked = True
+    with pytest.raises(ConfigError):
+        it.start()
+    assert [each.closed for each in FakeComponents.made] == [True]
+
+    FakeComponents.locked = False
     it.start()
     assert it.close(SOON)
 
