@@ -88,7 +88,7 @@ class PartitionConsumer:
         self._description = str(properties.get("client.id", "consumer"))
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
-        #: Where fetching began, of partitions that were assigned with an offset.
+        #: Where fetching began, of the partitions that are assigned.
         self._began: dict[TopicPartition, int] = {}
         # Tokens are refreshed by a callback, which the native data path would leave out.
         callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
@@ -123,11 +123,14 @@ class PartitionConsumer:
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching; nothing of these partitions is delivered any more."""
-        given_up = [KafkaPartition(*each) for each in partitions]
-        if given_up:
+        partitions = list(partitions)
+        if partitions:
+            given_up = [KafkaPartition(*each) for each in partitions]
             # The client remembers that a partition was paused, also for the next time it is assigned.
             self._consumer.resume(given_up)
             self._consumer.incremental_unassign(given_up)
+            for each in partitions:
+                self._began.pop(each, None)
 
     def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
         """Go on from other offsets; what was fetched and not delivered is dropped."""
@@ -195,9 +198,7 @@ class PartitionConsumer:
         if code == KafkaError._PARTITION_EOF:
             fetched.ends[partition] = offset
         elif code in _OUT_OF_RANGE:
-            # The client also tells what it found out before the partition was unassigned, or assigned anew.
-            if not 0 <= offset < self._began.get(partition, 0):
-                fetched.out_of_range.append(partition)
+            self._note_out_of_range(partition, offset, fetched)
         elif code in _NOT_ALLOWED:
             raise TopicError(f"not authorised to read {partition}: {error.str()}; grant READ on the topic")
         elif code in _GONE:
@@ -206,6 +207,23 @@ class PartitionConsumer:
             raise StreamsError(f"{self._description} failed for good: {error.str()}")
         else:
             log.warning("%s: %s (goes on by itself)", self._description, error.str())
+
+    def _note_out_of_range(self, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
+        """The client also tells what it found out before the partition was unassigned, or assigned anew. It has stopped
+        fetching then, perhaps after the new assignment began: the partition is assigned once more, where it stands."""
+        began = self._began.get(partition)
+        if began is None:
+            return
+        if not 0 <= offset < began:
+            fetched.out_of_range.append(partition)
+            return
+        [delivered] = self._consumer.position([KafkaPartition(*partition)])
+        at = began if delivered.offset < 0 else delivered.offset
+        log.warning(
+            "%s: the broker has no offset %d of %s, where it was read before; fetching it again from offset %d, where it "
+            "stands now", self._description, offset, partition, at,
+        )  # fmt: skip
+        self.reposition({partition: at})
 
     # ---- positions ---------------------------------------------------------------------------------------------
 

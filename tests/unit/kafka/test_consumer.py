@@ -64,6 +64,7 @@ class FakeClient:
     assigned: dict[TopicPartition, int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     resumed: list[TopicPartition] = field(default_factory=list)
+    delivered: dict[TopicPartition, int] = field(default_factory=dict)
     away: bool = False
 
     def poll(self, timeout: float) -> FakeMessage | None:
@@ -86,6 +87,12 @@ class FakeClient:
         for each in partitions:
             del self.assigned[TopicPartition(each.topic, each.partition)]
         self.calls.append("unassign")
+
+    def position(self, partitions: list[KafkaPartition]) -> list[KafkaPartition]:
+        return [
+            KafkaPartition(each.topic, each.partition, self.delivered[TopicPartition(each.topic, each.partition)])
+            for each in partitions
+        ]
 
     def resume(self, partitions: list[KafkaPartition]) -> None:
         self.resumed = [TopicPartition(each.topic, each.partition) for each in partitions]
@@ -177,6 +184,7 @@ def test_the_end_of_a_partition_comes_with_the_records_before_it(
 def test_a_position_that_the_broker_does_not_have_is_reported(
     client: FakeClient, consumer: PartitionConsumer, code: int
 ) -> None:
+    consumer.assign({A1: 0})
     client.messages = [event(A1, code), FakeMessage(B, 1)]
 
     fetched = consumer.poll(100, 0)
@@ -185,15 +193,32 @@ def test_a_position_that_the_broker_does_not_have_is_reported(
     assert offsets_of(fetched) == [(B, [1])]
 
 
-def test_a_position_that_was_gone_before_the_partition_was_assigned_anew_is_not_reported(
-    client: FakeClient, consumer: PartitionConsumer
+@pytest.mark.parametrize(("delivered", "goes_on"), [(OFFSET_INVALID, 9), (12, 12)])
+def test_a_position_that_was_gone_before_the_partition_was_assigned_anew_is_not_reported_but_logged_and_read_on(
+    client: FakeClient, consumer: PartitionConsumer, caplog: pytest.LogCaptureFixture, delivered: int, goes_on: int
 ) -> None:
     consumer.assign({A1: 9, B: 9})
+    client.delivered[A1] = delivered
     client.messages = [event(A1, KafkaError._AUTO_OFFSET_RESET, 5), event(B, KafkaError._AUTO_OFFSET_RESET, 9)]
+    client.calls.clear()
 
     fetched = consumer.poll(100, 0)
 
     assert fetched.out_of_range == [B]
+    assert client.calls == ["unassign", "assign"]
+    assert client.assigned == {A1: goes_on, B: 9}
+    assert f"no offset 5 of a-1, where it was read before; fetching it again from offset {goes_on}" in caplog.text
+
+
+def test_a_position_that_was_gone_is_not_reported_once_the_partition_is_unassigned(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    consumer.assign({A1: 9})
+    consumer.unassign([A1])
+    client.messages = [event(A1, KafkaError._AUTO_OFFSET_RESET, 5), event(A1, KafkaError._AUTO_OFFSET_RESET, 9)]
+
+    assert consumer.poll(100, 0) == Fetched()
+    assert client.assigned == {}
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,22 @@ def test_after_a_reposition_nothing_comes_of_what_was_fetched_before(broker: str
     assert [it.offset() for answer in rest for _, run in answer.records for it in run] == list(range(300, 500))
 
 
+def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(broker: str, path: str) -> None:
+    topic, at = f"late-{path}", TopicPartition(f"late-{path}", 0)
+    late = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+    with producing(broker) as producer:
+        producer.send([(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(20)])
+        assert producer.flush(60)
+    with consuming(broker) as consumer:
+        consumer.assign({at: 9})
+        consumer._note(late, at, 5, Fetched())
+        first = fetched_until(consumer, lambda answer: answer.records, limit=3)
+        consumer._note(late, at, 5, Fetched())
+        answers = [*first, *fetched_until(consumer, lambda answer: answer.ends)]
+
+    assert [it.offset() for answer in answers for _, run in answer.records for it in run] == list(range(9, 20))
+
+
 def test_a_record_that_was_not_delivered_is_reported_once(path: str) -> None:
     failed: list[Any] = []
     with producing(NOBODY, failed, enable_idempotence=False, message_timeout_ms=20) as producer:
