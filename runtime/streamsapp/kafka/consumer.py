@@ -220,8 +220,8 @@ class PartitionConsumer:
         [delivered] = self._consumer.position([KafkaPartition(*partition)])
         at = began if delivered.offset < 0 else delivered.offset
         log.warning(
-            "%s: the broker has no offset %d of %s, where it was read before; fetching it again from offset %d, where it "
-            "stands now", self._description, offset, partition, at,
+            "%s: the broker has no offset %d of %s, where it was read before; fetching it again where it stands, at %d",
+            self._description, offset, partition, at,
         )  # fmt: skip
         self.reposition({partition: at})
 

@@ -195,8 +195,10 @@ def test_a_position_that_the_broker_does_not_have_is_reported(
 
 @pytest.mark.parametrize(("delivered", "goes_on"), [(OFFSET_INVALID, 9), (12, 12)])
 def test_a_position_that_was_gone_before_the_partition_was_assigned_anew_is_not_reported_but_logged_and_read_on(
-    client: FakeClient, consumer: PartitionConsumer, caplog: pytest.LogCaptureFixture, delivered: int, goes_on: int
+    client: FakeClient, caplog: pytest.LogCaptureFixture, delivered: int, goes_on: int
 ) -> None:
+    # A name of its own: alike messages of one client are logged once.
+    consumer = PartitionConsumer({"client.id": "delivered" if delivered > 0 else "begun"})
     consumer.assign({A1: 9, B: 9})
     client.delivered[A1] = delivered
     client.messages = [event(A1, KafkaError._AUTO_OFFSET_RESET, 5), event(B, KafkaError._AUTO_OFFSET_RESET, 9)]
@@ -207,7 +209,9 @@ def test_a_position_that_was_gone_before_the_partition_was_assigned_anew_is_not_
     assert fetched.out_of_range == [B]
     assert client.calls == ["unassign", "assign"]
     assert client.assigned == {A1: goes_on, B: 9}
-    assert f"no offset 5 of a-1, where it was read before; fetching it again from offset {goes_on}" in caplog.text
+    assert (
+        f"no offset 5 of a-1, where it was read before; fetching it again where it stands, at {goes_on}" in caplog.text
+    )
 
 
 def test_a_position_that_was_gone_is_not_reported_once_the_partition_is_unassigned(
