@@ -102,9 +102,11 @@ class PodReport:
     #: ``host:port`` of every member of its group, itself included.
     peers: tuple[str, ...] = ()
     outages: tuple[Outage, ...] = ()
-    #: Only of a driver. The uids of pods whose workers came to the last batch that ended.
+    #: Only of a driver.
     query: QueryReport | None = None
-    executors: tuple[str, ...] = ()
+    #: The uids of pods whose workers came to the last batch that ended; ``None`` of a driver that does not tell: its
+    #: image is older than the operator.
+    executors: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

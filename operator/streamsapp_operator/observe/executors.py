@@ -28,9 +28,10 @@ def word_of_driver(driver: PodSeen | None, executor: Object) -> PodReport | str:
     if driver.report is None:
         return f"the driver of its query could not be asked: {driver.unreachable}"
     report, name, uid = driver.report, executor["metadata"]["name"], executor["metadata"]["uid"]
+    joins = report.state == _RUNNING and report.executors is not None and uid not in report.executors
     own = [task for task in report.tasks if (task.worker or "").partition(":")[0] == name]
     return PodReport(
-        state=JOINING if report.state == _RUNNING and uid not in report.executors else report.state,
+        state=JOINING if joins else report.state,
         generation=_GENERATION,
         tasks=tuple(replace(task, stores=()) for task in own),
         fetched_at=report.fetched_at,

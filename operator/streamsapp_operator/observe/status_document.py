@@ -98,7 +98,7 @@ class _Document(_Fields, frozen=True):
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
     #: Only of a driver.
     batches: Count | None = None
-    executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] = ()
+    executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] | None = None
     progress: _Progress | None = None
 
 

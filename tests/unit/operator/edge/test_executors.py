@@ -60,6 +60,14 @@ def test_of_an_executor_whose_driver_says_nothing_nothing_is_known() -> None:
     assert told == "the driver of its query could not be asked: timed out"
 
 
+def test_the_executors_of_a_driver_whose_image_is_too_old_to_tell_of_them_have_its_state() -> None:
+    told = read_status(document(batches=4), "app", NOW, 0.0)
+    assert isinstance(told, PodReport)
+    seen = word_of_driver(replace(DRIVER, report=told), executor("app-1", "uid-1"))
+    assert isinstance(seen, PodReport)
+    assert seen.state == "RUNNING"
+
+
 def document(**more: object) -> bytes:
     made = {"applicationId": "app", "state": "RUNNING", "generation": None, "tasks": [], **more}
     return json.dumps(made).encode()
