@@ -61,10 +61,13 @@ def heaps(app: StreamsApp) -> dict[str, str]:
 
 def program_parts(app: StreamsApp, template: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the parts of the pods, beside code and manifest, that a driver and its executors must have in common:
-    what their containers run, not how much of a machine they have, nor where. Executors of one program may be replaced
-    one by one."""
+    what their containers run and read, not how much of a machine they have, nor where. Executors of one program may be
+    replaced one by one. User code may also come by a container or a volume of ``spec.podTemplate``."""
+    spec, runtime = template["spec"], _container(template)
     made = [_container(each(app, template, "")) for each in (executor_template, driver_template)]
-    return [{name: value for name, value in each.items() if name != "resources"} for each in made]
+    beside = [each for each in (*spec.get("initContainers", ()), *spec["containers"]) if each is not runtime]
+    sized = [{name: value for name, value in each.items() if name != "resources"} for each in (*made, *beside)]
+    return [*sized, *(each for each in spec["volumes"] if "emptyDir" not in each)]  # those are empty at first
 
 
 def executor_template(app: StreamsApp, template: dict[str, Any], program: str) -> dict[str, Any]:

@@ -56,11 +56,16 @@ def program(annotations: dict[str, str] | None = None, **spec: Any) -> str | Non
     return revision_of(found, SETTINGS, found.spec.code.files).program
 
 
+def beside(kind: str, **changes: Any) -> dict[str, Any]:
+    """A part of the pod beside what runs the application, by which code may come."""
+    return {"podTemplate": {"spec": {kind: [{"name": "fetch", **changes}]}}}
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"annotations": {"streamsapp.dev/restartedAt": "2026-11-22T12:00:00Z"}},
-        {"resources": {"limits": {"memory": "4Gi"}}},
+        {"resources": {"limits": {"memory": "4Gi", "ephemeral-storage": "9Gi"}}},
         {"podTemplate": {"spec": {"nodeSelector": {"disk": "fast"}}}},
     ],
 )
@@ -80,6 +85,27 @@ def test_where_and_how_large_pods_are_is_no_other_program(change: dict[str, Any]
 )
 def test_what_the_driver_and_its_executors_run_is_another_program(change: dict[str, Any]) -> None:
     assert program(**change) != program()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (beside("initContainers", image="code:1"), beside("initContainers", image="code:2")),
+        (beside("containers", image="code:1"), beside("containers", image="code:2")),
+        (beside("volumes", configMap={"name": "code-1"}), beside("volumes", configMap={"name": "code-2"})),
+    ],
+)
+def test_a_container_or_a_volume_that_may_bring_other_code_is_another_program(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    assert program(**before) != program(**after)
+
+
+@pytest.mark.parametrize("kind", ["initContainers", "containers"])
+def test_how_large_a_container_beside_is_makes_no_other_program(kind: str) -> None:
+    small, large = ({"requests": {"memory": memory}} for memory in ("64Mi", "128Mi"))
+    one, other = (program(**beside(kind, image="code:1", resources=each)) for each in (small, large))
+    assert one == other
 
 
 def test_both_parts_of_a_query_are_labelled_with_their_program() -> None:
