@@ -109,6 +109,14 @@ def test_deletion_does_not_wait_for_ever_nor_for_a_valid_spec() -> None:
     assert has(reconciles.plan(three(), replicas=0, after=301), RemoveFinalizer)
 
 
+def test_deletion_depends_on_nothing_else_once_it_takes_too_long() -> None:
+    reconciles = Reconciles(wanted(deleting=True))
+    reconciles.plan(three())
+    first, *others = reconciles.plan(three(), after=301).actions
+    assert first == RemoveFinalizer()
+    assert [type(it) for it in others] == [ApplyChildren]
+
+
 def test_deletion_of_what_never_ran_lets_go_at_once() -> None:
     reconciles = Reconciles(wanted(deleting=True), AppStatus())
     planned = reconciles.plan([], replicas=None, template_revision=None, max_unavailable=None)
