@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamsapp.manifest.model import RolloutSpec
-from streamsapp_operator.model.observed_state import ObservedState, PodSeen, ReportedRole
+from streamsapp_operator.model.observed_state import JOINING, ObservedState, PodSeen, ReportedRole
 from streamsapp_operator.model.status import Blocker, Restart
 from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Takeover, Takeovers, leading_word
 
 #: Reasons that tell of one task on one pod, not of something in motion.
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
+#: What an executor waits for, and where to look if it does not come.
+_OF_JOINING = ", as it took part in no batch yet; if two batches do not change that, its log and the driver's tell why"
 #: More blockers than this are only counted.
 LISTED = 20
 #: A container that ended so often does not come back by itself.
@@ -219,7 +221,8 @@ class Gate:
             yield Blocker(pod=pod.name, reason="NotReady: it is more than there are to be, and about to end")
         state, generation = (pod.report.state, pod.report.generation) if pod.report else ("", None)
         if state != RUNNING:
-            yield Blocker(pod=pod.name, reason=f"Rebalancing: its state is {state}, not {RUNNING}")
+            told = f"Rebalancing: its state is {state}, not {RUNNING}"
+            yield Blocker(pod=pod.name, reason=told + (_OF_JOINING if state == JOINING else ""))
         newest = self._newest_generation()
         if generation is None or generation < newest:
             yield Blocker(pod=pod.name, reason=f"Rebalancing: its generation is {generation}, another pod's {newest}")

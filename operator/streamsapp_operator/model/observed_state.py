@@ -15,6 +15,10 @@ from msgspec import Struct
 
 from streamsapp.manifest.model import Engine
 
+#: The state of an executor that took part in no batch yet which has ended: it may not be known to the driver, and the
+#: query has not gone on since it came.
+JOINING = "JOINING"
+
 
 class ReportedRole(Enum):
     ACTIVE = "active"

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamsapp_operator.kube.kinds import Object
-from streamsapp_operator.model.observed_state import PodReport, PodSeen
+from streamsapp_operator.model.observed_state import JOINING, PodReport, PodSeen
 
 #: Executors are in no group; the gate compares generations among pods that are.
 _GENERATION = 0
-#: The state of an executor that took part in no batch yet which has ended: it may not be known to the driver, and the
-#: query has not gone on since it came.
-JOINING = "JOINING"
 _RUNNING = "RUNNING"
 
 
