@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from streamsapp.manifest.model import Engine
 from streamsapp_operator.model.observed_state import ObservedState, PodSeen, QueryReport
 from streamsapp_operator.model.status import RolloutStatus, SwitchStatus
+from streamsapp_operator.model.waiting_reasons import CANNOT_START
 from streamsapp_operator.plan.plan_input import PlanInput
 
 #: The seconds from the end of one engine to the first commit of the other where nothing has to be restored, before one
@@ -43,8 +44,9 @@ def why_alone(inputs: PlanInput, target: str, *, refused: bool) -> list[str]:
     if len(programs) > 1 or None in programs:
         return ["executors and their driver must run the same code"]
     # Nothing is spared by going on with a driver that does not work, and its new revision may be what mends it.
-    works = driver_ready(inputs, inputs.observed.children.driver_revision)
-    return [] if works or inputs.observed.children.driver_revision == target else ["the driver does not work"]
+    of_driver = inputs.observed.children.driver_revision
+    works = driver_ready(inputs, of_driver) or _driver_comes_back(inputs) or of_driver == target
+    return [] if works else ["the driver does not work"]
 
 
 def driver_revision(inputs: PlanInput) -> str | None:
@@ -76,6 +78,21 @@ def driver_ready(inputs: PlanInput, target: str | None) -> bool:
     if not children.driver_replicas:
         return not (children.engine == "spark" and children.replicas)
     return driver is not None and driver.ready and not driver.terminating and driver.revision == target
+
+
+def _driver_comes_back(inputs: PlanInput) -> bool:
+    """Says whether the driver is being made again, and may be well in a moment: its node is drained, or the number of
+    executors has changed. Meanwhile the gate lets no executor go, as nothing is known of them."""
+    driver, rollout = inputs.observed.driver, inputs.status.rollout
+    if not inputs.observed.children.driver_replicas:  # it was ended
+        return False
+    if driver is None or driver.terminating:
+        waited = 0.0 if rollout is None else inputs.since(rollout.blocked_since)
+    elif driver.restarts or driver.waiting_reason in CANNOT_START:
+        return False
+    else:
+        waited = inputs.now - driver.created_at
+    return waited < inputs.settings.rollout.progress_deadline_seconds
 
 
 def followed(inputs: PlanInput, rollout: RolloutStatus, *, stops: bool, last_good: str | None) -> SwitchStatus | None:

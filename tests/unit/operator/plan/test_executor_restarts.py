@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as changed
 
-from observed_builders import active, passed, pod, wanted
+from observed_builders import NOW, active, passed, pod, wanted
 from planned_reconciles import RUNS, Reconciles, has, only
 from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict
 from streamsapp_operator.model.observed_state import PodSeen
@@ -117,6 +117,57 @@ def test_a_driver_that_does_not_work_is_not_spared_by_a_revision_that_may_mend_i
     broken = driver(ready=False, report=None, unreachable="timed out")
     planned = reconciles.plan(executors("one", "one"), driver=broken, checks=passed("two"), **query("one"))
     assert revisions(planned) == ("one", "one", False)
+    assert "the driver does not work" in (reconciles.rollout.message or "")
+
+
+def test_a_driver_that_was_ended_is_not_taken_for_one_that_comes_back() -> None:
+    reconciles = begun()
+    broken = driver(ready=False, restarts=1)
+    ended = query("one") | {"driver_replicas": 0}
+    first = reconciles.plan(executors("one", "one"), driver=broken, checks=passed("two"), **query("one"))
+    assert not revisions(first)[2]
+    for seen in (replace(broken, terminating=True), None):
+        assert not revisions(reconciles.plan(executors("one", "one"), driver=seen, **ended))[2]
+        assert "the driver does not work" in (reconciles.rollout.message or "")
+
+
+YOUNG: dict[str, Any] = {"ready": False, "created_at": NOW, "report": None, "unreachable": "timed out"}
+
+
+@pytest.mark.parametrize(
+    "away",
+    [None, driver(terminating=True), driver(waiting_reason="PodInitializing", **YOUNG), driver(**YOUNG)],
+    ids=["missing", "terminating", "made", "starting"],
+)
+def test_a_restart_waits_for_a_driver_that_is_made_again_and_goes_on(away: PodSeen | None) -> None:
+    reconciles = begun()
+    first_is_new(reconciles)
+    unknown = [replace(it, report=None, unreachable="its query has no driver") for it in executors("one", "two")]
+    for _ in range(3):
+        planned = reconciles.plan(unknown, driver=away, **query("two"))
+        assert (revisions(planned), evicted(planned)) == (("two", "one", True), None)
+    planned = reconciles.plan(executors("one", "two"), driver=driver(), **query("two"))
+    assert (revisions(planned), evicted(planned)) == (("two", "one", True), "app-0")
+
+
+@pytest.mark.parametrize(
+    ("away", "after"),
+    [
+        (None, 600),
+        (driver(**YOUNG), 600),
+        (driver(**(YOUNG | {"waiting_reason": "ErrImagePull"})), 1),
+        (driver(**(YOUNG | {"restarts": 1})), 1),
+    ],
+    ids=["missing", "starting", "no image", "crashed"],
+)
+def test_a_restart_ends_all_where_the_driver_does_not_come_back(away: PodSeen | None, after: float) -> None:
+    reconciles = begun()
+    first_is_new(reconciles)
+    unknown = [replace(it, report=None, unreachable="its query has no driver") for it in executors("one", "two")]
+    for _ in range(2):  # the step that began is given up, then it is known that none can begin
+        reconciles.plan(unknown, driver=None, **query("two"))
+    planned = reconciles.plan(unknown, driver=away, after=after, **query("two"))
+    assert not revisions(planned)[2]
     assert "the driver does not work" in (reconciles.rollout.message or "")
 
 
