@@ -221,12 +221,15 @@ class Restoring:
         consumer = cast(Any, self.consumer)
         events = RestoreEvents(consumer, lambda: self.listener, lambda: self.standby_listener)
         self.reading = RestoreConsumer(consumer, cast(Any, self.admin), events, self.clock)
+        #: Whether there was a restored task whenever the polling thread was told of one.
+        self.told: list[bool] = []
         self.thread = RestorationThread(
             "restoration",
             self.reading,
             self.failures,
             self.clock,
             NOTHING_TO_PREPARE if preparer is None else preparer(self.admin, self.clock),
+            on_restored=lambda: self.told.append(not self.thread.restored.empty()),
         )
 
     def log(self, partition: TopicPartition, *offsets: int, end: int | None = None, low: int = 0) -> None:

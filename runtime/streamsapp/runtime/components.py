@@ -83,7 +83,9 @@ class Components:
         wakeup = Wakeup()
         failures = Failures(wakeup.notify)
         self._context = context = InstanceContext(config, clock, extensions, admin, closing, failures)
-        self.stores = StateComponents(topology, context, lambda: clock.monotonic() < self.membership.safe_until)
+        self.stores = StateComponents(
+            topology, context, lambda: clock.monotonic() < self.membership.safe_until, wakeup.notify
+        )
         directory = self.stores.locked_directory
         self.membership = GroupMember(config, clock, extensions.assignor, directory, closing, wakeup.notify)
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)

@@ -8,8 +8,9 @@ One pass of its loop:
     4. start a commit when one is due, advance the one under way
     5. wake tasks whose wall-clock callbacks or idle waits are due
 
-It waits in the fetch, and only as long as nothing else is to be done. What does not come by the clock ends the wait
-(``kafka/wakeup.py``): records, output of tasks, tasks that are due sooner, failures, requests, news of the group.
+It waits in the fetch, and only as long as nothing else is to be done. Everything that does not come by the clock ends
+the wait (``kafka/wakeup.py``): records, output of tasks, tasks that are due sooner or restored, failures, requests,
+news of the group.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from streamsapp.runtime.wall_clock_work import WallClockWork
 
 log = logging.getLogger(__name__)
 
-#: Longest waits, in seconds: while tasks come or go, which is found by looking (restored tasks are, and leave to
-#: commit), and while all run.
+#: Longest waits, in seconds: while tasks come or go, as leave to commit and the end of what they do are found by
+#: looking, and while all run.
 LONGEST_WAIT, LONGEST_REST = 0.05, 0.25
 
 

@@ -83,14 +83,17 @@ class RestorationThread(threading.Thread):
         clock: Clock,
         preparer: DirectoryPreparer = NOTHING_TO_PREPARE,
         replay: MeasuredRate | None = None,
+        on_restored: Callable[[], None] = lambda: None,
     ) -> None:
-        """``replay`` is told how many records per second of busy time are applied."""
+        """``replay`` is told how many records per second of busy time are applied; ``on_restored`` is called here when
+        a task was added to ``restored``."""
         super().__init__(name=name, daemon=True)
         self.reading = reading
         self._failures = failures
         self._clock = clock
         self._preparer = preparer
         self._replay = replay or MeasuredRate()
+        self._on_restored = on_restored
         #: The polling thread's requests, in its order.
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
@@ -343,6 +346,7 @@ class RestorationThread(threading.Thread):
         self._preparer.complete(here.task)
         del self._here[here.task.id]
         self.restored.put(here.task)
+        self._on_restored()
 
     # ---- failing -----------------------------------------------------------------------------------------------
 

@@ -30,8 +30,15 @@ from streamsapp.topology.builder import Topology
 class StateComponents:
     """The state manager (Kafka Streams threading proposal), put together."""
 
-    def __init__(self, topology: Topology, context: InstanceContext, permitted: Callable[[], bool]) -> None:
-        """``permitted`` tells whether this instance is a member of its group for sure."""
+    def __init__(
+        self,
+        topology: Topology,
+        context: InstanceContext,
+        permitted: Callable[[], bool],
+        on_restored: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``permitted`` tells whether this instance is a member of its group for sure; ``on_restored`` is called on the
+        restoration thread when it hands a task back."""
         config, clock, extensions = context.config, context.clock, context.extensions
         self.directory = config.state_dir / config.application_id
         self._uses_disk = _uses_disk(topology)
@@ -57,6 +64,7 @@ class StateComponents:
             clock,
             NOTHING_TO_PREPARE if self.remote is None else self.remote.restores,
             replay,
+            on_restored,
         )
         self.global_thread = self._global_thread(topology, context)
 

@@ -50,6 +50,16 @@ def test_a_new_store_is_restored_from_the_beginning_and_the_listener_follows(it:
     assert it.consumer.positions == {}
 
 
+def test_the_polling_thread_is_told_of_each_restored_task_when_it_can_be_taken(it: Restoring) -> None:
+    it.log(S, 0)
+    it.log(OTHER, 0)
+
+    it.restore(it.task(0))
+    it.restore(it.task(1))
+
+    assert it.told == [True, True]
+
+
 def test_a_changelog_whose_beginning_was_deleted_is_restored_from_what_is_left(it: Restoring) -> None:
     it.log(S, 5, 6, low=5)
     task = it.task()
