@@ -20,9 +20,11 @@ class InputPolling:
         self._tasks = tasks
 
     def poll(self, wait: float) -> None:
-        """Fill the tasks' buffers; waits up to so many seconds for records, and less where room is awaited."""
+        """Fill the tasks' buffers; waits up to so many seconds for records, and less where room is awaited: tasks at
+        rest make none before this thread gives them something to do."""
         if not self._feeder.full:
-            self._feeder.feed(min(wait, ROOM_WAIT) if self._feeder.holds_back else wait)
+            awaits_room = self._feeder.holds_back and not self._tasks.resting
+            self._feeder.feed(min(wait, ROOM_WAIT) if awaits_room else wait)
         elif wait > 0:
             self.wait_for_tasks()
 

@@ -27,6 +27,7 @@ class FakeTasks:
 
     def __init__(self) -> None:
         self.waits: list[float] = []
+        self.resting = False
 
     def wait_for_progress(self, timeout: float) -> None:
         self.waits.append(timeout)
@@ -53,6 +54,14 @@ def test_partitions_that_are_held_back_are_looked_at_again_soon() -> None:
     it.polling.poll(0.0)
 
     assert it.feeder.timeouts == [ROOM_WAIT, 0.0]
+
+
+def test_partitions_that_are_held_back_can_wait_while_no_task_is_processed() -> None:
+    it = Polling()
+    it.feeder.holds_back = it.tasks.resting = True
+    it.polling.poll(LONG)
+
+    assert it.feeder.timeouts == [LONG]
 
 
 def test_full_buffers_leave_the_time_to_the_processing_threads_unless_there_is_something_to_send() -> None:
