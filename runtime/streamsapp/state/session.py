@@ -104,7 +104,7 @@ class SessionStoreImpl(SegmentedFacade):
     def merge(self, key: bytes, first: Item | None, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
         """Writes a session that takes the place of those which were near to it; ``first`` is the first of them."""
         self._segments.observe(end_ms)
-        epoch = self._layers.epoch
+        epoch = None
         if first is not None and first[0] == end_ms and first[1] == start_ms:
             epoch = first[3]  # it is the same session; others would overlap
         self._place(key, start_ms, end_ms, stored, timestamp, epoch)
@@ -122,8 +122,10 @@ class SessionStoreImpl(SegmentedFacade):
         if isinstance(segments, IndexedSegments):
             self._layers.forget(segments.by_time(logical, end_ms))
 
-    def _place(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int, epoch: int = _OLD) -> None:
-        """Writes or deletes a session that came in ``epoch``."""
+    def _place(
+        self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int, epoch: int | None = _OLD
+    ) -> None:
+        """Writes or deletes a session that came in ``epoch``; ``None`` is of one that comes now."""
         segments = self._segments
         if end_ms < segments.deleted_before:
             return
@@ -133,9 +135,10 @@ class SessionStoreImpl(SegmentedFacade):
             if stored is None:
                 self._recent.remove(key, end_ms, start_ms)
             else:
-                # It may have been there before, and have been deleted in this epoch.
-                came = epoch if epoch == _OLD or not self._layers.is_dirty(physical) else _OLD
-                self._recent.put(key, (end_ms, start_ms, stored, came))
+                if epoch is None:
+                    # It may have been there before, and have been deleted in this epoch.
+                    epoch = _OLD if self._layers.is_dirty(physical) else self._layers.epoch
+                self._recent.put(key, (end_ms, start_ms, stored, epoch))
         self._write(physical, stored, timestamp)
         if isinstance(segments, IndexedSegments):
             self._write(segments.by_time(logical, end_ms), stored, timestamp)

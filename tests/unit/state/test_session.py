@@ -156,13 +156,16 @@ def sessions(stores: TaskStores, key: str) -> set[tuple[int, int]]:
     return {(window.start_ms, window.end_ms) for window, _ in stores.stores["s"].fetch(key)}
 
 
-def test_a_session_that_comes_and_goes_within_an_epoch_is_not_in_the_changelog(stores: TaskStores) -> None:
+@pytest.mark.parametrize("moments", [(10, 14, 18), (10, 10, 14, 14, 18, 11)])
+def test_a_session_that_comes_and_goes_within_an_epoch_is_not_in_the_changelog(
+    stores: TaskStores, moments: tuple[int, ...]
+) -> None:
     stores.stores["s"].keep_recent()
-    for at in (10, 14, 18):
+    for at in moments:
         extend(stores, "a", at)
 
     assert sessions(stores, "a") == {(10, 18)}
-    assert commit(stores) == [(session_key(b"a", 10, 18), b"v", 18)]
+    assert commit(stores) == [(session_key(b"a", 10, 18), b"v", moments[-1])]
 
 
 def test_a_session_that_was_committed_is_deleted_in_the_changelog(stores: TaskStores) -> None:
