@@ -59,7 +59,7 @@ class RecordQueue:
     ) -> None:
         self.partition = partition
         self.source = source
-        #: Takes the records; what is put here takes those of the next batch.
+        #: Takes the records; what is put here takes those of the next batch or turn.
         self.push = push
         self._extractor = extractor
         self._context = context

@@ -312,8 +312,9 @@ class StreamTask:
 
     def emit_all_held(self) -> None:
         """Emit every result that operators hold back: the epoch ends."""
+        # More than once: results that came while others were emitted in slices follow those.
         while self.emit_held(sys.maxsize):
-            """What was being emitted in slices goes first, and what came meanwhile after it."""
+            pass
 
     @property
     def has_output(self) -> bool:

@@ -236,7 +236,8 @@ class Topology(JavaNames):
         return self
 
     def connect_source_store_and_topic(self, store: str, topic: str) -> Topology:
-        """Makes a source topic the changelog of a table's store (topology optimisation); it then logs nothing."""
+        """Makes a source topic the changelog of a store, which logs nothing then: of a table's (topology optimisation)
+        or of a read-only one (KIP-813)."""
         known = self._graph.source_changelogs.setdefault(store, topic)
         if known != topic:
             raise TopologyError(f"state store {store} already has the changelog topic {known}, it cannot have {topic}")

@@ -45,7 +45,7 @@ def endless_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Life:
-    """What the polling thread drives, all well: a group without news, a broker that takes everything at once."""
+    """Everything that the polling thread drives, all well: a group without news, a broker that takes all at once."""
 
     full = holds_back = ended = wants_commit = False
     calm = may_commit = may_write = sound = True

@@ -127,7 +127,7 @@ def test_what_has_expired_is_deleted_where_it_is_kept(tmp_path: Path) -> None:
     database = TaskDatabase(tmp_path / "rocksdb", [family], StateResources(16 << 20))
     kept = list(database.scan(family, b"", None, False))
     database.close()
-    # What lives, and at most the rest of its oldest segment.
+    # The windows that live, and at most the rest of their oldest segment.
     assert 10 <= len(kept) <= 15
 
 
@@ -140,7 +140,7 @@ def test_what_expires_before_rocksdb_has_it_is_never_written_there(tmp_path: Pat
 
     assert isinstance(engine, BackloggedStore)
     times = [int.from_bytes(key[-12:-4], "big") for key, _ in engine.in_order()]
-    # What lives, and at most the rest of its oldest segment.
+    # The windows that live, and at most the rest of their oldest segment.
     assert 10 <= len(times) <= 15
     assert times == list(range(times[0], 40 * MINUTE, MINUTE))
     stores.close()
