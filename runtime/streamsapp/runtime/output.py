@@ -38,6 +38,8 @@ class Output:
         self._clock = clock
         self._commit: Commit | None = None
         self._commit_began = 0.0
+        #: The tasks' last round after which there was nothing to commit.
+        self._idle_in_round = -1
         #: How long commits took, in seconds; read by metrics.
         self.commit_latency = Histogram()
 
@@ -64,7 +66,18 @@ class Output:
     @property
     def commit_in(self) -> float:
         """Seconds until it is to be looked whether a commit is due; infinite while no task does anything."""
-        return math.inf if self._tasks.idle else self._schedule.looks_in(self._tasks)
+        return math.inf if self._idle else self._schedule.looks_in(self._tasks)
+
+    @property
+    def _idle(self) -> bool:
+        """True if the tasks rest and have nothing to commit. That stays so until one is held again: they may be very
+        many, and are looked at once."""
+        tasks = self._tasks
+        if not tasks.resting:
+            return False
+        if self._idle_in_round != tasks.rounds and not self.uncommitted:
+            self._idle_in_round = tasks.rounds
+        return self._idle_in_round == tasks.rounds
 
     def send(self) -> None:
         """Hand what tasks sent to the producer, as far as it takes it."""

@@ -89,12 +89,6 @@ class TaskManager:
         with self._condition:
             return not (self._ready or self._held)
 
-    @property
-    def idle(self) -> bool:
-        """True if the tasks are resting, and have nothing to commit."""
-        with self._condition:
-            return not (self._ready or any(map(self._unfinished, self._tasks.values())))
-
     def anything_touched(self) -> bool:
         """Return whether a commit would have anything to do."""
         with self._condition:

@@ -1,0 +1,75 @@
+"""When the polling thread looks again whether there is something to commit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.runtime.output import Output
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import task_of, through
+
+
+class CountingTaskManager(TaskManager):
+    """Counts how often all tasks are looked at."""
+
+    looks = 0
+
+    def anything_touched(self) -> bool:
+        self.looks += 1
+        return super().anything_touched()
+
+
+class Processed:
+    """The output of one task, which the test holds by turns."""
+
+    def __init__(self) -> None:
+        clock = MockClock()
+        self.tasks = CountingTaskManager(MostBufferedFirst())
+        self.task = task_of(through())
+        self.tasks.add(self.task)
+        schedule = CommitSchedule(10.0, clock, 1 << 30)
+        self.output = Output(cast(Any, None), self.tasks, RecordCollector(10), schedule, clock)
+        self.turn(touched=False)
+
+    def turn(self, *, touched: bool) -> None:
+        self.tasks.mark_ready([self.task])
+        assert self.tasks.take(0) is self.task
+        self.task.touched = touched
+        self.tasks.give_back(self.task, more=False)
+
+
+def test_tasks_without_anything_to_commit_are_looked_at_once_until_one_had_its_turn() -> None:
+    it = Processed()
+    assert [it.output.commit_in for _ in range(3)] == [math.inf] * 3
+    assert it.tasks.looks == 1
+
+    it.turn(touched=False)
+    assert [it.output.commit_in for _ in range(3)] == [math.inf] * 3
+    assert it.tasks.looks == 2
+
+
+def test_a_commit_is_looked_for_as_soon_as_a_task_did_something_and_until_it_is_committed() -> None:
+    it = Processed()
+    assert it.output.commit_in == math.inf
+
+    it.turn(touched=True)
+    assert it.output.commit_in <= 10.0
+    assert it.output.commit_in <= 10.0
+
+    it.turn(touched=False)
+    assert it.output.commit_in == math.inf
+
+
+def test_a_commit_is_looked_for_while_a_task_is_processed() -> None:
+    it = Processed()
+    assert it.output.commit_in == math.inf
+
+    it.tasks.mark_ready([it.task])
+    assert it.output.commit_in <= 10.0
+    it.tasks.take(0)
+    assert it.output.commit_in <= 10.0
