@@ -29,7 +29,8 @@ def versions() -> Versions:
 def refuse_other_versions(of_driver: Versions) -> None:
     """Raises ``ConfigError`` if this process is not what the driver is."""
     here = dict(versions())
-    differing = [f"{name} {here[name]} instead of {there}" for name, there in of_driver if here[name] != there]
+    found = [(name, here.get(name, "not known"), there) for name, there in of_driver]  # its release may compare more
+    differing = [f"{name} {own} instead of {there}" for name, own, there in found if own != there]
     if differing:
         raise ConfigError(
             f"the executor has {', '.join(differing)}: "

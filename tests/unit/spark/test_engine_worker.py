@@ -76,7 +76,7 @@ def driver() -> Iterator[Driver]:
 
 def test_other_versions_than_the_drivers_are_told_before_anything_is_done(driver: Driver, tmp_path: Path) -> None:
     job = driver.job(tmp_path)
-    versions = dict(job.versions) | {"Python": "3.7", "rocksdict": "0.0.1"}
+    versions = dict(job.versions) | {"Python": "3.7", "rocksdict": "0.0.1", "a package of its release": "2"}
 
     with pytest.raises(ConfigError, match="from the same image"):
         list(pull(replace(job, versions=tuple(versions.items())), 0))
@@ -85,6 +85,7 @@ def test_other_versions_than_the_drivers_are_told_before_anything_is_done(driver
     assert (name, hopeless, user) == ("failed", True, True)
     assert told.startswith(f"on {socket.gethostname()}: the executor has Python 3.")
     assert "instead of 3.7, rocksdict" in told
+    assert "a package of its release not known instead of 2: start executors" in told
 
 
 def test_a_worker_of_the_drivers_versions_asks_for_lanes_and_tells_its_pod(
