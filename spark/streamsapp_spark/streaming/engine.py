@@ -112,7 +112,9 @@ class SparkEngine:
         while (activity := group.activity()) is not None:
             if self._clock.monotonic() > until:
                 told = f"instances of {self._config.application_id} are running: {activity}"
-                raise ManifestError([f"spec.engine: {told}; stop them before the driver starts, or set it to threads"])
+                raise ManifestError(
+                    [f"{told}; stop them before the driver starts: only one engine at a time may commit"]
+                )
             log.info("waiting until instances have left: %s", activity)
             self._closing.wait(_LOOK)
 
