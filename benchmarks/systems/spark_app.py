@@ -54,7 +54,12 @@ class Count(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._counts = handle.getMapState("counts", "start long", "count long")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803 - Spark's names
+    def handleInputRows(  # noqa: N802 - Spark's name, and its parameters'
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
         added: dict[int, int] = {}
         for frame in rows:
             for start, count in frame["start"].value_counts().items():
