@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.request import urlopen
 
 from benchmarks import launch
 
 from streamsapp.local.broker import free_port
 
+T = TypeVar("T")
 _STREAMSAPP = str(Path(sys.executable).parent / "streamsapp")
 _TIMEOUT, _END, _LOOK = 1_200.0, 120.0, 0.3
 _SHOWN = 4_000
@@ -53,13 +54,15 @@ class Started:
         """Nothing is known of its inside."""
         return {}
 
-    def until(self, holds: Callable[[], object]) -> None:
-        """Wait for it; raises ``RuntimeError`` with the end of the log if the process ends first, or it takes long."""
+    def until(self, holds: Callable[[], T]) -> T:
+        """Wait for it, and return it. Raises ``RuntimeError`` with the end of the log if the process ends first, or it
+        takes long."""
         deadline = time.monotonic() + _TIMEOUT
-        while not holds():
+        while not (found := holds()):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the process ended, or did not come so far: {self._log.read_text()[-_SHOWN:]}")
             time.sleep(_LOOK)
+        return found
 
 
 class Driver(Started):
