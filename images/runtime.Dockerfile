@@ -1,4 +1,4 @@
-# What a StreamsApp's pods run. With docker, from this tree:
+# The image that a StreamsApp's pods run. With docker, from this tree:
 #   docker build -f images/runtime.Dockerfile -t streamsapp-runtime .
 # BASE is any image with Python 3.11 or newer, its venv module, and glibc; COMPILER is one with the same Python, its
 # headers, and cc. Where that has no compiler the image has no native data path, and its pods say so.

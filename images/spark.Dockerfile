@@ -1,4 +1,4 @@
-# What runs a StreamsApp with engine: spark, and bootstraps: the runtime with Spark and Java. With docker, from this tree:
+# The image of pods with engine: spark, and of bootstraps: the runtime with Spark and Java. With docker, from this tree:
 #   docker build -f images/spark.Dockerfile -t streamsapp-spark .
 # BASE is any Debian or Ubuntu with Python 3.11 or newer, its venv module, glibc, and a package of Java 17 or newer.
 ARG BASE=docker.io/library/python:3.11-slim
