@@ -23,9 +23,10 @@ _MOST_LINES, _LONGEST_LINE = 20, 300
 #: Of a Job that has failed: the reason of its condition when its deadline is over.
 _TOO_LATE = "DeadlineExceeded"
 _PREVIEW_LATE = (
-    "spec.rollout.preview.deadlineSeconds): allow it more, or spec.rollout.preview.resources, or ask for fewer records"
+    " (spec.rollout.preview.deadlineSeconds): allow it more, or spec.rollout.preview.resources, or ask for fewer"
+    " records"
 )
-_RUN_LATE = "spec.spark.deadlineSeconds): what it committed stays, and the next run goes on there"
+_RUN_LATE = " (spec.spark.deadlineSeconds): what it committed stays, and the next run goes on there"
 
 
 class _Summary(Struct, frozen=True):
@@ -37,7 +38,8 @@ class _Summary(Struct, frozen=True):
 
 
 def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
-    """Returns the state of the Job; ``pods`` are the Job's, ``late`` is what to do if it misses its deadline."""
+    """Returns the state of the Job; ``pods`` are the Job's, ``late`` is the field of its deadline in brackets, and what
+    to do if it is missed."""
     attempt, revision = annotation(job, ATTEMPT) or "", label(job, REVISION_LABEL)
     if _has(job, "Complete"):  # also while it is being deleted: what is done is done
         return JobSeen(attempt, revision, JobState.DONE)
@@ -48,7 +50,7 @@ def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
     told = next((each for each in reversed(exits) if each is not None), None)
     if _has(job, "Failed") and _condition(job, "Failed").get("reason") == _TOO_LATE:
         limit = (job.get("spec") or {}).get("activeDeadlineSeconds")
-        return JobSeen(attempt, revision, JobState.FAILED, f"it did not end within {limit} s ({late}")
+        return JobSeen(attempt, revision, JobState.FAILED, f"it did not end within {limit} s{late}")
     if _has(job, "Failed"):
         return JobSeen(attempt, revision, JobState.FAILED, told or _message(job, "Failed"))
     again = None if told is None else f"it is tried again after {told}"
