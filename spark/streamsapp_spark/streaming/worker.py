@@ -14,7 +14,8 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
 from multiprocessing.connection import Connection
@@ -110,6 +111,7 @@ def _begin(job: EngineJob, driver: Connection) -> _Place:
     """Returns the directory of this process; tells the driver, and raises, if it cannot be what the driver is."""
     try:
         refuse_other_versions(job.versions)
+        _held.leave_for(job)
         return _place(job)
     except UserInputError as error:
         ask(driver, "failed", f"on {socket.gethostname()}: {error}", True, True)
@@ -167,7 +169,23 @@ class _Place:
     #: By which the driver knows it.
     name: str
     directory: Path
-    lock: DirectoryLock
+
+
+@dataclass
+class _Held:
+    """The things that this process has for a job. A Python program may start a driver after another one in its session:
+    the same process finds its state then, once the former job has let go of it."""
+
+    job: EngineJob | None = None
+    closing: ExitStack = field(default_factory=ExitStack)
+
+    def leave_for(self, job: EngineJob) -> None:
+        if self.job != job:
+            self.closing.close()
+            self.job = job
+
+
+_held = _Held()
 
 
 @lru_cache(maxsize=1)
@@ -179,7 +197,9 @@ def _place(job: EngineJob) -> _Place:
             lock = DirectoryLock(directory)
         except ConfigError:
             continue  # another worker of this machine has it
-        return _Place(f"{socket.gethostname()}:{directory}", directory, lock)
+        _held.closing.callback(_place.cache_clear)
+        _held.closing.callback(lock.release)
+        return _Place(f"{socket.gethostname()}:{directory}", directory)
     raise AssertionError("there is always another number")
 
 
@@ -190,7 +210,10 @@ def _process(job: EngineJob) -> BatchProcess:
     share = job.memory.share(config.memory_bytes)
     config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
-    return BatchProcess(topology, config, layout)
+    process = BatchProcess(topology, config, layout)
+    _held.closing.callback(_process.cache_clear)
+    _held.closing.callback(process.close)
+    return process
 
 
 @lru_cache(maxsize=1)

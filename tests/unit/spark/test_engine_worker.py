@@ -6,7 +6,8 @@ import gc
 import importlib
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -58,13 +59,11 @@ class Driver:
         (folder / "app.py").write_text("from streamsapp import *\ntopology = StreamsBuilder()\ntopology.stream('in')\n")
         program = ManifestProgram.of(app, folder, {"state_dir": folder / "state"})
         memory = ExecutorMemory(1, 0)
-        self._job = EngineJob.of(program, {}, self.server.address, memory)
-        return self._job
+        return EngineJob.of(program, {"in": 1}, self.server.address, memory)
 
     def close(self) -> None:
         self.server.close()
-        worker._place(self._job).lock.release()  # which a worker keeps for as long as it lives
-        worker._place.cache_clear()
+        worker._held.closing.close()  # which a worker keeps for as long as it lives
 
 
 @pytest.fixture
@@ -96,6 +95,36 @@ def test_a_worker_of_the_drivers_versions_asks_for_lanes_and_tells_its_pod(
     ((name, process, partition, attempt, pod),) = driver.heard
     assert (name, partition, attempt, pod) == ("join", 3, 0, "uid-1")
     assert process.startswith(f"{socket.gethostname()}:{tmp_path / 'state'}")
+
+
+class Process:
+    """Instead of one with clients of Kafka's: it notes whether it was closed."""
+
+    closed = 0
+
+    def __init__(self, *given: object) -> None: ...
+
+    def run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
+        return LaneReport(order.number, (), 0.0, 0.0, 0.0, None)
+
+    def close(self) -> None:
+        Process.closed += 1
+
+
+def test_a_worker_finds_its_state_for_the_next_driver_of_a_session_and_ends_what_the_former_had(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "BatchProcess", Process)
+    monkeypatch.setattr(Process, "closed", 0)
+    job, closed = driver.job(tmp_path), []
+    with closing(Driver()) as after:
+        for each in (job, job, after.job(tmp_path)):
+            driver.order = after.order = LaneOrder(0, ())
+            list(pull(each, 0))
+            closed.append(Process.closed)
+    assert closed == [0, 0, 1]
+    directories = [told[1] for told in (*driver.heard, *after.heard) if told[0] == "join"]
+    assert directories == [f"{socket.gethostname()}:{tmp_path / 'state' / 'app' / 'worker-0'}"] * 3
 
 
 def test_a_worker_that_cannot_reach_kafka_tells_the_driver_who_and_which_address(
