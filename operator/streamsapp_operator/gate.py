@@ -21,7 +21,7 @@ from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Ta
 
 #: Reasons that tell of one task on one pod, not of something in motion.
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
-#: What an executor waits for, and where to look if it does not come.
+#: The reason why an executor is joining, and where to look if it stays so.
 _OF_JOINING = ", as it took part in no batch yet; if two batches do not change that, its log and the driver's tell why"
 #: More blockers than this are only counted.
 LISTED = 20
