@@ -63,7 +63,10 @@ def jars(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("jars")
     for artifact in _JARS:
         command = [str(find_maven()), "-q", "-B", _COPY_GOAL, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        for _ in range(2):  # a repository may refuse once
+            answer = subprocess.run(command, capture_output=True, text=True, check=False)
+            if answer.returncode == 0:
+                break
         assert answer.returncode == 0, answer.stdout + answer.stderr
     return ",".join(map(str, folder.glob("*.jar")))
 
