@@ -17,7 +17,8 @@ from s3_server import BUCKET, S3Server
 from spark_apps import App, finished
 from spark_counting import standalone
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.long]
+#: A master, two workers, and for each command a driver and two executors: each is a Java process.
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.long]
 
 _EXAMPLES = Path(__file__).parents[3] / "examples"
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -53,7 +54,7 @@ def test_the_word_count_is_bootstrapped_and_run_on_a_standalone_cluster(
         app, lines, counts = example(instances, kafka, s3)
 
         def command(*arguments: str) -> tuple[int, str, str]:
-            return finished(app.command(*arguments), 600.0)  # executors start anew for each
+            return finished(app.command(*arguments), 900.0)  # executors start anew for each
 
         history = ["one two two"] * 20
         produce(kafka, lines, [(b"k%d" % n, line.encode(), 1_000 + n) for n, line in enumerate(history)])
@@ -63,6 +64,8 @@ def test_the_word_count_is_bootstrapped_and_run_on_a_standalone_cluster(
                 master,
                 "--conf",
                 "spark.driver.host=127.0.0.1",
+                "--conf",
+                "spark.driver.memory=512m",
                 "--conf",
                 "spark.executor.memory=512m",
             )
