@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
@@ -40,6 +40,8 @@ from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.streaming.channel import DriverAddress, ask
 from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.task_run import HOPELESS
+
+log = logging.getLogger(__name__)
 
 #: The time between two signs of life of a worker at work, in seconds.
 _BEAT = 1.0
@@ -177,12 +179,22 @@ class _Held:
     the same process finds its state then, once the former job has let go of it."""
 
     job: EngineJob | None = None
-    closing: ExitStack = field(default_factory=ExitStack)
+    #: Called from the last to the first to let go.
+    closing: list[Callable[[], object]] = field(default_factory=list)
 
-    def leave_for(self, job: EngineJob) -> None:
-        if self.job != job:
-            self.closing.close()
-            self.job = job
+    def leave_for(self, job: EngineJob | None) -> None:
+        """Let go of the former job, if this is another one. One that cannot be closed keeps its directory."""
+        if self.job == job:
+            return
+        self.job = job
+        try:
+            while self.closing:
+                self.closing[-1]()
+                self.closing.pop()
+        except Exception:
+            log.exception(
+                "the stores of the former driver cannot be closed; the new one restores its state beside them"
+            )
 
 
 _held = _Held()
@@ -197,8 +209,7 @@ def _place(job: EngineJob) -> _Place:
             lock = DirectoryLock(directory)
         except ConfigError:
             continue  # another worker of this machine has it
-        _held.closing.callback(_place.cache_clear)
-        _held.closing.callback(lock.release)
+        _held.closing += (lock.release, _place.cache_clear)
         return _Place(f"{socket.gethostname()}:{directory}", directory)
     raise AssertionError("there is always another number")
 
@@ -211,8 +222,7 @@ def _process(job: EngineJob) -> BatchProcess:
     config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
     process = BatchProcess(topology, config, layout)
-    _held.closing.callback(_process.cache_clear)
-    _held.closing.callback(process.close)
+    _held.closing += (process.close, _process.cache_clear)
     return process
 
 

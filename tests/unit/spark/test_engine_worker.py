@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import ConfigError
+from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest.load import decode
 from streamsapp.record import TaskId
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
@@ -63,7 +63,7 @@ class Driver:
 
     def close(self) -> None:
         self.server.close()
-        worker._held.closing.close()  # which a worker keeps for as long as it lives
+        worker._held.leave_for(None)  # which a worker keeps for as long as it lives
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_worker_of_the_drivers_versions_asks_for_lanes_and_tells_its_pod(
 class Process:
     """Instead of one with clients of Kafka's: it notes whether it was closed."""
 
-    closed = 0
+    closed, stuck = 0, False
 
     def __init__(self, *given: object) -> None: ...
 
@@ -109,6 +109,8 @@ class Process:
 
     def close(self) -> None:
         Process.closed += 1
+        if Process.stuck:
+            raise StreamsError("stores may be open")
 
 
 def test_a_worker_finds_its_state_for_the_next_driver_of_a_session_and_ends_what_the_former_had(
@@ -125,6 +127,20 @@ def test_a_worker_finds_its_state_for_the_next_driver_of_a_session_and_ends_what
     assert closed == [0, 0, 1]
     directories = [told[1] for told in (*driver.heard, *after.heard) if told[0] == "join"]
     assert directories == [f"{socket.gethostname()}:{tmp_path / 'state' / 'app' / 'worker-0'}"] * 3
+
+
+def test_a_former_driver_whose_stores_cannot_be_closed_keeps_its_directory_and_the_next_one_works_beside_it(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "BatchProcess", Process)
+    with monkeypatch.context() as stuck, closing(Driver()) as after:
+        stuck.setattr(Process, "stuck", True)
+        for each in (driver, after):
+            each.order = LaneOrder(0, ())
+            list(pull(each.job(tmp_path), 0))
+        stuck.undo()
+        directories = [told[1].rpartition("/")[2] for told in (*driver.heard, *after.heard) if told[0] == "join"]
+    assert directories == ["worker-0", "worker-1"]
 
 
 def test_a_worker_that_cannot_reach_kafka_tells_the_driver_who_and_which_address(
