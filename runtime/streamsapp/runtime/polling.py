@@ -33,8 +33,8 @@ from streamsapp.runtime.wall_clock_work import WallClockWork
 
 log = logging.getLogger(__name__)
 
-#: Longest waits, in seconds: while tasks come or go, as leave to commit and the end of what they do are found by
-#: looking, and while all run.
+#: Longest waits, in seconds: while tasks come or go, as some of that is found by looking (leave to commit is), and
+#: while all run.
 LONGEST_WAIT, LONGEST_REST = 0.05, 0.25
 
 
