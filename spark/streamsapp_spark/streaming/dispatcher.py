@@ -67,6 +67,8 @@ class Dispatcher:
         with self._condition:
             if self._came and not self._waiting and not self._given:
                 self.pods = frozenset(puller.pod for puller in self._came.values() if puller.pod)
+            for puller in self._came.values():
+                puller.running.clear()  # one that still reports ends nothing of this batch
             self._waiting = {order.number: order for order in orders}
             self._given = {}
             self._expected = pullers

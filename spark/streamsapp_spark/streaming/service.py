@@ -142,9 +142,13 @@ class BatchService:
     # ---- Spark's source ----------------------------------------------------------------------------------------
 
     def _latest(self, _: None) -> dict[str, Any]:
-        """The offset of the batch that is to begin; the same as before if there is none."""
+        """The offset of the batch that is to begin; the same as before if there is none.
+
+        Spark asks between batches. Lanes of the one before may be left: its task that won a race of two attempts was
+        the one whose lanes had gone to the other. They are planned anew.
+        """
         with self._lock:
-            if not self._dispatcher.done or self._superseded():
+            if self._superseded():
                 return self._offset
             self._next = self._plan()
             if self._next or self._clock.monotonic() > self._progress_at + _KEEP_WARM:

@@ -103,3 +103,15 @@ def test_a_lane_that_is_given_up_belongs_to_nobody() -> None:
     dispatcher.begin(orders(0, gives_up=True), 1)
     assert run(dispatcher, dispatcher.join("a", 0, 0)) == [0]
     assert dispatcher.lanes == {}
+
+
+def test_a_puller_that_reports_after_its_batch_ends_nothing_of_the_next() -> None:
+    dispatcher = Dispatcher(rendezvous=0.01)
+    dispatcher.begin(orders(0), 1)
+    late = dispatcher.join("a", 0, 0)
+    assert dispatcher.take(late) is not None
+    dispatcher.begin(orders(0), 1)
+    assert not dispatcher.reported(late, 0)
+    dispatcher.lose(late)
+    assert run(dispatcher, dispatcher.join("b", 0, 0)) == [0]
+    assert dispatcher.done

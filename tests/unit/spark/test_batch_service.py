@@ -1,0 +1,73 @@
+"""The driver plans the next batch whenever Spark asks for it, which is between batches."""
+
+from __future__ import annotations
+
+import threading
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, cast
+
+import pytest
+
+from streamsapp.clock import SystemClock
+from streamsapp.runtime.batches.batches import Batches
+from streamsapp.runtime.batches.lanes import DriverClaim
+from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.batches.planning import BatchSize
+from streamsapp_spark.streaming.service import BatchService
+from streamsapp_spark.streaming.view import Figures
+
+
+class OneLane:
+    """There is always one lane with something to do."""
+
+    planner = type("Planner", (), {"positions": {}})
+
+    def next(self) -> tuple[LaneOrder, ...]:
+        return (LaneOrder(0, ()),)
+
+
+class Held:
+    """No other driver has started."""
+
+    def held(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def service() -> BatchService:
+    batches, claim = cast(Batches, OneLane()), cast(DriverClaim, Held())
+    return BatchService(batches, BatchSize(100, 1.0), 1, Figures(), SystemClock(), claim, lambda: None)
+
+
+def connected(service: BatchService) -> Connection:
+    ours, theirs = Pipe()
+
+    def serve() -> None:
+        with pytest.raises(EOFError):
+            service.serve(theirs)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return ours
+
+
+def asked(connection: Connection, *question: Any) -> Any:
+    connection.send(question)
+    return connection.recv()
+
+
+def test_lanes_of_a_batch_that_spark_has_ended_without_them_are_in_the_next(service: BatchService) -> None:
+    spark, first, second = connected(service), connected(service), connected(service)
+    offset = asked(spark, "latest")
+    assert offset["batch"] == 1
+    assert asked(spark, "begin", 1) == 1
+    assert asked(first, "join", "a", 0, 0) == LaneOrder(0, ())
+    # A second attempt at the same partition takes its lane. The first one ends well, without it, and wins: Spark ends
+    # the second one, and the batch.
+    assert asked(second, "join", "b", 0, 1) == LaneOrder(0, ())
+    assert asked(first, "take") is None
+    second.close()
+
+    assert asked(spark, "latest")["batch"] == 2
+    assert asked(spark, "begin", 2) == 1
+    assert asked(connected(service), "join", "a", 0, 0) == LaneOrder(0, ())
