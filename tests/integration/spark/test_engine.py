@@ -52,7 +52,7 @@ def test_a_driver_does_not_start_beside_instances(instances: Instances) -> None:
     eventually(lambda: sum(map(len, counted.results().values())) == 10, "results of the instance")
     code, _, errors = finished(counted.driver())
     assert code == 2, errors[-6000:]
-    assert f"spec.engine: instances of {counted.app.name} are running: its consumer group has members" in errors
+    assert f"instances of {counted.app.name} are running: its consumer group has members" in errors
     assert errors.rstrip().endswith("stop them before the driver starts: only one engine at a time may commit")
     assert instance.state is ClientState.RUNNING
 
