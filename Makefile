@@ -18,7 +18,7 @@ help:
 	@echo 'make demo           counts words on a real Kafka broker over real input, and verifies every count'
 	@echo 'make demo-bootstrap does the same beginning with history (Spark, Kafka, an object store), and audits it'
 	@echo 'make demo-spark     counts them as a Spark query (engine: spark), shows the address of its pages, and verifies'
-	@echo 'make unit           runs the tests to run on every save: under two minutes, without a broker and without Java'
+	@echo 'make unit           runs the tests to run on every save: about a minute, without a broker and without Java'
 	@echo 'make test           runs all checks, and tests every promise once on a real broker, object store and Kubernetes'
 	@echo 'make test-long      runs the tests that take long; PART=3/24 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
 	@echo 'make test-native    runs the tests that have clients of Kafka with STREAMSAPP_NATIVE=1, the long ones too'
