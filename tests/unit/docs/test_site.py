@@ -55,7 +55,7 @@ def test_links_into_pages_lead_to_a_heading(page: Path) -> None:
 
 def test_links_stay_among_the_pages() -> None:
     targets = {page: re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")) for page in PAGES}
-    known = {*PAGES, *(DOCS / "assets").glob("*.png")}
+    known = {*PAGES, *(DOCS / "assets").glob("*.png"), *(DOCS / "assets").glob("*.svg")}
     away = [
         (page.name, to) for page, found in targets.items() for to in found if (page.parent / to).resolve() not in known
     ]
