@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "latest.json"
 PICTURE = ROOT / "docs" / "assets" / "ratios.svg"
 
-#: What the groups do, in a few words.
+#: The work of each group, in a few words.
 _WORK = {
     "W1": "stateless",
     "W2": "word count",

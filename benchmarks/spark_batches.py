@@ -62,7 +62,7 @@ _POD = {"processing": {"instances": 1, "threads": 1, "guarantee": "exactly_once"
 
 @dataclass(frozen=True)
 class Variant:
-    """What is run. ``partitions`` are those of the input, of which ``written`` get records, ``keys`` different ones."""
+    """One case. ``partitions`` are those of the input, of which ``written`` get records, ``keys`` different ones."""
 
     system: str
     partitions: int
@@ -172,7 +172,7 @@ def _measured(name: str, variant: Variant, directory: Path, warm: float, seconds
 
 
 def _watched(name: str, system: Started, sent: Sent, broker: int | None, records: int) -> Figures:
-    """What happens until so many more records are in results."""
+    """The figures from now on until so many more records are in results."""
     before, first, began = marked(), system.status().get("batches", 0), time.monotonic()
     sent.latencies.clear()
     took: dict[int, int] = {}

@@ -138,7 +138,7 @@ class StoredTables:
         return _DELTA_SETTINGS if any(each.format == _DELTA for each in self.tables) else ()
 
     def as_begun(self, name: str) -> StoredTables | None:
-        # What has no version here has got one when it was fixed.
+        # A place without a version here has got one when it was fixed.
         patterns = [re.escape(str(each)) + ("@v([0-9]{1,18})" if each.changes else "()") for each in self.tables]
         found = re.fullmatch(", ".join(patterns), name)
         if found is None:
