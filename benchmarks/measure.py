@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+from benchmarks import family
+
 _CORES = os.cpu_count() or 1
 
 
@@ -56,7 +57,7 @@ class Measurement:
 
 
 class Program:
-    """One program under test, in a session of its own so that its children are counted and killed with it."""
+    """One program under test, in a session of its own so that its children are killed with it."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
         self.marks: dict[str, Mark] = {}
@@ -64,7 +65,7 @@ class Program:
         self._closed = threading.Event()
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                command,
+                family.command(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -72,6 +73,7 @@ class Program:
                 text=True,
                 start_new_session=True,
             )
+        self._cpu_time = family.CpuTime(self._process.pid)
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 
@@ -98,10 +100,14 @@ class Program:
         for line in lines:
             if line.startswith("@@ "):
                 _, name, count = line.split()
-                self.marks[name] = _mark(self._process.pid, int(count))
+                self.marks[name] = self._mark(int(count))
                 if name == "CLOSED":
                     break
         self._closed.set()
+
+    def _mark(self, count: int) -> Mark:
+        at, cpu_seconds = time.monotonic(), self._cpu_time.seconds()
+        return Mark(count, at, cpu_seconds, family.peak_rss_mb(self._process.pid), machine_cpu_seconds())
 
 
 def run_to_end(programs: list[Program], timeout_seconds: float) -> list[dict[str, Mark]]:
@@ -130,7 +136,7 @@ def measure(marks: list[dict[str, Mark]], end_mark: str = "CLOSED") -> Measureme
     return Measurement(
         seconds=seconds,
         cpu_seconds=cpu_seconds,
-        peak_rss_mb=sum(mark.peak_rss_mb for mark in closed),
+        peak_rss_mb=sum(max(mark.peak_rss_mb for mark in each.values()) for each in marks),
         second_half_records=last.count - half.count if half and last else None,
         second_half_seconds=last.at - half.at if half and last else None,
         second_half_cpu_seconds=last.cpu_seconds - half.cpu_seconds if half and last else None,
@@ -139,52 +145,7 @@ def measure(marks: list[dict[str, Mark]], end_mark: str = "CLOSED") -> Measureme
     )
 
 
-def _mark(session: int, count: int) -> Mark:
-    at = time.monotonic()
-    cpu_seconds = peak_rss_mb = 0.0
-    for process in _processes(session):
-        try:
-            cpu_seconds += _cpu_seconds(process)
-            peak_rss_mb += _peak_rss_mb(process)
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # A child that ended meanwhile: its parent has its CPU time from now on.
-    return Mark(count, at, cpu_seconds, peak_rss_mb, _machine_cpu_seconds())
-
-
-def session_cpu_seconds(session: int) -> float:
-    """User and system time that the processes of a session have taken so far."""
-    return _mark(session, 0).cpu_seconds
-
-
-def _processes(session: int) -> list[Path]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if int(_stat_fields(process)[3]) == session:
-                found.append(process)
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # Ended between the listing and the look.
-    return found
-
-
-def _stat_fields(process: Path) -> list[str]:
-    """The fields of ``/proc/PID/stat`` after the command's name, which may itself hold spaces and brackets."""
-    return (process / "stat").read_text().rpartition(")")[2].split()
-
-
-def _cpu_seconds(process: Path) -> float:
-    """User and system time of a process and of its children that have ended."""
-    return sum(int(ticks) for ticks in _stat_fields(process)[11:15]) / _TICKS_PER_SECOND
-
-
-def _peak_rss_mb(process: Path) -> float:
-    for line in (process / "status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return 0.0  # A process that is ending has no memory left to report.
-
-
-def _machine_cpu_seconds() -> float:
+def machine_cpu_seconds() -> float:
     """Time the machine was busy since it started: everything but idle and waiting for the disk."""
     ticks = [int(field) for field in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
-    return (sum(ticks) - ticks[3] - ticks[4]) / _TICKS_PER_SECOND
+    return (sum(ticks) - ticks[3] - ticks[4]) / family.TICKS_PER_SECOND

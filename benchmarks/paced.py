@@ -23,8 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import launch, run
-from benchmarks.measure import session_cpu_seconds
+from benchmarks import family, launch, run
 from benchmarks.systems.job import Job
 from benchmarks.topics import PREFIX, Topics
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -126,12 +125,13 @@ def _measure(topics: Topics, directory: Path, system: str, setting: Setting, sec
             _send(topics, job.input, sent, _KEYS, _KEYS)
             _until(lambda: not sent.left, process, receiver)
             sent.latencies.clear()
-            began, cpu = time.monotonic(), session_cpu_seconds(process.pid)
+            taken = family.CpuTime(process.pid)
+            began, cpu = time.monotonic(), taken.seconds()
             if setting.pace:
                 _send(topics, job.input, sent, int(seconds * setting.pace), setting.pace)
             else:
                 time.sleep(seconds)
-            cpu = (session_cpu_seconds(process.pid) - cpu) / (time.monotonic() - began)
+            cpu = (taken.seconds() - cpu) / (time.monotonic() - began)
             _until(lambda: not sent.left, process, receiver)
     finally:
         topics.remove(_PREFIX)
@@ -172,7 +172,7 @@ def _running(system: str, directory: Path, job: Job) -> Iterator[subprocess.Pope
         command = [sys.executable, "-m", "benchmarks.systems.streamsapp_paced"]
     with (directory / f"{job.applicationId}.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, job.to_json()],
+            family.command([*command, job.to_json()]),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -1,7 +1,6 @@
 """Wall and CPU time of something done by many processes, Spark's and their children among them.
 
-Called by ``bootstrap.py`` and ``spark_batches.py``. Whatever is started carries a mark in its environment, wherever it
-belongs later: Spark's Python workers leave the family of who started them.
+Called by ``bootstrap.py`` on its main thread.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks.family import CpuTime, adopt_orphans, members, process_rss_mb
+from benchmarks.measure import machine_cpu_seconds
 
 _EVERY = 0.2
 _CORES = os.cpu_count() or 1
-_TICKS = os.sysconf("SC_CLK_TCK")
-_NAME = "STREAMSAPP_BENCH"
-_MARK = f"{_NAME}={os.getpid()}".encode()
-os.environ[_NAME] = str(os.getpid())
 
 
 class Taken(NamedTuple):
@@ -32,44 +29,31 @@ class Taken(NamedTuple):
 
 
 def timed(action: Callable[[], object]) -> Taken:
-    """Do it, and say what it took."""
-    before, cpu, over = set(marked()), dict[int, float](), threading.Event()
-    peak = 0.0
+    """Do it, and say what the processes took that it started; this one, and those that it had before, do not count."""
+    adopt_orphans()
+    before, over = members(os.getpid()), threading.Event()
+    taken, peak = CpuTime(os.getpid(), without=before), 0.0
 
     def watch() -> None:
         nonlocal peak
         while not over.wait(_EVERY):
-            found = {pid: each for pid, each in marked().items() if pid not in before}
-            cpu.update((pid, seconds) for pid, (seconds, _) in found.items())
-            peak = max(peak, sum(rss for _, rss in found.values()))
+            taken.seconds()  # so that it has seen those who end unnoticed
+            peak = max(peak, sum(map(process_rss_mb, set(members(os.getpid())) - set(before))))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    began, busy = time.monotonic(), _busy_seconds()
+    began, busy, waited = time.monotonic(), machine_cpu_seconds(), _waited_for()
     try:
         action()
-        seconds, busy = time.monotonic() - began, _busy_seconds() - busy
+        seconds, busy = time.monotonic() - began, machine_cpu_seconds() - busy
     finally:
         over.set()
         watcher.join()
-    own = max(0.01, sum(cpu.values()))
+    own = max(0.01, taken.seconds() + _waited_for() - waited)
     return Taken(seconds, own, peak, max(0.0, busy - own) / (seconds * _CORES))
 
 
-def marked() -> dict[int, tuple[float, float]]:
-    """CPU seconds and resident megabytes of every process with the mark."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if path.name != str(os.getpid()) and _MARK in (path / "environ").read_bytes().split(b"\0"):
-                user, system = (path / "stat").read_text().rpartition(")")[2].split()[11:13]
-                pages = int((path / "statm").read_text().split()[1])
-                found[int(path.name)] = ((int(user) + int(system)) / _TICKS, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
-        except OSError:
-            continue  # it has ended, or is somebody else's
-    return found
-
-
-def _busy_seconds() -> float:
-    ticks = [int(field) for field in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
-    return (sum(ticks) - ticks[3] - ticks[4]) / _TICKS
+def _waited_for() -> float:
+    """CPU time of the processes that this one has waited for."""
+    own = os.times()
+    return own.children_user + own.children_system

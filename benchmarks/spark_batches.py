@@ -27,8 +27,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from benchmarks import launch
-from benchmarks.processes import marked
+from benchmarks import family, launch
 from benchmarks.spark_driver import Driver, Started
 from benchmarks.systems.job import Job
 from benchmarks.topics import PREFIX, Topics
@@ -166,14 +165,15 @@ def _measured(name: str, variant: Variant, directory: Path, warm: float, seconds
         ):
             with _sending(topics, source, variant, sent):
                 system.until(lambda: len(sent.latencies) > warm * variant.pace)
-                figures = _watched(name, system, sent, broker.pid, int(seconds * variant.pace))
+                figures = _watched(name, system, sent, int(seconds * variant.pace))
             system.until(lambda: sent.complete)
     return figures
 
 
-def _watched(name: str, system: Started, sent: Sent, broker: int | None, records: int) -> Figures:
+def _watched(name: str, system: Started, sent: Sent, records: int) -> Figures:
     """The figures from now on until so many more records are in results."""
-    before, first, began = marked(), system.status().get("batches", 0), time.monotonic()
+    taken = family.CpuTime(system.pid)
+    before, first, began = taken.seconds(), system.status().get("batches", 0), time.monotonic()
     sent.latencies.clear()
     took: dict[int, int] = {}
 
@@ -184,9 +184,8 @@ def _watched(name: str, system: Started, sent: Sent, broker: int | None, records
         return len(sent.latencies) >= records
 
     system.until(done)
-    latencies, after, passed = quantiles(sent.latencies, n=100), marked(), time.monotonic() - began
-    own = {pid: figures for pid, figures in after.items() if pid != broker}
-    cpu = sum(used - before.get(pid, (0.0, 0.0))[0] for pid, (used, _) in own.items())
+    latencies, passed = quantiles(sent.latencies, n=100), time.monotonic() - began
+    cpu = taken.seconds() - before
     batches = system.status().get("batches", 0) - first or None
     durations = quantiles(took.values(), n=10) if len(took) > 1 else None
     return Figures(
@@ -198,7 +197,7 @@ def _watched(name: str, system: Started, sent: Sent, broker: int | None, records
         round(cpu / passed, 2),
         round(1_000 * latencies[49]),
         round(1_000 * latencies[98]),
-        round(sum(rss for _, rss in own.values())),
+        round(family.rss_mb(system.pid)),
         round(os.getloadavg()[0], 1),
     )
 

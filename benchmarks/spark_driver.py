@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.request import urlopen
 
-from benchmarks import launch
+from benchmarks import family, launch
 
 from streamsapp.local.broker import free_port
 
@@ -35,7 +35,7 @@ class Started:
         self._log = folder / "log"
         environment = {**os.environ, **launch.environment()}
         with self._log.open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+            self._process = subprocess.Popen(family.command(command), stdout=output, stderr=output, env=environment)
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +49,11 @@ class Started:
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def status(self) -> dict[str, Any]:
         """Nothing is known of its inside."""
@@ -75,8 +80,13 @@ class Driver(Started):
         manifest = {
             "apiVersion": "streamsapp.dev/v1alpha1",
             "kind": "StreamsApp",
-            "metadata": {"name": folder.name},
-            "spec": {"topology": {"entrypoint": "counting:topology"}, "kafka": {"bootstrapServers": servers}, **spec},
+            "metadata": {"name": "counting"},
+            "spec": {
+                "applicationId": folder.name,
+                "topology": {"entrypoint": "counting:topology"},
+                "kafka": {"bootstrapServers": servers},
+                **spec,
+            },
         }
         path = folder / "app.yaml"
         path.write_text(json.dumps(manifest))

@@ -152,6 +152,15 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_HOME, ignore_errors=True)
 
 
+@pytest.fixture(params=["Python", "native"])
+def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both data paths: clients that the test makes take this one."""
+    from data_paths import compiled, take  # late: few tests need clients of Kafka
+
+    take(compiled() if request.param == "native" else None, monkeypatch)
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The API server all tests share: never stop it; a test that wants to makes its own."""

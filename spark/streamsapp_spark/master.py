@@ -10,7 +10,9 @@ import socket
 
 from streamsapp.errors import ManifestError, StreamsError
 
-_LOCAL = re.compile(r"local(\[([1-9][0-9]*|\*)(,[1-9][0-9]*)?\])?|local-cluster\[[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*\]")
+_LOCAL = re.compile(r"local(\[([1-9][0-9]*|\*)(,[1-9][0-9]*)?\])?")
+#: As Spark reads it: workers, cores of each and MiB of each.
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*([1-9][0-9]*)\s*,\s*([1-9][0-9]*)\s*,\s*[1-9][0-9]*\s*\]")
 _REMOTE = re.compile(r"(spark|k8s)://(?:https?://)?(.+)")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:/\[\]]+)(?::([0-9]{1,5}))?/?")
 #: Ports where an address names none.
@@ -20,7 +22,18 @@ _SECONDS = 5.0
 
 def is_local(master: str) -> bool:
     """Says whether Spark runs on this machine."""
-    return _LOCAL.fullmatch(master) is not None
+    return _LOCAL.fullmatch(master) is not None or local_cluster(master) is not None
+
+
+def local_cluster(master: str) -> tuple[int, int] | None:
+    """The number of workers of Spark's own ``local-cluster``, and of the cores of each; ``None`` of another master."""
+    found = _LOCAL_CLUSTER.fullmatch(master)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def has_executors(master: str) -> bool:
+    """Says whether tasks run in processes beside the driver's, as they do in Spark's own ``local-cluster`` too."""
+    return not is_local(master) or local_cluster(master) is not None
 
 
 def check_master(master: str) -> None:

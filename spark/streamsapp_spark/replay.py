@@ -22,7 +22,6 @@ from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
-from streamsapp.tasks.task_context import EMIT_INTERVAL_MS
 from streamsapp_spark.task_inputs import InputBatches
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
@@ -55,13 +54,13 @@ class Replay:
         resources: StateResources,
         global_stores: Mapping[str, KeyValueStoreImpl] | None = None,
         starts: Mapping[TopicPartition, ConsumedOffset] | None = None,
-        emit_interval_ms: int = EMIT_INTERVAL_MS,
     ) -> None:
         """Takes in ``starts`` the positions that the state in ``directory`` stands at; it begins empty where there is
         none."""
         self._plan = plan
         config = replace(config, tracing=False)  # of history, traces are long past
-        assembly = TaskAssembly(config, resources, SystemClock(), global_stores or {}, emit_interval_ms)
+        # Each record looks for rows whose windows have closed: how fast records come must not matter.
+        assembly = TaskAssembly(config, resources, SystemClock(), global_stores or {}, emit_interval_ms=0)
         self._task = assembly.started(plan, directory, starts=starts)
         self.stores = self._task.stores
         self._control = ProcessingControl()

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.errors import ManifestError, StreamsError
 from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
-from streamsapp_spark.master import check_master, is_local
+from streamsapp_spark.master import check_master, has_executors, is_local
 from streamsapp_spark.session_end import SessionEnd
 from streamsapp_spark.stage_rows import ORDER, SQL_SCHEMA, Row
 from streamsapp_spark.task_run import TRIES
@@ -94,7 +94,7 @@ def session(java: JavaProcess) -> Iterator[SparkSession]:
     end = SessionEnd(spark)
     try:
         spark.sparkContext.setLogLevel("OFF")
-        if not is_local(str(master)):
+        if has_executors(str(master)):
             _wait_for_executors(spark, str(master))
         java.show_output()
         yield spark

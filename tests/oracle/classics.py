@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from second_day import SECOND_DAY
+
 Program = dict[str, Any]
 Step = dict[str, Any]
 
@@ -228,6 +230,59 @@ def _global_table_and_store() -> Program:
     return _program(steps, {"rates": TEXTS, "orders": TEXTS, "unnamed": TEXTS, "names": TEXTS}, events)
 
 
+def _read_only_store() -> Program:
+    """Orders find their customers in a store that each task fills from its partition of a topic."""
+    store: Step = {"name": "customers", "kind": "kv", "logging": False, **TEXTS}
+    filled: Step = {"source": "customers-source", "processor": "customers-processor", **TEXTS}
+    steps: list[Step] = [
+        {"op": "read_only_store", "store": store, "topic": "customers", **filled},
+        {"op": "stream", "id": "orders", "topics": ["orders"], "consumed": TEXTS},
+        {"op": "stream", "id": "others", "topics": ["others"], "consumed": TEXTS},
+        {"op": "process", "id": "found", "of": "orders", "processor": "read", "stores": ["customers"], "name": "find"},
+        {"op": "to", "of": "found", "topic": "found", "produced": TEXTS},
+        {"op": "to", "of": "others", "topic": "copied", "produced": TEXTS},
+    ]
+    events: list[Step] = [
+        {"topic": "orders", "key": "a", "value": "1", "ts": 1},
+        {"topic": "customers", "key": "a", "value": "anna", "ts": 2},
+        {"topic": "orders", "key": "a", "value": "2", "ts": 3},
+        {"topic": "customers", "key": "b", "value": "ben", "ts": 1},
+        {"topic": "orders", "key": "b", "value": "3", "ts": 3},
+        {"topic": "others", "key": "b", "value": "4", "ts": 3},
+        {"topic": "customers", "key": "a", "value": None, "ts": 4},
+        {"topic": "orders", "key": "a", "value": "5", "ts": 5},
+    ]
+    return _program(steps, {"customers": TEXTS, "orders": TEXTS, "others": TEXTS}, events)
+
+
+def _everything_to_optimise() -> Program:
+    """A table, two groups behind one change of key, and a stream that is joined with itself."""
+    sides = {**TEXTS, "other_value": "string"}
+    pairs: Step = {"op": "join", "id": "pairs", "of": "visits", "with": "visits", "fn": "both", "stream_joined": sides}
+    steps: list[Step] = [
+        {"op": "table", "id": "rows", "topic": "rows", "consumed": TEXTS, "materialized": {"name": "rows"}},
+        {"op": "stream", "id": "visits", "topics": ["visits"], "consumed": TEXTS},
+        {"op": "select_key", "id": "keyed", "of": "visits", "fn": "first_letter"},
+        {"op": "group_by_key", "id": "one", "of": "keyed", "grouped": TEXTS},
+        {"op": "count", "id": "counts", "of": "one"},
+        {"op": "group_by_key", "id": "two", "of": "keyed", "grouped": TEXTS},
+        {"op": "reduce", "id": "texts", "of": "two", "fn": "concat"},
+        {**pairs, "windows": {"size": 10}},
+        {"op": "to", "of": "pairs", "topic": "pairs", "produced": TEXTS},
+    ]
+    events: list[Step] = [
+        {"topic": "rows", "key": "a", "value": "row", "ts": 1},
+        {"topic": "visits", "key": "a", "value": "x1", "ts": 2},
+        {"topic": "visits", "key": "a", "value": "y2", "ts": 4},
+        {"topic": "visits", "key": "b", "value": "x3", "ts": 3},
+        {"topic": "visits", "key": "a", "value": "x4", "ts": 20},
+        {"topic": "rows", "key": "a", "value": None, "ts": 21},
+    ]
+    return _program(steps, {"rows": TEXTS, "visits": TEXTS}, events)
+
+
+_OPTIMISATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
+
 CLASSICS: dict[str, Program] = {
     "word count": _word_count(),
     "word count, optimised": {**_word_count(), "optimize": True},
@@ -240,8 +295,13 @@ CLASSICS: dict[str, Program] = {
     "user code that fails": _user_code_that_fails(),
     "bytes that are no long": _bytes_that_are_no_long(),
     "global table and global store": _global_table_and_store(),
+    "read-only store": _read_only_store(),
+    "read-only store, optimised": {**_read_only_store(), "optimize": True},
+    **{f"only {name}": {**_everything_to_optimise(), "optimize": name} for name in _OPTIMISATIONS},
+    "two optimisations of three": {**_everything_to_optimise(), "optimize": ", ".join(_OPTIMISATIONS[1:])},
     "store punctuated by stream time, ticks by both times": _punctuated_store(),
     "calls scheduled while stream time stands still": _scheduled_while_time_stands_still(),
     "calls scheduled before a record that is dropped": _scheduled_before_a_record_that_is_dropped(),
     "calls due together, some of which have ended": _due_together(),
+    **SECOND_DAY,
 }

@@ -20,6 +20,11 @@ Step = dict[str, Any]
 _SERDES = {"key": "keySerde", "value": "valueSerde"}
 _PLAIN = {**_SERDES, "name": "name", "reset": "offsetReset", "partitions": "partitions", "stores": "stores"}
 _STORE = {**_SERDES, "engine": "engine", "logging": "logging", "caching": "caching"}
+_ADDS = {
+    "store": "add_state_store",
+    "global_store": "add_global_store",
+    "read_only_store": "add_read_only_state_store",
+}
 _STORE_TYPES = {"kv": "keyValue", "timestamped": "timestampedKeyValue"}
 #: By the kind of windows, what their first number is called.
 _WINDOWS = {"time": "sizeMs", "sliding": "differenceMs", "session": "gapMs", "unlimited": "startMs"}
@@ -37,6 +42,8 @@ _WITH_FUNCTION = {
 }
 _GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate", "suppress", "transform_values"}
 _JOINED = {**_PLAIN, "other_value": "otherValueSerde"}
+_STREAM_JOINED = {**_JOINED, "store_name": "store", "engine": "engine", "logging": "logging"}
+_PARTITIONERS = {"partitioner": "partitioner", "other_partitioner": "otherPartitioner"}
 _KEEPS_KIND = {"filter", "filter_not", "map_values"}
 
 
@@ -70,7 +77,8 @@ class Declarer:
             ],
             "sinks": [self._sink(step) for step in steps if step["op"] == "sink"],
             "stores": [{"name": step["name"], **self._store(step)} for step in steps if step["op"] == "store"],
-            "globalStores": [self._global(step) for step in steps if step["op"] == "global_store"],
+            "globalStores": [self._filled(step) for step in steps if step["op"] == "global_store"],
+            "readOnlyStores": [self._filled(step) for step in steps if step["op"] == "read_only_store"],
         }
         return graph
 
@@ -99,12 +107,13 @@ class Declarer:
         return options
 
     def _written(self, given: Step, topic: Step) -> Step:
-        options = _options(given, _PLAIN)
-        if "partitioner" in given:
-            options["partitioner"] = self._function("PARTITIONERS", given["partitioner"])
+        options = _options(given, _PLAIN) | self._partitioners(given)
         if "extractor" in topic:
             return options | {"topicNameExtractor": self._function("TOPIC_EXTRACTORS", topic["extractor"])}
         return options | {"topic": topic["topic"]}
+
+    def _partitioners(self, given: Step) -> Step:
+        return {field: self._function("PARTITIONERS", name) for field, name in _options(given, _PARTITIONERS).items()}
 
     # ---- the graph ---------------------------------------------------------------------------------------------
 
@@ -114,7 +123,7 @@ class Declarer:
     def _sink(self, step: Step) -> Step:
         return self._written(step, step) | {"parents": step["parents"]}
 
-    def _global(self, step: Step) -> Step:
+    def _filled(self, step: Step) -> Step:
         keep = self._supplier({"processor": "keep", "stores": [step["store"]["name"]]})
         named = _options(step, {"source": "source", "processor": "processor", "topic": "topic"})
         return {"name": step["store"]["name"], **self._store(step["store"]), **named, "supplier": keep}
@@ -123,7 +132,7 @@ class Declarer:
 
     def _step(self, step: Step) -> Step:
         op: str = step["op"]
-        name = {"store": "add_state_store", "global_store": "add_global_store"}.get(op, op)
+        name = _ADDS.get(op, op)
         head, *tail = name.split("_")
         options = getattr(self, f"_on_{op}", self._on_any)(step)
         if op in _GIVES_TABLE or (op in _KEEPS_KIND and step["of"] in self._tables):
@@ -156,6 +165,11 @@ class Declarer:
         keep = self._supplier({"processor": "keep", "stores": [step["store"]["name"]]})
         return {**self._store(step["store"]), **self._read(step["consumed"]), **named, "supplier": keep}
 
+    def _on_read_only_store(self, step: Step) -> Step:
+        named = {"store": step["store"]["name"], "topic": step["topic"]}
+        keep = self._supplier({"processor": "keep", "stores": [step["store"]["name"]]})
+        return {**self._store(step["store"]), **named, "supplier": keep}
+
     def _on_stream(self, step: Step) -> Step:
         return self._read(step.get("consumed", {})) | _options(step, {"topics": "topics", "pattern": "pattern"})
 
@@ -180,8 +194,12 @@ class Declarer:
         default = {"default": _options(step["default"], {"name": "name", "id": "as"})} if "default" in step else {}
         return {"branches": branches, **default, **self._on_any(step)}
 
+    def _on_repartition(self, step: Step) -> Step:
+        return self._on_any(step) | self._partitioners(step)
+
     def _on_process(self, step: Step) -> Step:
-        return {"supplier": self._supplier(step), **self._on_any(step)}
+        options = {"supplier": self._supplier(step), **self._on_any(step)}
+        return {name: value for name, value in options.items() if name != "stores" or "brings" not in step}
 
     _on_process_values = _on_process
 
@@ -226,15 +244,18 @@ class Declarer:
             "with": step["with"],
             "joiner": joiner,
             **_options(step.get("joined", {}), {**_JOINED, "grace": "graceMs"}),
-            **_options(step.get("stream_joined", {}), {**_JOINED, "store_name": "store", "engine": "engine"}),
+            **_options(step.get("stream_joined", {}), _STREAM_JOINED),
         }
+        for side in {"this", "other"} & step.get("stream_joined", {}).keys():
+            store = {"name": "store", "engine": "engine"}
+            options[f"{side}Store"] = _options(step["stream_joined"][side], store)
         if "windows" in step:
             windows = {"size": "withinMs", "before": "beforeMs", "after": "afterMs", "grace": "graceMs"}
             options |= {"withinMs": 0, **_options(step["windows"], windows)}
         if "extractor" in step:
             table = "KEY_SELECTORS" if step.get("extractor_args") == 2 else "VALUE_MAPPERS"
             options |= {"foreignKeyExtractor": self._function(table, step["extractor"])}
-            options |= _options(step, {"table_joined": "name"})
+            options |= _options(step, {"table_joined": "name"}) | self._partitioners(step)
         if "selector" in step:
             options["keySelector"] = self._function("KEY_SELECTORS", step["selector"])
         if step["of"] in self._tables:

@@ -192,4 +192,6 @@ TOPIC_EXTRACTORS: dict[str, Callable[[Any, Any, RecordMetadata | None], str]] = 
 
 PARTITIONERS: dict[str, Callable[[str, Any, Any, int], int | None]] = {
     "first": lambda topic, k, v, partitions: 0,
+    "by_default": lambda topic, k, v, partitions: None,
+    "by_value": lambda topic, k, v, partitions: num(v) % partitions,
 }

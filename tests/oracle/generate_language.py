@@ -235,6 +235,8 @@ class LanguageGenerator(DslGenerator):
         step["until"] = "window_closes" if closes else {"time_limit": self.random.choice([0, 5, 20, 200])}
         if not closes and self.chance(0.4):
             step |= {self.random.choice(["records", "bytes"]): self.random.choice([1, 3, 100]), "full": "emit"}
+        if not node.value_known:
+            step = {"op": "filter", "id": made.id, "of": node.id, "fn": "all"}  # it could not write its buffer
         self.add(made, self.named(step))
 
     def transform(self, node: Node) -> None:

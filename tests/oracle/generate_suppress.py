@@ -61,6 +61,8 @@ class SuppressGenerator(DslGenerator):
             step |= {"bytes": self.random.choice([60, 100, 250]), "full": "shutdown" if closes else full}
         if self.chance(0.1):
             step["logging"] = False
+        if not node.value_known:
+            step = {"op": "filter", "id": made.id, "of": node.id, "fn": "all"}  # it could not write its buffer
         return made, self.named(step)
 
 

@@ -23,8 +23,9 @@ class VersionedGenerator(Generator):
         stream: Step = {"op": "stream", "id": "s", "topics": [self.topic("stream", TEXT, TEXT)], "consumed": _SERDES}
         self.steps.append(stream)
         if self.chance(0.3):
-            self.steps.append({"op": "select_key", "id": "s", "of": "s", "fn": "first_letter"})
-        join: Step = {"op": self.random.choice(["join", "left_join"]), "id": "j", "of": "s", "with": table}
+            self.steps.append({"op": "select_key", "id": "k", "of": "s", "fn": "first_letter"})
+        last = self.steps[-1]["id"]
+        join: Step = {"op": self.random.choice(["join", "left_join"]), "id": "j", "of": last, "with": table}
         join |= {"fn": "all", "args": 3} if self.chance(0.3) else {"fn": "both"}
         name: Step = {"name": "named"} if self.chance(0.4) else {}
         join["joined"] = {**_SERDES, **name} | ({} if grace is None else {"grace": grace})

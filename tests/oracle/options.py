@@ -12,6 +12,7 @@ import functions
 from streamsapp import Consumed, Grouped, Materialized, Named, Produced, Serdes, Stores
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.builders import WindowStoreSupplier
 
 Step = dict[str, Any]
 
@@ -112,11 +113,15 @@ def _builder(step: Step) -> Callable[..., StoreBuilder]:
     return builders[step.get("kind", "kv")]
 
 
+def window_supplier(step: Step) -> WindowStoreSupplier:
+    make = Stores.in_memory_window_store if step.get("engine") == "memory" else Stores.persistent_window_store
+    return make(step["name"], step["retention"], step["size"], step.get("duplicates", False))
+
+
 def _supplier(step: Step) -> Any:
     name, in_memory = step["name"], step.get("engine") == "memory"
     if "window" in step.get("kind", ""):
-        make_windows = Stores.in_memory_window_store if in_memory else Stores.persistent_window_store
-        return make_windows(name, step["retention"], step["size"], step.get("duplicates", False))
+        return window_supplier(step)
     if step.get("kind") == "versioned":
         return Stores.persistent_versioned_key_value_store(name, step["retention"], step.get("segment"))
     if step.get("kind") == "session":

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from functions import clip, fail_on_boom, num, text
+from options import store_builder
 from streamsapp.processor.api import Cancellable, Processor, ProcessorContext, PunctuationType
 from streamsapp.record import Record
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
 from streamsapp.state.versioned import VersionedRecord
 
 Step = dict[str, Any]
@@ -305,7 +306,21 @@ _OTHERS: dict[str, Callable[[Step], Processor]] = {
 }
 
 
+class _Bringing:
+    """Makes a processor, and brings the store that it uses."""
+
+    def __init__(self, make: Callable[[], Processor], store: StoreBuilder) -> None:
+        self._make = make
+        self._store = store
+
+    def __call__(self) -> Processor:
+        return self._make()
+
+    def stores(self) -> list[StoreBuilder]:
+        return [self._store]
+
+
 def supplier(step: Step) -> Callable[[], Processor]:
     """Makes the processor that a step names."""
     make = Stepping if step["processor"] in VALUE_STEPS else _OTHERS[step["processor"]]
-    return lambda: make(step)
+    return _Bringing(lambda: make(step), store_builder(step["brings"])) if "brings" in step else lambda: make(step)

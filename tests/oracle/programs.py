@@ -12,7 +12,7 @@ from typing import Any
 import functions
 from options import consumed, grouped, materialized, named, option, produced, serdes, store_builder
 from processors import supplier
-from streamsapp import Repartitioned, StreamsBuilder, Topology
+from streamsapp import Consumed, Repartitioned, StreamsBuilder, Topology
 from streamsapp.dsl.options import Branched
 from window_steps import WindowSteps
 
@@ -40,6 +40,11 @@ class _Dsl(WindowSteps):
     def on_global_store(self, step: Step, of: None) -> None:
         keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
         self.builder.add_global_store(store_builder(step["store"]), step["topic"], consumed(step), keep)
+
+    def on_read_only_store(self, step: Step, of: None) -> None:
+        keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
+        read = Consumed(**serdes(step))
+        self.builder.add_read_only_state_store(store_builder(step["store"]), step["topic"], read, keep)
 
     def on_global_table(self, step: Step, of: None) -> Any:
         return self.builder.global_table(step["topic"], consumed(step), materialized(step))
@@ -106,13 +111,16 @@ class _Dsl(WindowSteps):
         return Branched(branch.get("name"), function=lambda stream: self.made.setdefault(branch["id"], stream))
 
     def on_repartition(self, step: Step, of: Any) -> Any:
-        return of.repartition(Repartitioned(**serdes(step), name=step.get("name"), partitions=step.get("partitions")))
+        options = {name: step.get(name) for name in ("name", "partitions")}
+        if "partitioner" in step:
+            options["partitioner"] = functions.PARTITIONERS[step["partitioner"]]
+        return of.repartition(Repartitioned(**serdes(step), **options))
 
     def on_process(self, step: Step, of: Any) -> Any:
-        return of.process(supplier(step), *step.get("stores", []), named=named(step))
+        return of.process(supplier(step), *_connected(step), named=named(step))
 
     def on_process_values(self, step: Step, of: Any) -> Any:
-        return of.process_values(supplier(step), *step.get("stores", []), named=named(step))
+        return of.process_values(supplier(step), *_connected(step), named=named(step))
 
     def on_group_by(self, step: Step, of: Any) -> Any:
         pairs: Any = functions.PAIR_MAPPERS if step["fn"] in functions.PAIR_MAPPERS and not hasattr(of, "map") else None
@@ -146,6 +154,11 @@ class _Dsl(WindowSteps):
     def on_to(self, step: Step, of: Any) -> None:
         topic: Any = functions.TOPIC_EXTRACTORS[step["extractor"]] if "extractor" in step else step["topic"]
         of.to(topic, produced(step))
+
+
+def _connected(step: Step) -> list[str]:
+    """The stores that a step names, which its supplier does not bring."""
+    return [] if "brings" in step else step.get("stores", [])
 
 
 def _raw_step(topology: Topology, step: Step) -> None:
@@ -202,4 +215,4 @@ def build(program: Step) -> Topology:
     dsl = _Dsl(builder)
     for step in program["steps"]:
         dsl.step(step)
-    return builder.build(optimize=bool(program.get("optimize")))
+    return builder.build(optimize=program.get("optimize", False))

@@ -3,6 +3,7 @@ what is read again and again from one group."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -289,6 +290,25 @@ def test_corners_are_those_of_kafka_streams(oracle: Oracle, corner: str) -> None
     written = [records for topic, records in outcome["outputs"].items() if topic.startswith("out-")]
     assert written
     assert all(len(records) > 2 for records in written)
+
+
+def test_a_result_sent_at_a_commit_is_part_of_the_record_that_made_it(oracle: Oracle) -> None:
+    steps = [
+        _stream("in"),
+        {"op": "group_by_key", "id": "g", "of": "in"},
+        {"op": "count", "id": "t", "of": "g", "materialized": {**_TEXTS, "value": "long", "emit": "commit"}},
+        {"op": "to_stream", "id": "s", "of": "t"},
+        {"op": "process", "id": "p", "of": "s", "processor": "metadata"},
+        *_out("p", table=False),
+    ]
+    headers = [[["one", None]], [], [["three", "dGhyZWU="]]]
+    events = [
+        {"topic": "in", "key": "a", "value": "v", "ts": at, "headers": each} for at, each in enumerate(headers, 5)
+    ]
+    program = {"optimize": False, "cache": True, "steps": steps, "inputs": {"in": _TEXTS}, "events": events}
+    assert outcome_difference(oracle, program) is None
+    written = run_here(program)["outputs"]["out-p"]
+    assert [b64decode(record["value"])[:6] for record in written] == [b"in-0@0", b"in-0@1", b"in-0@2"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from compare import description_difference, outcome_difference, report
 from generate_language import language_program
 from generate_stream_joins import stream_join_program
+from generate_supplied import supplied_program
 from generate_suppress import suppress_program
 from generate_versioned import VersionedGenerator
 from generate_windows import window_program
@@ -26,6 +27,12 @@ def _agree(oracle: Oracle, program: dict[str, Any]) -> None:
 @pytest.mark.seeds(4)
 def test_random_programs_of_the_whole_language_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
     _agree(oracle, language_program(seed))
+
+
+@pytest.mark.seeds(4)
+def test_random_programs_with_what_users_bring_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
+    """Suppliers of stores, processors and transformers with stores, partitioners, optimisations one by one."""
+    _agree(oracle, supplied_program(seed))
 
 
 def versioned_program(seed: int) -> dict[str, Any]:

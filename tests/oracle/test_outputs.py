@@ -35,6 +35,11 @@ def test_a_record_whose_topic_cannot_be_found_is_dropped_alone(oracle: Oracle) -
     ours = run_here(program)
     assert "error" not in ours
     assert {topic: len(records) for topic, records in ours["outputs"].items()} == {"out-even": 1, "all": 2}
+    steps[1] = {"op": "to", "of": "s", "topic": "out", "produced": {**texts, "partitioner": "by_value"}}
+    assert oracle.ask(kind="run", **program)["failed_at"] == 0
+    ours = run_here(program)
+    assert "error" not in ours
+    assert {topic: len(records) for topic, records in ours["outputs"].items()} == {"out": 1, "all": 2}
 
 
 @pytest.mark.seeds(40)

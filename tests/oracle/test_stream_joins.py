@@ -113,6 +113,50 @@ def test_a_record_that_fails_alone_is_dropped_and_the_others_go_on(oracle: Oracl
     assert "out" not in oracle.ask(kind="run", **program)["outputs"]
 
 
+def _supplied(name: str, **other: Any) -> dict[str, Any]:
+    return {"name": name, "size": 13, "retention": 20, "duplicates": True, **other}
+
+
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join"])
+@pytest.mark.parametrize(
+    "suppliers",
+    [
+        {"this": _supplied("mine"), "other": _supplied("yours", engine="memory")},
+        {"this": _supplied("mine", engine="memory"), "store_name": "named", "name": "joined"},
+        {"other": _supplied("yours"), "store_name": "named"},
+        {"other": _supplied("yours", engine="memory"), "logging": False},
+    ],
+    ids="-".join,
+)
+def test_stores_that_suppliers_name_have_kafka_streams_names_and_records(
+    oracle: Oracle, kind: str, suppliers: dict[str, Any]
+) -> None:
+    windows = {"size": 10, "before": 3, "grace": 7}
+    program = _program({"op": kind, "windows": windows, "stream_joined": {**_JOINED, **suppliers}})
+    assert description_difference(oracle, program) is None
+    assert outcome_difference(oracle, program) is None
+    described = run_here(program)["describe"]
+    assert all(f"stores: [{suppliers[side]['name']}" in described for side in suppliers.keys() & {"this", "other"})
+
+
+@pytest.mark.parametrize(
+    ("supplier", "fault"),
+    [
+        ({"size": 12}, "join: store mine has windows of 12 ms, kept for 20 ms; these JoinWindows need 13 ms"),
+        ({"retention": 21}, "join: store mine has windows of 13 ms, kept for 21 ms; these JoinWindows need 13 ms"),
+        ({"duplicates": False}, "join: store mine would keep one record of a key and time; make its supplier with"),
+    ],
+)
+def test_a_supplier_of_other_windows_is_refused_as_in_kafka_streams(
+    oracle: Oracle, supplier: dict[str, Any], fault: str
+) -> None:
+    windows = {"size": 10, "before": 3, "grace": 7}
+    joined = {**_JOINED, "this": _supplied("mine", **supplier)}
+    program = _program({"op": "join", "windows": windows, "stream_joined": joined})
+    assert oracle.ask(kind="describe", **program)["error"] == "StreamsException"
+    assert run_here(program)["message"].startswith(fault)
+
+
 @pytest.mark.seeds(25)
 def test_random_joins_agree_with_kafka_streams(seed: int, oracle: Oracle) -> None:
     program = stream_join_program(seed)
@@ -188,6 +232,19 @@ def test_optimising_a_join_with_itself_changes_no_result(
 def test_a_record_outside_of_its_own_window_is_not_joined_with_itself() -> None:
     found = _in_order({"op": "join", "windows": {"size": 10, "before": -4}}, optimize=True)
     assert found == {("12/15", 40), ("15/14", 50)}
+
+
+def test_a_record_that_fails_expires_what_comes_too_late_after_it_with_optimisation_and_without(
+    oracle: Oracle,
+) -> None:
+    """Optimised, Kafka Streams forgets the time of the record that failed (docs/departures.md)."""
+    program = {**_program({"op": "join", "with": "l", "windows": {"size": 10}}), "survives": True}
+    records = [("a", "boom", 100), ("b", "late", 50), ("c", "fine", 100)]
+    program["events"] = [{"topic": "l", "key": key, "value": value, "ts": at} for key, value, at in records]
+    for optimize, sent_there in ((False, 1), (True, 2)):
+        program["optimize"] = optimize
+        assert len(oracle.ask(kind="run", **program)["outputs"]["out"]) == sent_there
+        assert _results(program) == [("fine/fine", 100)]
 
 
 def test_records_of_the_same_time_are_joined_in_windows_of_no_length() -> None:

@@ -85,6 +85,26 @@ def test_a_window_gives_one_result_and_that_is_its_last() -> None:
     assert all(last[record["key"]] == record["value"] for record in sent)
 
 
+def test_an_update_that_cannot_be_written_into_the_buffer_is_dropped_alone(oracle: Oracle) -> None:
+    """Kafka Streams takes it away from the table's other readers, too (docs/departures.md)."""
+    texts = {"key": "string", "value": "string"}
+    program: dict[str, Any] = {
+        "optimize": False,
+        "survives": True,
+        "steps": [
+            {"op": "table", "id": "t", "topic": "in", "consumed": texts},
+            {"op": "map_values", "id": "m", "of": "t", "fn": "exclaim"},
+            {"op": "suppress", "id": "u", "of": "m", **_WAITS},
+            {"op": "to_stream", "id": "o", "of": "m"},
+            {"op": "to", "of": "o", "topic": "out", "produced": texts},
+        ],
+        "inputs": {"in": texts},
+        "events": [{"topic": "in", "key": "k", "value": "v", "ts": 1}],
+    }
+    assert "out" not in oracle.ask(kind="run", **program)["outputs"]
+    assert len(run_here(program)["outputs"]["out"]) == 1
+
+
 @pytest.mark.seeds(30)
 def test_random_programs_with_suppression_match_kafka_streams(seed: int, oracle: Oracle) -> None:
     program = suppress_program(seed)

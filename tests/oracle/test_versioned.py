@@ -71,6 +71,15 @@ def test_a_record_without_key_that_nothing_can_wait_for_is_sent_at_once(oracle: 
     assert len(run_here(program)["outputs"]["out"]) == 1
 
 
+def test_a_record_that_fails_after_it_waited_is_dropped_and_the_others_go_on(oracle: Oracle) -> None:
+    """In Kafka Streams it stays, and fails again for every record that comes (docs/departures.md)."""
+    events: list[Any] = [("s", "a", "boom", 10), ("s", "a", "fine", 11), ("s", "b", "next", 20), ("s", "c", "last", 40)]
+    program = {**_program(500, *_join("left_join", grace=5), events=events), "survives": True}
+    assert "out" not in oracle.ask(kind="run", **program)["outputs"]
+    sent = [b64decode(record["value"]) for record in run_here(program)["outputs"]["out"]]
+    assert sent == [b"fine/null", b"next/null"]
+
+
 @pytest.mark.parametrize(("versioned", "grace"), [(None, 5), (5, 6)])
 def test_a_grace_that_a_table_cannot_serve_is_refused_as_in_kafka_streams(
     oracle: Oracle, versioned: int | None, grace: int

@@ -162,6 +162,32 @@ def test_a_session_is_kept_where_a_record_that_would_extend_it_fails(oracle: Ora
 
 
 @pytest.mark.parametrize(
+    ("windows", "aggregation", "key"),
+    [
+        ({"kind": "time", "size": 10}, _SUM, "time_windowed(string,10)"),
+        ({"kind": "sliding", "size": 10}, _SUM, "time_windowed(string,10)"),
+        ({"kind": "session", "gap": 5}, _MERGED_SUM, "session_windowed(string)"),
+    ],
+    ids=["time", "sliding", "session"],
+)
+def test_a_record_that_fails_sends_the_windows_that_its_time_closes(
+    oracle: Oracle, windows: dict[str, Any], aggregation: dict[str, Any], key: str
+) -> None:
+    """In Kafka Streams they wait for a record that does not fail (docs/departures.md)."""
+    program = {**_program(windows, deepcopy(aggregation), emit="close"), "survives": True}
+    program["steps"][-1]["produced"]["key"] = key
+    next(step for step in program["steps"] if "materialized" in step)["materialized"]["retention"] = 100_000
+    records = [("a", 3, 0), ("a", UNLUCKY, 50), ("b", 4, 51)]
+    events = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]
+    program["events"] = events[:2]
+    sent = run_here(program)["outputs"]["out"]
+    assert [record["ts"] for record in sent] == [0]
+    assert oracle.ask(kind="run", **program)["outputs"].get("out", []) == []
+    program["events"] = events
+    assert run_here(program)["outputs"]["out"] == oracle.ask(kind="run", **program)["outputs"]["out"] == sent
+
+
+@pytest.mark.parametrize(
     ("windows", "key"),
     [
         (_HOPPING, "time_windowed(string,10)"),
@@ -259,6 +285,36 @@ def test_cogroups_are_those_of_kafka_streams(
 ) -> None:
     program = _cogroup(windows, named=named, changed_key=changed_key)
     assert description_difference(oracle, program) is None
+    assert outcome_difference(oracle, program) is None
+
+
+def test_a_session_that_came_and_went_within_one_commit_is_not_in_the_changelog(oracle: Oracle) -> None:
+    """Kafka Streams writes it and its deletion (docs/departures.md)."""
+    serdes = {"key": "string", "value": "string"}
+    join = {"op": "outer_join", "id": "j", "of": "s", "with": "s", "fn": "right"}
+    merged = {"merge": "null_if_odd_sum", "materialized": {"name": "st", "key": "string", "value": "long"}}
+    program: dict[str, Any] = {
+        "optimize": False,
+        "steps": [
+            {"op": "stream", "id": "s", "topics": ["in"], "consumed": serdes},
+            {**join, "windows": {"size": 5, "grace": 9}, "stream_joined": {**serdes, "other_value": "string"}},
+            {"op": "group_by_key", "id": "g", "of": "j", "grouped": serdes},
+            {"op": "windowed_by", "id": "w", "of": "g", "windows": {"kind": "session", "gap": 5, "grace": 9}},
+            {"op": "aggregate", "id": "t", "of": "w", "init": "zero", "fn": "null_if_odd", **merged},
+        ],
+        "inputs": {"in": serdes},
+        "events": [
+            {"topic": "in", "key": "k", "value": value, "ts": at} for value, at in (("odd", 432), ("even", 427))
+        ],
+    }
+    theirs, ours = (
+        run["outputs"]["app-st-changelog"] for run in (oracle.ask(kind="run", **program), run_here(program))
+    )
+    came, went = [record for record in theirs if record not in ours]
+    assert came["key"] == went["key"]
+    assert came["value"] is not None
+    assert went["value"] is None
+    assert [record for record in theirs if record not in (came, went)] == ours
     assert outcome_difference(oracle, program) is None
 
 

@@ -95,6 +95,8 @@ def _survivable(step: Step) -> Step:
         step["consumed"] = {name: value for name, value in step["consumed"].items() if name != "extractor"}
     if step["op"] in ("to", "sink"):
         step.setdefault("topic", "out")
+    if step.get("joined", {}).get("grace") is not None:
+        step["joined"] = {name: value for name, value in step["joined"].items() if name != "grace"}
     return step | ({"op": "join"} if "windows" in step and step["op"] in ("left_join", "outer_join") else {})
 
 

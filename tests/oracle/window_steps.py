@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import functions
-from options import materialized, named, serdes
+from options import materialized, named, serdes, window_supplier
 from streamsapp import (
     EmitStrategy,
     Joined,
@@ -68,14 +68,21 @@ def suppressed(step: Step) -> Suppressed:
 
 
 def transformer(step: Step) -> type[ValueTransformer]:
-    """The transformer that a step names, which needs no store."""
+    """The transformer that a step names; with a store it counts its calls for each key."""
     mapper = functions.VALUE_MAPPERS_WITH_KEY[step["fn"]]
+    store: str | None = next(iter(step.get("stores", ())), None)
 
     class Transformer(ValueTransformer):
-        def init(self, context: ProcessorContext) -> None: ...
+        def init(self, context: ProcessorContext) -> None:
+            self.calls: Any = None if store is None else context.get_state_store(store)
 
         def transform(self, key: Any, value: Any) -> Any:
-            return mapper(key, value)
+            mapped = mapper(key, value)
+            if self.calls is None:
+                return mapped
+            number = functions.num(self.calls.get(key)) + 1
+            self.calls.put(key, number)
+            return functions.clip(f"{functions.text(mapped)}#{number}")
 
         def close(self) -> None: ...
 
@@ -127,7 +134,11 @@ class WindowSteps:
                 other,
                 _foreign_key(step),
                 joiner,
-                table_joined=TableJoined(name=step.get("table_joined")),
+                table_joined=TableJoined(
+                    functions.PARTITIONERS[step["partitioner"]] if "partitioner" in step else None,
+                    functions.PARTITIONERS[step["other_partitioner"]] if "other_partitioner" in step else None,
+                    step.get("table_joined"),
+                ),
                 materialized=materialized(step),
             )
         if type(of).__name__ == "KTable":
@@ -153,7 +164,11 @@ def _joined(options: Step) -> Joined[Any, Any, Any]:
 
 
 def _stream_joined(options: Step) -> StreamJoined[Any, Any, Any]:
+    suppliers: dict[str, Any] = {
+        f"{side}_store_supplier": window_supplier(options[side]) for side in ("this", "other") if side in options
+    }
     return StreamJoined(
+        **suppliers,
         **_three_serdes(options),
         name=options.get("name"),
         store_name=options.get("store_name"),

@@ -52,6 +52,7 @@ class Kafka:
                 "group.id": "reader",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",  # the first records may have been deleted
                 "fetch.wait.max.ms": 10,  # the end is told by an empty fetch, which waits for half a second
                 "isolation.level": "read_committed",
             }

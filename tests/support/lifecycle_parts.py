@@ -45,17 +45,21 @@ class FakeProducer:
     def start(self) -> None:
         self.started = True
 
+    def abort(self, within: float) -> None:
+        """Nothing was sent."""
+
     def close(self) -> None:
         self.closed = True
 
 
 class FakeInstanceTasks:
-    """Two running tasks; writes down what is revived."""
+    """Two running tasks; writes down what is revived, and what it and the membership are asked at the end."""
 
     all_running = True
 
-    def __init__(self, tasks: TaskManager) -> None:
+    def __init__(self, tasks: TaskManager, asked: list[str]) -> None:
         self._tasks = tasks
+        self._asked = asked
         self.all: dict[TaskId, StreamTask] = {}
         for number in range(2):
             task = task_of(through(), number)
@@ -86,6 +90,15 @@ class FakeInstanceTasks:
 
     def close(self, tasks: Iterable[StreamTask]) -> None:
         self.closed += [str(task.id) for task in tasks]
+
+    def last_snapshots(self) -> None:
+        self._asked.append("last snapshots")
+
+    def close_all(self, *, clean: bool) -> None:
+        self._asked.append("close")
+
+    def wait_until_closed(self) -> None:
+        self._asked.append("wait until closed")
 
     def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
         self.revived += [f"{task.id}{' wiped' if wipe else ''}" for task in tasks]
@@ -125,6 +138,9 @@ class FakeMembership:
     def request_shutdown(self) -> None:
         self.asked.append("shutdown")
 
+    def leave(self, *, stay: bool) -> None:
+        self.asked.append("leave")
+
 
 class FakeRestoration:
     """Knows how far replicas are behind."""
@@ -157,11 +173,11 @@ class Life:
         self.asked: list[Exception] = []
         self._answer = answer
         self.tasks = TaskManager(MostBufferedFirst())
-        self.owned = FakeInstanceTasks(self.tasks)
+        self.membership = FakeMembership()
+        self.owned = FakeInstanceTasks(self.tasks, self.membership.asked)
         self.collector = RecordCollector(10)
         self.state = StateHolder()
         self.admin = FakeAdmin()
-        self.membership = FakeMembership()
         self.clock = MockClock()
         self.restoration = FakeRestoration()
         settings = config(processing_guarantee=guarantee)

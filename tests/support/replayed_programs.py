@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from compare import Program, _headers
+from compare import Program, _decoded, _headers
 from options import serde
 from streamsapp import TopicPartition
 from streamsapp.record import RawRecord
@@ -34,5 +34,7 @@ def records_of(program: Program) -> dict[TopicPartition, list[RawRecord]]:
 
 
 def _bytes(event: dict[str, Any], side: str, of: dict[str, str]) -> bytes | None:
+    if f"{side}_raw" in event:
+        return _decoded(event[f"{side}_raw"])
     value = event[side]
     return None if value is None else serde(of[side]).serialize(value)

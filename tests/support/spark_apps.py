@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from instances import Instances, end_offsets, eventually
+from store_entries import entries
 from streamsapp import StreamsRuntime, TaskId
 from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
@@ -198,8 +199,8 @@ class App:
                 context_timestamp=lambda: 0,
             )
             stores.open()
-            for name, store in stores.stores.items():
-                found.setdefault(name, {}).update({(task_id, key): value for key, value in store.all()})
+            for name, of_task in entries(stores.stores).items():
+                found.setdefault(name, {}).update({(task_id, key): value for key, value in of_task})
             stores.close()
         return found
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from store_entries import entries
 from streamsapp import StreamsConfig, TaskId, TopicPartition, Topology
 from streamsapp.clock import SystemClock
 from streamsapp.record import RawRecord
@@ -95,8 +96,8 @@ class Staged:
             for out in rows_of.values():
                 self._rows += out.rest()
             for plan in plans:
-                for builder in plan.sub_topology.stores:
-                    self.stores[builder.name, plan.id] = list(replays[plan.id].stores.stores[builder.name].all())
+                for name, found in entries(replays[plan.id].stores.stores).items():
+                    self.stores[name, plan.id] = found
 
     def _replay(self, plan: TaskPlan, shared: dict[str, Any]) -> Replay:
         if not self._results:

@@ -3,11 +3,11 @@ Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp.manifest.application_name import LONGEST, name_fault
 from streamsapp.manifest.model import API_VERSION, KIND
 
 NAME_LABEL = "streamsapp.dev/name"
@@ -49,10 +49,6 @@ SPARK_WORD_VARIABLE = "_SPARK_AUTH_SECRET"
 #: The container that runs an application, and its only port.
 CONTAINER = "runtime"
 PORT = 8080
-
-#: The StatefulSet's controller labels pods with its name, a dash and up to ten characters, and a label has 63.
-MAX_NAME = 52
-_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +142,11 @@ def service_account_name(app: str) -> str:
 
 def name_faults(app: str, *, has_driver: bool = False) -> Iterator[str]:
     """Returns the faults in the name of an application in a cluster; ``has_driver`` with ``engine: spark``."""
-    longest = MAX_NAME - len(driver_name("")) if has_driver else MAX_NAME
-    if len(app) > longest or not _NAME.fullmatch(app):
-        driver = " and of a driver (spec.engine: spark)" if has_driver else ""
-        yield (
-            f"metadata.name: {app!r} becomes part of the names of pods and services{driver}: expected at most "
-            f"{longest} small letters, digits and '-', a letter first and no '-' last; choose another name"
-        )
+    longest = LONGEST - len(driver_name("")) if has_driver else LONGEST
+    driver = " and of a driver (spec.engine: spark)" if has_driver else ""
+    fault = name_fault(app, longest=longest, of=f"pods and services{driver}")
+    if fault is not None:
+        yield f"metadata.name: {fault}"
 
 
 def _recommended(app: str, component: str) -> dict[str, str]:

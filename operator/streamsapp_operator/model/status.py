@@ -93,6 +93,15 @@ Phase = Literal[
 ]
 
 
+class RolloutStep(_Fields, frozen=True, kw_only=True):
+    """The restart of one pod: for how long its worst task was predicted to stand still, and did."""
+
+    pod: str
+    started_at: datetime | None = None
+    predicted_seconds: float | None = None
+    observed_seconds: float | None = None
+
+
 class RolloutStatus(_Fields, frozen=True, kw_only=True):
     """The rolling restart that is under way, or the last one."""
 
@@ -115,6 +124,8 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     #: For how long the worst task of the pod that is restarted, or was last, stands still; and what it then was.
     predicted_seconds: float | None = None
     observed_seconds: float | None = None
+    #: The replacement of the driver, after its executors; it has ended when its pause was observed.
+    driver: RolloutStep | None = None
     message: str | None = None
     #: The reason why this revision was given up: it leads back to the last good one, or was never begun.
     failure: str | None = None
@@ -125,15 +136,6 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     checked: bool = False
     shape: dict[str, Any] | None = None
     preview: PreviewStatus | None = None
-
-
-class RolloutStep(_Fields, frozen=True, kw_only=True):
-    """The restart of one pod: for how long its worst task was predicted to stand still, and did."""
-
-    pod: str
-    started_at: datetime | None = None
-    predicted_seconds: float | None = None
-    observed_seconds: float | None = None
 
 
 class RolloutRecord(_Fields, frozen=True, kw_only=True):
@@ -182,8 +184,8 @@ class SwitchStatus(_Fields, frozen=True, kw_only=True):
     learned: dict[str, float] = {}
 
 
-class ScheduleStatus(_Fields, frozen=True, kw_only=True):
-    """The runs of ``spec.spark.schedule``."""
+class ScheduleStatus(_Fields, frozen=True, kw_only=True, omit_defaults=True):
+    """The runs of ``spec.spark.schedule``. Unknown fields are left out: ``kubectl get`` shows a null as a value."""
 
     #: The last run, which may be under way: when it began, what it came to (Running, Succeeded or Failed), and why.
     last_run: datetime | None = None
@@ -256,7 +258,7 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     #: Since when the application is drained in order to be deleted.
     draining_since: datetime | None = None
     accepted: Accepted | None = None
-    #: Of ``last_good_revision``.
+    #: Of ``last_good_revision``; before there is one, the engine that the spec asks for.
     engine: Engine = "threads"
     #: As the driver tells it, with ``engine: spark``.
     query: QueryReport | None = None

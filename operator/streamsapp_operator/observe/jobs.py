@@ -20,6 +20,8 @@ from streamsapp_operator.observe.pods import container_status, last_exit, second
 from streamsapp_operator.observe.status_document import Count
 
 _MOST_LINES, _LONGEST_LINE = 20, 300
+#: The phases of a pod that is not tried again. After the end of one that succeeded a Job takes seconds to be complete.
+_GOES_ON = ("Pending", "Running", "Succeeded")
 #: Of a Job that has failed: the reason of its condition when its deadline is over.
 _TOO_LATE = "DeadlineExceeded"
 _PREVIEW_LATE = (
@@ -46,7 +48,7 @@ def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
     if "deletionTimestamp" in job["metadata"]:
         return JobSeen(attempt, revision, JobState.ENDING)
     ordered = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-    exits = [last_exit(container_status(pod["status"])) or _lost(pod) for pod in ordered]
+    exits = [last_exit(container_status(pod["status"])) or _lost(pod) for pod in ordered if not _ended_well(pod)]
     told = next((each for each in reversed(exits) if each is not None), None)
     if _has(job, "Failed") and _condition(job, "Failed").get("reason") == _TOO_LATE:
         limit = (job.get("spec") or {}).get("activeDeadlineSeconds")
@@ -54,11 +56,11 @@ def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
     if _has(job, "Failed"):
         return JobSeen(attempt, revision, JobState.FAILED, told or _message(job, "Failed"))
     again = None if told is None else f"it is tried again after {told}"
-    current = next((pod for pod in reversed(ordered) if pod["status"].get("phase") in ("Pending", "Running")), None)
+    current = next((pod for pod in reversed(ordered) if pod["status"].get("phase") in _GOES_ON), None)
     if current is None:
         nothing = f"Job {job['metadata']['name']} has no pod yet; its events may say why"
         return JobSeen(attempt, revision, JobState.WAITING, again or nothing)
-    if current["status"]["phase"] == "Running":
+    if current["status"]["phase"] != "Pending":
         return JobSeen(attempt, revision, JobState.RUNNING, again)
     reason, message = waiting(current)
     why = None if reason is None else f"{reason}: {message}" if message else reason
@@ -70,8 +72,7 @@ def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
     seen = job_seen(job, pods, _PREVIEW_LATE)
     if seen.state is not JobState.DONE:
         return PreviewSeen(seen)
-    ended = [terminated(container_status(pod["status"])) for pod in pods]
-    told = next((str(each.get("message")) for each in ended if each is not None and each.get("exitCode") == 0), None)
+    told = _said_by_one_that_ended_well(pods)
     if told is None and any(pod["status"].get("phase") in ("Pending", "Running") for pod in pods):
         # Pods are watched apart from Jobs: the end of the pod is heard of later.
         return PreviewSeen(replace(seen, state=JobState.RUNNING))
@@ -90,13 +91,21 @@ class _Left(Struct, frozen=True, rename="camel"):
 
 def run_seen(job: Object, pods: Sequence[Object]) -> RunSeen:
     """Returns the state of a scheduled run; how much input it left is what its pod said at its end."""
-    ended = [terminated(container_status(pod["status"])) for pod in pods]
-    told = next((str(each.get("message")) for each in ended if each is not None and each.get("exitCode") == 0), "")
     try:
-        left = decoded(told, _Left).input_lag
+        left = decoded(_said_by_one_that_ended_well(pods) or "", _Left).input_lag
     except (ValueError, RecursionError):
         left = None
     return RunSeen(job_seen(job, pods, _RUN_LATE), seconds(str(job["metadata"]["creationTimestamp"])), left)
+
+
+def _said_by_one_that_ended_well(pods: Sequence[Object]) -> str | None:
+    ended = (terminated(container_status(pod["status"])) for pod in pods if _ended_well(pod))
+    return next((str(each.get("message")) for each in ended if each is not None), None)
+
+
+def _ended_well(pod: Object) -> bool:
+    ended = terminated(container_status(pod["status"]))
+    return ended is not None and ended.get("exitCode") == 0
 
 
 def _short(line: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from streamsapp.manifest.model import Engine
 from streamsapp_operator.model.observed_state import ObservedState, PodSeen, QueryReport
-from streamsapp_operator.model.status import RolloutStatus, SwitchStatus
+from streamsapp_operator.model.status import RolloutStatus, RolloutStep, SwitchStatus
 from streamsapp_operator.model.waiting_reasons import CANNOT_START
 from streamsapp_operator.plan.plan_input import PlanInput
 
@@ -60,6 +60,23 @@ def driver_is_next(inputs: PlanInput, target: str) -> bool:
     children, ordinals = inputs.observed.children, {it.ordinal for it in inputs.pods if it.revision == target}
     began = children.driver_revision == target
     return (began or inputs.restart.safe) and {*range(children.replicas or 0)} == ordinals
+
+
+def driver_step(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:
+    """Begins the step in which the driver is replaced, unless it is under way."""
+    last, driver = rollout.driver, inputs.observed.driver
+    under_way = last is not None and last.observed_seconds is None
+    if driver is None or under_way or inputs.observed.children.driver_revision == target:
+        return rollout
+    return replace(rollout, driver=RolloutStep(pod=driver.name, started_at=inputs.time))
+
+
+def measured(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:
+    """Ends the step in which the driver is replaced, when the new one works."""
+    step, works = rollout.driver, inputs.observed.driver is not None and driver_ready(inputs, target)
+    if step is None or step.observed_seconds is not None or not works:
+        return rollout
+    return replace(rollout, driver=replace(step, observed_seconds=round(inputs.since(step.started_at), 1)))
 
 
 def is_foreign(inputs: PlanInput, target: str) -> bool:
@@ -117,8 +134,8 @@ def followed(inputs: PlanInput, rollout: RolloutStatus, *, stops: bool, last_goo
 
 
 def engine_of_good(inputs: PlanInput, last_good: str | None) -> Engine:
-    """Returns the engine of the last good revision."""
-    return inputs.settings.engine if last_good == inputs.settings.revision else inputs.status.engine
+    """Returns the engine of the last good revision; before there is one, that of the spec."""
+    return inputs.settings.engine if last_good in {None, inputs.settings.revision} else inputs.status.engine
 
 
 def query_of(inputs: PlanInput) -> QueryReport | None:

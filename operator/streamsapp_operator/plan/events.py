@@ -10,9 +10,16 @@ from collections.abc import Iterator
 from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
-from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus, ScheduleStatus, SwitchStatus
+from streamsapp_operator.model.status import (
+    AppStatus,
+    BootstrapStatus,
+    RolloutStatus,
+    RolloutStep,
+    ScheduleStatus,
+    SwitchStatus,
+)
 from streamsapp_operator.plan.preview import outcome
-from streamsapp_operator.plan.rollout_history import restarted
+from streamsapp_operator.plan.rollout_history import ended_steps
 
 
 def events(
@@ -117,16 +124,18 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostE
 
 
 def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) -> Iterator[PostEvent]:
-    pod = restarted(before, after, present)
-    if pod is not None:
-        stood = "" if after.observed_seconds is None else f"; its tasks ran again after {after.observed_seconds:.1f} s"
-        yield PostEvent("Normal", "PodRestarted", f"{pod} is done{stood}{_predicted(after)}")
+    for step in ended_steps(before, after, present):
+        stood = "" if step.observed_seconds is None else f"; its tasks ran again after {step.observed_seconds:.1f} s"
+        yield PostEvent("Normal", "PodRestarted", f"{step.pod} is done{stood}{_predicted(step)}")
     if after.current_uid is not None and after.current_uid != before.current_uid:
         yield PostEvent("Normal", "PodRestarting", f"{after.current} is restarted{_predicted(after)}")
+    driver = after.driver
+    if driver is not None and driver.observed_seconds is None and driver != before.driver:
+        yield PostEvent("Normal", "PodRestarting", f"{driver.pod} is restarted{_predicted(driver)}")
 
 
-def _predicted(rollout: RolloutStatus) -> str:
-    return "" if rollout.predicted_seconds is None else f" (predicted: {rollout.predicted_seconds:.1f} s)"
+def _predicted(step: RolloutStatus | RolloutStep) -> str:
+    return "" if step.predicted_seconds is None else f" (predicted: {step.predicted_seconds:.1f} s)"
 
 
 def _switch(before: SwitchStatus | None, after: SwitchStatus | None) -> Iterator[PostEvent]:

@@ -159,6 +159,7 @@ def _move(
 ) -> RolloutDecision:
     """Moves towards ``target``, unless this rollout has ended."""
     rollout = measured(inputs, _counted(inputs, soak.followed(inputs, course.rollout), target))
+    rollout = engine_switch.measured(inputs, rollout, target)
     asked = any(rollout_holds.is_asked_for(inputs, pod) for pod in inputs.pods)
     done = rollout.phase == "Complete" or soak.waits(inputs, rollout, target) is None
     if is_settled(inputs, target) and engine_switch.driver_ready(inputs, target) and done and not asked:
@@ -173,7 +174,8 @@ def _move(
     template = (course.last_good or target) if kept else course.template
     none_left = course.driver is not None and move.rollout.current is None and not move.begins_none
     if none_left and engine_switch.driver_is_next(inputs, target):
-        move = dataclasses.replace(move, waits="the driver is replaced, after all of its executors")
+        begun = engine_switch.driver_step(inputs, move.rollout, target)
+        move = dataclasses.replace(move, rollout=begun, waits="the driver is replaced, after all of its executors")
         course = dataclasses.replace(course, driver=target)
     return dataclasses.replace(course, rollout=_judged(inputs, move, back), restart=move.restart, template=template)
 
@@ -239,7 +241,7 @@ def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None
         return None
     return replace(
         rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
-        blocked_since=None, soaking=None, soaking_since=None,
+        driver=None, blocked_since=None, soaking=None, soaking_since=None,
     )  # fmt: skip
 
 

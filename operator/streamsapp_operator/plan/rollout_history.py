@@ -22,37 +22,50 @@ def remembered(
 ) -> tuple[RolloutRecord, ...]:
     """Returns the rollouts with this one, the newest first; ``present`` are the uids of the pods that are there."""
     same, older = _split(before, after)
-    record = same or RolloutRecord(revision=after.revision, started_at=after.started_at)
+    record = same or RolloutRecord(revision=after.revision)
     last = before.rollout if before.rollout is not None and same is not None else None
     ended_at = record.ended_at
     if after.phase not in _ENDED:
         ended_at = None
     elif before.rollout is None or before.rollout.phase != after.phase:
         ended_at = now
-    steps = record.steps
-    pod = None if last is None else restarted(last, after, present)
-    if last is not None and pod is not None:
-        step = RolloutStep(
-            pod=pod,
-            started_at=last.step_started_at,
-            predicted_seconds=after.predicted_seconds,
-            observed_seconds=after.observed_seconds,
-        )
-        steps = (*steps, step)[-STEPS:]
-    told = replace(record, phase=after.phase, failure=after.failure, ended_at=ended_at, steps=steps)
+    ended = () if last is None else ended_steps(last, after, present)
+    told = replace(
+        record,
+        phase=after.phase,
+        started_at=after.started_at,
+        failure=after.failure,
+        ended_at=ended_at,
+        steps=(*record.steps, *ended)[-STEPS:],
+    )
     return (told, *older)[:ROLLOUTS]
 
 
-def restarted(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> str | None:
-    """Returns the pod whose restart ended in this reconcile."""
+def ended_steps(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> tuple[RolloutStep, ...]:
+    """Returns the restarts, of a pod and of the driver, that ended in this reconcile."""
+    pod, driver = _pod_step(before, after, present), after.driver
+    over = driver is not None and driver.observed_seconds is not None and driver != before.driver
+    return tuple(step for step in (pod, driver if over else None) if step is not None)
+
+
+def _pod_step(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> RolloutStep | None:
     ended = before.current_uid is not None and before.current_uid != after.current_uid
-    done = ended and before.current_uid not in present and after.phase != "RollingBack"
-    return before.current if done else None
+    if before.current is None or not ended or before.current_uid in present or after.phase == "RollingBack":
+        return None
+    return RolloutStep(
+        pod=before.current,
+        started_at=before.step_started_at,
+        predicted_seconds=after.predicted_seconds,
+        observed_seconds=after.observed_seconds,
+    )
 
 
 def _split(before: AppStatus, after: RolloutStatus) -> tuple[RolloutRecord | None, tuple[RolloutRecord, ...]]:
-    """Returns the record of this rollout, if there is one, and all others."""
+    """Returns the record of this rollout, if there is one, and all others. It begins anew after its check, and after
+    a bootstrap; one of the same revision that had ended before is another rollout."""
     first = before.history[0] if before.history else None
-    if first is not None and (first.revision, first.started_at) == (after.revision, after.started_at):
-        return first, before.history[1:]
-    return None, before.history
+    if first is None or first.revision != after.revision:
+        return None, before.history
+    if first.started_at != after.started_at and first.phase in _ENDED:
+        return None, before.history
+    return first, before.history[1:]

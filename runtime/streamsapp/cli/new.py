@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import tempfile
 from importlib.resources import as_file, files
@@ -12,6 +11,7 @@ from pathlib import Path
 from streamsapp.cli.arguments import new_command
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.errors import UserInputError
+from streamsapp.manifest.application_name import name_fault
 
 TEMPLATES = {
     "word-count": "words of lines, counted",
@@ -22,9 +22,6 @@ TEMPLATES = {
 #: The files that every project has.
 _EVERY = "every"
 _NAME = "__NAME__"
-#: Kubernetes names pods after it, with a number and a revision behind it.
-_LONGEST = 52
-_NAMES = re.compile(rf"[a-z]([-a-z0-9]{{0,{_LONGEST - 2}}}[a-z0-9])?")
 #: Under these names, packages and git would take the files for their own.
 _RENAMED = {"gitignore": ".gitignore"}
 _GO_ON = """\
@@ -79,8 +76,6 @@ def new(options: argparse.Namespace) -> int:
 
 def _check_name(name: str) -> None:
     """Raises ``UserInputError`` for a name that no application on a cluster may have."""
-    if not _NAMES.fullmatch(name):
-        raise UserInputError(
-            f"{name}: expected a name of small letters, digits and dashes that begins with a letter and has at most "
-            f"{_LONGEST} characters"
-        )
+    fault = name_fault(name)
+    if fault is not None:
+        raise UserInputError(f"{name}: {fault}")

@@ -29,6 +29,7 @@ from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, UserInputError
+from streamsapp.processor.partitions import chosen_partitions
 
 log = logging.getLogger(__name__)
 
@@ -187,9 +188,17 @@ class RecordWriter:
         if self._records.partitioner is None:
             return None
         chosen = self._records.partitioner(self._topic, record.key, record.value, self._partitions)
-        if chosen is not None and not 0 <= chosen < self._partitions:
-            raise ValueError(f"partition: the application's partitioner chose {chosen} of {self._partitions}")
-        return chosen
+        if chosen is None:
+            return None
+        try:
+            (partition,) = chosen_partitions(self._topic, chosen)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"partition: the application's partitioner chose {chosen!r:.200}; name one partition in the line"
+            ) from error
+        if not 0 <= partition < self._partitions:
+            raise ValueError(f"partition: the application's partitioner chose {partition} of {self._partitions}")
+        return partition
 
     def _report(self, number: int, error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -10,6 +10,7 @@ import msgspec
 from streamsapp.cli.arguments import add_manifest, new_command
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.errors import ManifestError
+from streamsapp.kafka.property_check import refused_properties
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.topology.application_shape import ApplicationShape, application_shape
@@ -47,5 +48,8 @@ def _shape(path: Path) -> ApplicationShape:
     app, topology = read_app(path)
     # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
     servers = app.spec.kafka.bootstrap_servers or "localhost:9092"
-    to_config(app, code=user_code(app, path.parent), secret_dir=None, bootstrap_servers=servers)
+    config = to_config(app, code=user_code(app, path.parent), secret_dir=None, bootstrap_servers=servers)
+    refused = [f"spec.kafka.properties.{key}: {fault}" for key, fault in refused_properties(config.kafka)]
+    if refused:
+        raise ManifestError(refused)
     return application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)

@@ -24,10 +24,12 @@ Send = Callable[[list[OutputRecord]], list[OutputRecord]]
 class RecordCollector:
     """Output buffers of an instance, bounded by a number of records."""
 
-    def __init__(self, capacity: int, on_output: Callable[[], None] = lambda: None) -> None:
-        """``on_output`` is called on the thread that added something to be sent."""
+    def __init__(self, capacity: int, on_output: Callable[[], None] = lambda: None, enough: int = 1) -> None:
+        """``on_output`` is called on the thread that added something to be sent, while ``enough`` records wait or more:
+        fewer are sent when the thread that sends them is awake for something else."""
         self._capacity = capacity
         self._on_output = on_output
+        self._enough = enough
         self._current: deque[list[OutputRecord]] = deque()
         self._next: deque[list[OutputRecord]] = deque()
         self._epoch = 0
@@ -44,7 +46,8 @@ class RecordCollector:
         with self._room:
             (self._current if epoch <= self._epoch else self._next).append(records)
             self._buffered += len(records)
-        self._on_output()
+        if self.enough:
+            self._on_output()
 
     def wait_for_room(self, timeout: float) -> bool:
         """Waits up to ``timeout`` seconds for room and says whether there is any: a slow broker slows processing, not
@@ -55,6 +58,11 @@ class RecordCollector:
             return self._room.wait_for(lambda: self._buffered < self._capacity, timeout)
 
     # ---- polling thread ----------------------------------------------------------------------------------------
+
+    @property
+    def enough(self) -> bool:
+        """Says whether enough records wait to be sent at once."""
+        return self._buffered >= self._enough
 
     @property
     def drained(self) -> bool:

@@ -46,7 +46,8 @@ class MemoryBudget:
     write_buffers: int
     #: Deserialised committed entries kept for the next read.
     read_cache: int
-    #: Writes of the running and of the freezing commit interval; reaching it asks for an early commit.
+    #: Writes of the running and of the freezing commit interval, and committed ones that wait for RocksDB; reaching it
+    #: asks for an early commit.
     uncommitted: int
     #: Records fetched and not yet processed; a partition over its part of it is paused.
     input_buffers: int

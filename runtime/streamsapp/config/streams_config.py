@@ -20,6 +20,7 @@ from streamsapp.config.endpoint import is_endpoint
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.errors import ConfigError
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
@@ -36,7 +37,7 @@ AT_LEAST_ONCE = "at_least_once"
 AUTO = -1
 
 _COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
-_SERVER = re.compile(r"([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:(?P<port>[0-9]{1,5}))?")
+_SERVER = re.compile(r"([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -81,7 +82,7 @@ class StreamsConfig:
     tracing: bool = False
     #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
     kafka: Mapping[str, str] = field(default_factory=dict)
-    #: ``all`` is refused by the runtime for a topology that was built without ``build(optimize=True)``.
+    #: ``none``, ``all`` or names as in Kafka Streams; the runtime refuses what ``build(optimize=...)`` did not do.
     topology_optimization: str = "none"
     #: Copies of each task's state on other instances, kept up to date to take over at once.
     standby_replicas: int = 0
@@ -241,8 +242,9 @@ def _check_text(config: StreamsConfig) -> None:
             raise ConfigError(f"{name}: expected at most {_LONGEST_NAME} printable characters, got {text!r:.100}")
     if not isinstance(config.tracing, bool):
         raise ConfigError(f"tracing: expected True or False, got {config.tracing!r}")
-    if config.topology_optimization not in ("none", "all"):
-        raise ConfigError(f"topology_optimization: expected 'none' or 'all', got {config.topology_optimization!r}")
+    fault = optimization_fault(config.topology_optimization)
+    if fault is not None:
+        raise ConfigError(f"topology_optimization: {fault}")
     topic = config.dead_letter_queue_topic
     if topic is not None and not _TOPIC_NAME.fullmatch(topic):
         raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")
@@ -269,8 +271,8 @@ def bootstrap_servers_fault(servers: object) -> str | None:
         return "must not carry credentials; set sasl.username and sasl.password among the clients' properties"
     for server in servers.split(","):
         found = _SERVER.fullmatch(server.strip())
-        if found is None or int(found["port"] or 9092) > 65_535:
-            return f"expected host:port, separated by commas, got {server.strip()[:100]!r}"
+        if found is None or not 0 < int(found["port"]) <= 65_535:
+            return f"expected host:port, separated by commas, such as kafka:9092, got {server.strip()[:100]!r}"
     return None
 
 

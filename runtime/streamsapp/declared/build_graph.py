@@ -5,10 +5,11 @@ Called by the command line, on the thread that builds the topology.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from streamsapp.declared.graph import DeclaredStore, Graph, graph_faults, parents_first, read_graph
+from streamsapp.declared.graph import DeclaredFilledStore, DeclaredStore, Graph, graph_faults, parents_first, read_graph
 from streamsapp.declared.options import store_builder
 from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.errors import ManifestError
@@ -26,9 +27,12 @@ def build_graph(document: dict[str, Any], path: str, code: Code) -> Topology:
 
 
 def _written(graph: Graph) -> Topology:
-    """Global stores, sources, processors, sinks, stores: each in the order in which they are listed."""
+    """Stores that topics fill, sources, processors, sinks, stores: each in the order in which they are listed."""
     topology = Topology()
-    _add_global_stores(topology, graph)
+    for filled in graph.global_stores:
+        _fill(topology.add_global_store, filled)
+    for filled in graph.read_only_stores:
+        _fill(topology.add_read_only_state_store, filled)
     for source in graph.sources:
         topology.add_source(
             source.name,
@@ -54,20 +58,24 @@ def _written(graph: Graph) -> Topology:
     for store in graph.stores:
         users = [processor.name for processor in graph.processors if store.name in processor.stores]
         topology.add_state_store(_builder(store), *users)
+    read_only = {store.name for store in graph.read_only_stores}
+    for processor in graph.processors:
+        for name in processor.stores:
+            if name in read_only:
+                topology.connect_processor_and_state_stores(processor.name, name)
     return topology
 
 
-def _add_global_stores(topology: Topology, graph: Graph) -> None:
-    for store in graph.global_stores:
-        topology.add_global_store(
-            _builder(store),
-            store.source_name,
-            store.topic,
-            store.processor_name,
-            store.supplier,
-            key_deserializer=store.key_serde,
-            value_deserializer=store.value_serde,
-        )
+def _fill(add: Callable[..., Topology], store: DeclaredFilledStore) -> None:
+    add(
+        _builder(store),
+        store.source_name,
+        store.topic,
+        store.processor_name,
+        store.supplier,
+        key_deserializer=store.key_serde,
+        value_deserializer=store.value_serde,
+    )
 
 
 def _builder(store: DeclaredStore) -> StoreBuilder:

@@ -9,6 +9,7 @@ import re
 from functools import partial
 from typing import Any
 
+from streamsapp.config.topology_optimization import NONE
 from streamsapp.declared.operations import DeclaredDefaultBranch, Step
 from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.declared.steps import DeclaredSteps
@@ -19,7 +20,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.topology.builder import Topology
 
 
-def build_steps(steps: list[Any], path: str, code: Code, *, optimize: bool = False) -> Topology:
+def build_steps(steps: list[Any], path: str, code: Code, *, optimize: str = NONE) -> Topology:
     """The topology; a ``ManifestError`` lists the faults."""
     declared = DeclaredSteps(steps, path)
     if declared.faults:

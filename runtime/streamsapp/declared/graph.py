@@ -46,8 +46,9 @@ class DeclaredStore(_Fields, frozen=True, kw_only=True):
     log_config: dict[str, str] = {}
 
 
-class DeclaredGlobalStore(DeclaredStore, frozen=True, kw_only=True):
-    """A store that every instance fills from all of a topic, through a processor; any processor can read it.
+class DeclaredFilledStore(DeclaredStore, frozen=True, kw_only=True):
+    """A store that a topic fills through a processor: on every instance with all of the topic, for any processor to
+    read, or in each task with its partition, for the processors that name it (KIP-813).
 
     Its serdes are also those of the topic. The nodes are named after the store unless given names.
     """
@@ -106,7 +107,14 @@ class Graph(_Fields, frozen=True, kw_only=True):
     processors: list[DeclaredProcessor] = []
     sinks: list[DeclaredSink] = []
     stores: list[DeclaredStore] = []
-    global_stores: list[DeclaredGlobalStore] = []
+    global_stores: list[DeclaredFilledStore] = []
+    read_only_stores: list[DeclaredFilledStore] = []
+
+    def filled_stores(self, path: str) -> Iterator[tuple[str, DeclaredFilledStore]]:
+        """The stores that topics fill, each with its path."""
+        for field, stores in (("globalStores", self.global_stores), ("readOnlyStores", self.read_only_stores)):
+            for index, store in enumerate(stores):
+                yield f"{path}.{field}[{index}]", store
 
 
 def graph_faults(document: object, path: str) -> list[str]:
@@ -133,7 +141,7 @@ def parents_first(processors: list[DeclaredProcessor]) -> list[DeclaredProcessor
 
 
 def _faults_between(graph: Graph, path: str) -> Iterator[str]:
-    if not graph.sources and not graph.global_stores:
+    if not graph.sources and not any(graph.filled_stores(path)):
         yield f"{path}.sources: the topology reads nothing; add a source"
     yield from _faults_of_choices(graph, path)
     yield from _faults_of_topics(graph, path)
@@ -160,10 +168,7 @@ def _faults_of_topics(graph: Graph, path: str) -> Iterator[str]:
         for index, source in enumerate(graph.sources)
         for number, topic in enumerate(source.topics or ())
     ]
-    topics += [
-        (f"{path}.globalStores[{index}].topic", store.source_name, store.topic)
-        for index, store in enumerate(graph.global_stores)
-    ]
+    topics += [(f"{at}.topic", store.source_name, store.topic) for at, store in graph.filled_stores(path)]
     for at, reader, topic in topics:
         if topic in readers:
             yield f"{at}: source {readers[topic]} reads {topic!r} already; give that source two children instead"
@@ -172,18 +177,19 @@ def _faults_of_topics(graph: Graph, path: str) -> Iterator[str]:
 
 def _nodes(graph: Graph, path: str) -> Iterator[tuple[str, str]]:
     """Path and name of every node."""
-    for index, store in enumerate(graph.global_stores):
-        yield f"{path}.globalStores[{index}].source", store.source_name
-        yield f"{path}.globalStores[{index}].processor", store.processor_name
+    for at, store in graph.filled_stores(path):
+        yield f"{at}.source", store.source_name
+        yield f"{at}.processor", store.processor_name
     for field in ("sources", "processors", "sinks"):
         for index, node in enumerate(getattr(graph, field)):
             yield f"{path}.{field}[{index}].name", node.name
 
 
 def _stores(graph: Graph, path: str) -> Iterator[tuple[str, str]]:
-    for field, stores in (("stores", graph.stores), ("globalStores", graph.global_stores)):
-        for index, store in enumerate(stores):
-            yield f"{path}.{field}[{index}].name", store.name
+    for index, store in enumerate(graph.stores):
+        yield f"{path}.stores[{index}].name", store.name
+    for at, filled in graph.filled_stores(path):
+        yield f"{at}.name", filled.name
 
 
 def _faults_of_equal_names(named: Iterator[tuple[str, str]], what: str) -> Iterator[str]:
@@ -216,7 +222,7 @@ def _faults_of_cycles(graph: Graph, path: str) -> Iterator[str]:
 
 
 def _faults_of_used_stores(graph: Graph, path: str) -> Iterator[str]:
-    known: Mapping[str, None] = dict.fromkeys(store.name for store in graph.stores)
+    known: Mapping[str, None] = dict.fromkeys(store.name for store in (*graph.stores, *graph.read_only_stores))
     in_globals = {store.name for store in graph.global_stores}
     for index, processor in enumerate(graph.processors):
         for number, store in enumerate(processor.stores):

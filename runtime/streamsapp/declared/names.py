@@ -26,9 +26,8 @@ class StepNames:
         name = getattr(step.options, "name", None)
         if name is not None and step.name not in _NAME_TOPICS:
             yield from _faults_of_new(self._nodes, "node", name, f"{step.path}.name")
-        store = getattr(step.options, "store", None)
-        if store is not None:
-            yield from _faults_of_new(self._stores, "store", store, f"{step.path}.store")
+        for path, store in _stores_of(step):
+            yield from _faults_of_new(self._stores, "store", store, path)
             if step.name in _GLOBAL:
                 self._global.add(store)
         for index, used in enumerate(getattr(step.options, "stores", None) or ()):
@@ -44,6 +43,16 @@ class StepNames:
         elif store not in self._stores:
             hint = did_you_mean(store, self._stores, "stores so far")
             yield f"{path}: no earlier step has a store {store!r}{hint or '; add it first, with addStateStore'}"
+
+
+def _stores_of(step: Step) -> Iterator[tuple[str, str]]:
+    """Path and name of each store that a step makes."""
+    options = step.options
+    sides = {f"{step.path}.{side}Store": getattr(options, f"{side}_store", None) for side in ("this", "other")}
+    for path, given in {step.path: options, **sides}.items():
+        store = getattr(given, "store", None)
+        if store is not None:
+            yield f"{path}.store", store
 
 
 def _faults_of_new(known: dict[str, str], what: str, name: str, path: str) -> Iterator[str]:

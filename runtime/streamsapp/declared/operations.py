@@ -28,6 +28,7 @@ from streamsapp.declared.options import (
     NAMED,
     PRINTED,
     PRODUCED,
+    READ,
     REPARTITIONED,
     STORE,
     STREAM_JOINED,
@@ -221,6 +222,7 @@ _JOIN_TABLES_BY = Operation(
     others=(Kind.TABLE,),
     for_field={"foreign_key_extractor": _JOIN_BY_KEY},
 )
+_FILLED_STORE = Operation(None, {"store": Name, "topic": Name, "supplier": reference(PROCESSOR)}, (STORE, READ))
 _INITIALIZER = {"initializer": reference(INITIALIZER)}
 _AGGREGATE = {**_INITIALIZER, "aggregator": reference(AGGREGATOR)}
 _KINDS_OF_WINDOWS = ("size_ms", "difference_ms", "gap_ms", "start_ms")
@@ -243,9 +245,8 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "table": Operation(Kind.TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
         "globalTable": Operation(Kind.GLOBAL_TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
         "addStateStore": Operation(None, {"store": Name}, (STORE,)),
-        "addGlobalStore": Operation(
-            None, {"store": Name, "topic": Name, "supplier": reference(PROCESSOR)}, (STORE, CONSUMED)
-        ),
+        "addGlobalStore": _FILLED_STORE,
+        "addReadOnlyStateStore": _FILLED_STORE,
     },
     Kind.STREAM: {
         "filter": Operation(Kind.STREAM, _PREDICATE, (NAMED,)),

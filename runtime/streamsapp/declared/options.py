@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from streamsapp.declared.faults import shown
 from streamsapp.declared.roles import MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
@@ -90,11 +90,13 @@ class OptionGroup:
     fields: Mapping[str, Any]
     #: Fields that the DSL's object calls otherwise.
     renamed: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the DSL takes the object in any case.
+    required: bool = False
 
     def made(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The object as keyword argument; nothing where none of its fields is given."""
+        """The object as keyword argument; nothing where none of its fields is given, unless it is required."""
         mine = {self.renamed.get(name, name): given[name] for name in self.fields if given.get(name) is not None}
-        return {self.keyword: self.make(**mine)} if mine else {}
+        return {self.keyword: self.make(**mine)} if mine or self.required else {}
 
 
 def store_builder(
@@ -160,6 +162,33 @@ def join_windows_of(
     return made if after_ms is None else made.after(after_ms)
 
 
+class DeclaredJoinStore(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The store of one side of a join of two streams. Its windows are the join's."""
+
+    store: Name
+    engine: EngineName = "rocksdb"
+
+
+def stream_joined_of(
+    within_ms: int,
+    before_ms: int | None = None,
+    after_ms: int | None = None,
+    grace_ms: int = 0,
+    this_store: DeclaredJoinStore | None = None,
+    other_store: DeclaredJoinStore | None = None,
+    **options: Any,
+) -> StreamJoined[Any, Any, Any]:
+    """Returns how two streams are joined; the stores of single sides keep what the join's windows need."""
+    size_ms = join_windows_of(within_ms, before_ms, after_ms, grace_ms).size_ms
+
+    def supplier(store: DeclaredJoinStore | None) -> WindowStoreSupplier | None:
+        if store is None:
+            return None
+        return WindowStoreSupplier(store.store, Engine(store.engine), size_ms + grace_ms, size_ms, True)
+
+    return StreamJoined(**options, this_store_supplier=supplier(this_store), other_store_supplier=supplier(other_store))
+
+
 def suppressed_of(
     until_window_closes: bool = False,
     until_time_limit_ms: int | None = None,
@@ -198,6 +227,8 @@ CONSUMED = OptionGroup(
         "name": Name,
     },
 )
+#: Of what is always read, if only with the configured serdes.
+READ = replace(CONSUMED, required=True)
 PRODUCED = OptionGroup("produced", Produced, {**_SERDES, "partitioner": reference(PARTITIONER), "name": Name})
 GROUPED = OptionGroup("grouped", Grouped, {**_SERDES, "name": Name, "combine": bool})
 REPARTITIONED = OptionGroup(
@@ -247,15 +278,21 @@ SUPPRESSED = OptionGroup(
 )
 _JOINED = {**_SERDES, "other_value_serde": reference(SERDE), "name": Name}
 JOINED = OptionGroup("joined", Joined, {**_JOINED, "grace_ms": Duration}, renamed={"grace_ms": "grace"})
-JOIN_WINDOWS = OptionGroup(
-    "windows",
-    join_windows_of,
-    {"within_ms": Duration, "before_ms": Offset, "after_ms": Offset, "grace_ms": Duration},
-)
+_JOIN_WINDOWS = {"within_ms": Duration, "before_ms": Offset, "after_ms": Offset, "grace_ms": Duration}
+JOIN_WINDOWS = OptionGroup("windows", join_windows_of, _JOIN_WINDOWS)
 STREAM_JOINED = OptionGroup(
     "stream_joined",
-    StreamJoined,
-    {**_JOINED, "store": Name, "engine": EngineName, "logging": bool, "log_config": dict[str, str]},
+    stream_joined_of,
+    {
+        **_JOIN_WINDOWS,
+        **_JOINED,
+        "store": Name,
+        "this_store": DeclaredJoinStore,
+        "other_store": DeclaredJoinStore,
+        "engine": EngineName,
+        "logging": bool,
+        "log_config": dict[str, str],
+    },
     renamed={"store": "store_name", "engine": "store"},
 )
 TABLE_JOINED = OptionGroup(

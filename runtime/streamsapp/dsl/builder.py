@@ -11,12 +11,28 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from streamsapp.config.topology_optimization import (
+    ALL,
+    MERGE_REPARTITION_TOPICS,
+    NONE,
+    REUSE_KTABLE_SOURCE_TOPICS,
+    SINGLE_STORE_SELF_JOIN,
+    optimization_fault,
+    optimizations_of,
+)
 from streamsapp.dsl.arity import require
 from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.graph import LogicalGraph
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
-from streamsapp.dsl.nodes import GlobalStoreNode, StoreNode, StreamSourceNode, TableSourceNode
+from streamsapp.dsl.nodes import (
+    GlobalStoreNode,
+    GlobalTableNode,
+    ReadOnlyStoreNode,
+    StoreNode,
+    StreamSourceNode,
+    TableSourceNode,
+)
 from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.dsl.optimizer import (
     join_over_one_store,
@@ -33,7 +49,7 @@ from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.java_names import JavaNames
-from streamsapp.topology.name_rules import check_store_builder
+from streamsapp.topology.name_rules import check_read_only_store, check_store_builder
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -91,7 +107,7 @@ class StreamsBuilder(JavaNames):
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
         keep = partial(StoredTableSource, store.name, emit_at_commit=False, send_old_values=False)
-        self._graph.add(GlobalStoreNode(store.builder, source, name, topic, options, keep, reprocess_on_restore=False))
+        self._graph.add(GlobalTableNode(store.builder, source, name, topic, options, keep))
         return GlobalKTable(store)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
@@ -115,7 +131,32 @@ class StreamsBuilder(JavaNames):
         check_store_builder("add_global_store", store)
         require("add_global_store", consumed, Consumed, "Consumed(key_serde, value_serde)")
         source, name = self._table_names(consumed)
-        self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier, reprocess_on_restore=True))
+        self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier))
+        return self
+
+    def add_read_only_state_store(
+        self,
+        store: StoreBuilder,
+        topic: str,
+        consumed: Consumed[Any, Any],
+        supplier: Callable[[], Processor],
+    ) -> StreamsBuilder:
+        """Adds a store that each task fills from its partition of a topic, through the processor that ``supplier``
+        makes; the topic restores the store, which logs nothing (KIP-813).
+
+        ``KStream.process`` connects to it by its name, and must not write. Its nodes are named after it, or by
+        ``consumed``; Kafka Streams has this on ``Topology`` alone. Raises ``TopologyError`` for a builder that
+        configures a changelog.
+        """
+        check_read_only_store("add_read_only_state_store", store)
+        require("add_read_only_state_store", consumed, Consumed, "Consumed(key_serde, value_serde)")
+        if consumed.offset_reset not in (None, "earliest"):
+            raise TopologyError(
+                f"add_read_only_state_store({store.name!r}): its topic is read from the beginning; "
+                f"leave offset_reset={consumed.offset_reset!r} out"
+            )
+        source, name = f"{consumed.name or store.name}-source", consumed.name or f"{store.name}-processor"
+        self._graph.add(ReadOnlyStoreNode(store, source, name, topic, consumed, supplier))
         return self
 
     def _table_names(self, consumed: Consumed[Any, Any]) -> tuple[str, str]:
@@ -123,24 +164,36 @@ class StreamsBuilder(JavaNames):
         source = self._names.named(consumed.name, "KSTREAM-SOURCE-", suffix="-source")
         return source, self._names.named(consumed.name, "KTABLE-SOURCE-")
 
-    def build(self, *, optimize: bool = False) -> Topology:
+    def build(self, *, optimize: bool | str = False) -> Topology:
         """Returns the topology of everything that was built so far.
 
-        With ``optimize`` tables use their source topics as changelogs, one repartition topic takes the place of several
-        that follow the same change of key, and a stream that is joined with itself is kept once
-        (``topology.optimization``). The option changes the names of topics, so decide before the first deployment.
+        With ``optimize`` tables use their source topics as changelogs (``reuse.ktable.source.topics``), one repartition
+        topic takes the place of several that follow the same change of key (``merge.repartition.topics``), and a stream
+        that is joined with itself is kept once (``single.store.self.join``). A text chooses among them as
+        ``topology.optimization`` does: ``none``, ``all``, or those names with commas between them. The option changes
+        the names of topics, so decide before the first deployment.
 
         Raises ``TopologyError`` for a program that cannot run, with the line that added the node at fault.
         """
+        wanted = _optimizations(optimize)
         merge_duplicate_sources(self._graph)
-        reuse_table_source_topics(self._graph, optimize)
-        if optimize:
+        reuse_table_source_topics(self._graph, REUSE_KTABLE_SOURCE_TOPICS in wanted)
+        if MERGE_REPARTITION_TOPICS in wanted:
             merge_repartition_topics(self._graph)
+        if SINGLE_STORE_SELF_JOIN in wanted:
             join_over_one_store(self._graph)
         topology = Topology()
-        topology.optimized = optimize
+        topology.optimized = wanted
         self._graph.write(topology)
         return topology
+
+
+def _optimizations(optimize: bool | str) -> frozenset[str]:
+    wanted = (ALL if optimize else NONE) if isinstance(optimize, bool) else optimize
+    fault = optimization_fault(wanted)
+    if fault is not None:
+        raise TopologyError(f"build(optimize=...): {fault}")
+    return optimizations_of(wanted)
 
 
 def _table_options(

@@ -28,6 +28,7 @@ from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import StreamPartitioner
 from streamsapp.processor.operator import Operator
+from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.foreign_key_messages import SubscriptionResponse, response_serde, subscription_serde
@@ -219,10 +220,25 @@ class _ForeignKeyJoin:
 
 
 def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:
-    """Wraps the user's partitioner, which is given no value: the records that travel do not hold the user's values."""
+    """Wraps the user's partitioner, which is given no value: the records that travel do not hold the user's values.
+
+    It has to choose one partition: an answer of several, or of none, would end in a wrong row.
+    """
     if partitioner is None:
         return None
-    return lambda topic, key, value, partitions: partitioner(topic, key, None, partitions)
+
+    def choose(topic: str, key: Any, value: Any, partitions: int) -> tuple[int, ...] | None:
+        chosen = partitioner(topic, key, None, partitions)
+        if chosen is None:
+            return None
+        numbers = chosen_partitions(topic, chosen)
+        if len(numbers) != 1:
+            raise ValueError(
+                f"the partitioner of a foreign-key join has to choose one partition of topic {topic}, got {chosen!r}"
+            )
+        return numbers
+
+    return choose
 
 
 def _to_asking_partition(topic: str, key: Any, response: SubscriptionResponse, partitions: int) -> int | None:

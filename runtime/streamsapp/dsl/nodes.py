@@ -6,6 +6,7 @@ Made by the DSL's operators, written by ``StreamsBuilder.build``, on the user's 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streamsapp.dsl.graph import GraphNode, find_downstream
@@ -214,8 +215,8 @@ class StoreNode(GraphNode):
         topology.add_state_store(self._store)
 
 
-class GlobalStoreNode(GraphNode):
-    """Fills a store of every instance from a topic."""
+class _FilledStoreNode(GraphNode):
+    """Fills a store from a topic, through a processor."""
 
     def __init__(
         self,
@@ -225,19 +226,16 @@ class GlobalStoreNode(GraphNode):
         topic: str,
         consumed: Consumed[Any, Any],
         supplier: NodeSupplier,
-        *,
-        reprocess_on_restore: bool,
     ) -> None:
         super().__init__(processor)
-        self._reprocess_on_restore = reprocess_on_restore
         self._store = store
         self._source = source
         self._topic = topic
         self._consumed = consumed
         self._supplier = supplier
 
-    def write(self, topology: Topology) -> None:
-        topology.add_global_store(
+    def _fill(self, add: Callable[..., Topology], **how: bool) -> None:
+        add(
             self._store,
             self._source,
             self._topic,
@@ -246,8 +244,31 @@ class GlobalStoreNode(GraphNode):
             key_deserializer=self._consumed.key_serde,
             value_deserializer=self._consumed.value_serde,
             timestamp_extractor=self._consumed.timestamp_extractor,
-            reprocess_on_restore=self._reprocess_on_restore,
+            **how,
         )
+
+
+class ReadOnlyStoreNode(_FilledStoreNode):
+    """Fills a store of each task from its partition of a topic."""
+
+    def write(self, topology: Topology) -> None:
+        self._fill(topology.add_read_only_state_store)
+
+
+class GlobalStoreNode(_FilledStoreNode):
+    """Fills a store of every instance from all partitions of a topic, and fills it again by its processor where
+    ``reprocess_on_restore`` is true."""
+
+    reprocess_on_restore = True
+
+    def write(self, topology: Topology) -> None:
+        self._fill(topology.add_global_store, reprocess_on_restore=self.reprocess_on_restore)
+
+
+class GlobalTableNode(GlobalStoreNode):
+    """Fills the store of a global table, whose rows are the records of its topic."""
+
+    reprocess_on_restore = False
 
 
 def _add_repartition_source(

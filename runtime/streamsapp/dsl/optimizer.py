@@ -129,6 +129,7 @@ def _move_up(graph: LogicalGraph, key_changer: GraphNode, nodes: list[Repartitio
     )
     # Right after the change of key, before everything else that hangs on it.
     merged.priority = key_changer.priority
+    merged.place = nodes[0].place
     for node in nodes:
         branch = find_upstream(node, lambda n: key_changer in n.parents)
         if branch is not None:

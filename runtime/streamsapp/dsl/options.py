@@ -14,6 +14,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration, StreamPartitioner
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.api import Serde
+from streamsapp.state.builders import WindowStoreSupplier
 
 if TYPE_CHECKING:
     from streamsapp.dsl.kstream import KStream
@@ -171,7 +172,10 @@ class Joined(_Option, Generic[K, V, VO]):
 class StreamJoined(_Option, Generic[K, V, VO]):
     """Says how two streams are joined: serdes, names, and the window stores that keep both sides (KIP-479).
 
-    ``name`` names the join's nodes and repartition topics, ``store_name`` the stores and their changelogs.
+    ``name`` names the join's nodes and repartition topics, ``store_name`` the stores and their changelogs. A supplier
+    names the store of one side alone and says where it is kept; its windows have to be the join's, its retention their
+    size and grace, and it has to retain duplicates. As in Kafka Streams such a store is logged, and ``logging``,
+    ``log_config`` and ``store`` are those of the others.
     """
 
     key_serde: Serde[K] | None = None
@@ -182,16 +186,34 @@ class StreamJoined(_Option, Generic[K, V, VO]):
     store: Literal["rocksdb", "memory"] = "rocksdb"
     logging: bool = True
     log_config: dict[str, str] = field(default_factory=dict)
+    this_store_supplier: WindowStoreSupplier | None = None
+    other_store_supplier: WindowStoreSupplier | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.store not in ("rocksdb", "memory"):
             raise TopologyError(f"StreamJoined(store={self.store!r}): use 'rocksdb' or 'memory'")
+        for side in ("this_store_supplier", "other_store_supplier"):
+            supplier = getattr(self, side)
+            if supplier is not None and not isinstance(supplier, WindowStoreSupplier):
+                raise TopologyError(
+                    f"StreamJoined({side}={supplier!r}): that supplies no window store; make it with "
+                    "Stores.persistent_window_store(...) or Stores.in_memory_window_store(...)"
+                )
+        this, other = self.this_store_supplier, self.other_store_supplier
+        if this is not None and other is not None and this.name == other.name:
+            raise TopologyError(
+                f"StreamJoined: both suppliers name their store {this.name!r}; give each a name of its own"
+            )
 
 
 @dataclass(frozen=True)
 class TableJoined(_Option, Generic[K, KO]):
-    """Says how a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775)."""
+    """Says how a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775).
+
+    A partitioner is given a key and no value, and has to choose one partition, or return ``None`` for the usual one. A
+    record for which it chooses several partitions, or an empty collection, fails with a ``ValueError``.
+    """
 
     partitioner: StreamPartitioner | None = None
     other_partitioner: StreamPartitioner | None = None

@@ -6,7 +6,7 @@ Called by ``KStream.join`` and its siblings while a program is built, on the use
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.left_or_right import left_or_right_serde
 from streamsapp.serdes.lists import list_serde
 from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.builders import WindowStoreSupplier
 from streamsapp.state.join_window import JoinWindowType
 from streamsapp.state.outer_join import OUTER_JOIN
 from streamsapp.state.store_type import StoreType
@@ -130,8 +131,9 @@ class _Build:
         other_generated = names.processor("KSTREAM-OUTEROTHER-" if kind.left else "KSTREAM-JOINOTHER-")
         merge = names.named(name, "KSTREAM-MERGE-", "-merge")
 
-        this_store = self._window_store(this_generated, this_suffix, self._left_serde)
-        other_store = self._window_store(other_generated, other_suffix, self._right_serde)
+        suppliers = self._options.this_store_supplier, self._options.other_store_supplier
+        this_store = self._window_store(this_generated, this_suffix, self._left_serde, suppliers[0])
+        other_store = self._window_store(other_generated, other_suffix, self._right_serde, suppliers[1])
         outer_store = self._outer_store(this_generated) if kind.left else None
 
         windowed = (
@@ -165,16 +167,24 @@ class _Build:
         make = partial(OuterJoinSide, side_joiner, reach, other.name, unjoined, is_left)
         return _WithStores(make, (other, outer))
 
-    def _window_store(self, generated: str, suffix: str, value_serde: AnySerde | None) -> StoreBuilder:
+    def _window_store(
+        self, generated: str, suffix: str, value_serde: AnySerde | None, supplier: WindowStoreSupplier | None
+    ) -> StoreBuilder:
         windows, store_name = self._windows, self._options.store_name
         base = generated if store_name is None else store_name + suffix
         logged = windows.size_ms + windows.grace_ms
         # A partner may be as far away as the wider bound, itself included, and late by the grace.
         needed = max(windows.before_ms, windows.after_ms) + windows.grace_ms + 1
-        return self._store(base, JoinWindowType(max(logged, needed), windows.size_ms, logged_ms=logged), value_serde)
+        kind = JoinWindowType(max(logged, needed), windows.size_ms, logged_ms=logged)
+        made = self._store(base, kind, value_serde)
+        if supplier is None:
+            return made
+        _check_supplier(self._kind.operation, supplier, windows.size_ms, logged)
+        return replace(made, name=supplier.name, engine=supplier.engine, logging=True, log_config={})
 
     def _outer_store(self, this_generated: str) -> StoreBuilder:
-        store_name = self._options.store_name
+        supplier = self._options.this_store_supplier
+        store_name = self._options.store_name if supplier is None else supplier.name
         if store_name is None:
             base = "KSTREAM-OUTERSHARED-" + this_generated.rpartition("-")[2]
         else:
@@ -191,6 +201,21 @@ class _Build:
             value_serde=value_serde,
             logging=options.logging,
             log_config=options.log_config,
+        )
+
+
+def _check_supplier(operation: str, supplier: WindowStoreSupplier, size_ms: int, kept_ms: int) -> None:
+    """Raises ``TopologyError`` for a store that would not keep what the join needs, as Kafka Streams does."""
+    if not supplier.retain_duplicates:
+        raise TopologyError(
+            f"{operation}: store {supplier.name} would keep one record of a key and time; "
+            "make its supplier with retain_duplicates=True"
+        )
+    if (supplier.window_size_ms, supplier.retention_ms) != (size_ms, kept_ms):
+        raise TopologyError(
+            f"{operation}: store {supplier.name} has windows of {supplier.window_size_ms} ms, kept for "
+            f"{supplier.retention_ms} ms; these JoinWindows need {size_ms} ms (before + after), kept for {kept_ms} ms "
+            "(with their grace)"
         )
 
 

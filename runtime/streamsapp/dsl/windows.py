@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
+from math import gcd
 
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration, duration_ms
@@ -61,6 +62,20 @@ class TimeWindows:
         first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp + 1, self.advance_ms)
 
+    @property
+    def step_ms(self) -> int:
+        """The milliseconds within which nothing changes: windows begin and end at multiples of it. 1 if that is less
+        than a hundredth of the advance, as hardly two records would share a step."""
+        step = gcd(self.size_ms, self.advance_ms)
+        return step if 100 * step >= self.advance_ms else 1
+
+    def first_alike(self, timestamp: int) -> int:
+        """Returns the first timestamp of those around this one that belong to the same windows. Within an advance
+        windows begin once, and end once."""
+        begin = timestamp - timestamp % self.advance_ms
+        end = begin + self.size_ms % self.advance_ms
+        return end if timestamp >= end else begin
+
     def end_of(self, start: int) -> int:
         """Returns the end of the window that begins at ``start``; the end itself is outside."""
         return min(start + self.size_ms, MAX_TIMESTAMP)
@@ -71,7 +86,7 @@ class UnlimitedWindows:
     """One window from a start on, without an end; records before the start belong to no window."""
 
     start_ms: int
-    size_ms = MAX_TIMESTAMP
+    size_ms = advance_ms = MAX_TIMESTAMP
     grace_ms = 0
 
     @classmethod
@@ -86,6 +101,16 @@ class UnlimitedWindows:
     def starts_for(self, timestamp: int) -> Iterable[int]:
         """Returns the one start, for records that are not before it."""
         return (self.start_ms,) if timestamp >= self.start_ms else ()
+
+    @property
+    def step_ms(self) -> int:
+        """The milliseconds within which nothing changes: the window begins at a multiple of it. 1 if there is none but
+        that."""
+        return 1 if self.start_ms else MAX_TIMESTAMP
+
+    def first_alike(self, timestamp: int) -> int:
+        """Returns the first timestamp of those around this one that belong to the same windows."""
+        return self.start_ms if timestamp >= self.start_ms else 0
 
     def end_of(self, start: int) -> int:
         """Returns the highest timestamp there is, for the window has no end."""

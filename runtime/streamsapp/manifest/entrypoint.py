@@ -18,6 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from streamsapp.config.topology_optimization import NONE, missing_fault, optimizations_of
 from streamsapp.declared.build_graph import build_graph
 from streamsapp.declared.build_steps import build_steps
 from streamsapp.dsl.builder import StreamsBuilder
@@ -57,11 +58,11 @@ def user_code(app: StreamsApp, folder: Path) -> UserCode:
 def load_topology(app: StreamsApp, folder: Path) -> Topology:
     """The topology of a manifest that lies in ``folder``."""
     code, field, topology = user_code(app, folder), topology_field(app), app.spec.topology
-    optimize = app.spec.processing.topology_optimization == "all"
+    optimize = app.spec.processing.topology_optimization
     if topology.steps is not None:
         return build_steps(topology.steps, field, code, optimize=optimize)
     if topology.graph is not None:
-        if optimize:
+        if optimizations_of(optimize):
             raise _fault("spec.processing.topologyOptimization: a graph is run as it is written; leave this out")
         return build_graph(topology.graph, field, code)
     return load_entrypoint(topology.entrypoint or "", code, field, optimize=optimize)
@@ -74,7 +75,7 @@ def topology_field(app: StreamsApp) -> str:
     return f"spec.topology.{(declared or ['entrypoint'])[0]}"
 
 
-def load_entrypoint(entrypoint: str, code: UserCode, field: str, *, optimize: bool = False) -> Topology:
+def load_entrypoint(entrypoint: str, code: UserCode, field: str, *, optimize: str = NONE) -> Topology:
     """Loads the object that ``module:attribute`` names; ``field`` opens every message."""
     return _as_topology(code.find(entrypoint, field), entrypoint, code, field, optimize)
 
@@ -148,7 +149,7 @@ def _import(module_name: str, folders: Sequence[Path], field: str) -> Any:
         _blame_user_code(error, f"importing {module_name}", folders, field)
 
 
-def _as_topology(found: Any, entrypoint: str, code: UserCode, field: str, optimize: bool) -> Topology:
+def _as_topology(found: Any, entrypoint: str, code: UserCode, field: str, optimize: str) -> Topology:
     """A topology, a builder of one, or a function of no arguments that returns either."""
 
     def build() -> Any:
@@ -163,11 +164,9 @@ def _as_topology(found: Any, entrypoint: str, code: UserCode, field: str, optimi
             f"{field}: {entrypoint} gives {type(built).__name__}; "
             "expected a Topology, a StreamsBuilder, or a function without arguments that returns one of them"
         )
-    if optimize and not built.optimized:
-        raise _fault(
-            f"spec.processing.topologyOptimization: {entrypoint} gives a Topology that was built without it; "
-            "let it return the StreamsBuilder, or build with build(optimize=True)"
-        )
+    fault = missing_fault(optimize, built.optimized)
+    if fault is not None:
+        raise _fault(f"spec.processing.topologyOptimization: {fault}, or let {entrypoint} return the StreamsBuilder")
     return built
 
 

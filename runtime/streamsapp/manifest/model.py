@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.declared.options import Name
 from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE_NAME, TIMESTAMP_EXTRACTOR, role_meta
+from streamsapp.manifest.application_name import name_fault
 from streamsapp.manifest.history_end import Until
 
 API_VERSION = "streamsapp.dev/v1alpha1"
@@ -34,10 +36,16 @@ class _Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
     """Strict: a misspelt field is a fault, never ignored."""
 
 
+def _name_fault(name: object) -> str | None:
+    """An application that has run by its name goes on under another one only if it keeps its id."""
+    fault = name_fault(name)
+    return fault and f"{fault}, and keep this one as spec.applicationId if the application has run by it"
+
+
 class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """The part of Kubernetes' object metadata that is read; the API server adds more, which is let pass."""
 
-    name: Text
+    name: Annotated[str, Meta(extra={"check": _name_fault})]
     namespace: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -104,7 +112,7 @@ class ProcessingSpec(_Fields, frozen=True, kw_only=True):
     partition_grouper: Annotated[str, role_meta(PARTITION_GROUPER)] | None = None
     #: ``$(NAME)`` in a value is a variable of the pod's environment.
     client_tags: dict[str, Text] = {}
-    topology_optimization: Literal["none", "all"] = "none"
+    topology_optimization: Annotated[str, Meta(extra={"check": optimization_fault})] = "none"
     #: OpenTelemetry's, as the variables ``OTEL_*`` of the pod's environment say.
     tracing: bool = False
 

@@ -1,7 +1,7 @@
 """The native data path: records fetched and sent in batches by C code, on the librdkafka that confluent-kafka brings.
 
 Clients ask for it when they are made, on their own threads; the log, ``/status`` and ``streamsapp --version`` say
-whether it runs. It is off unless the environment asks for it, and then everything behaves as without it.
+whether it runs. Where it cannot be had Python does the same, and everything behaves as with it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import os
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
+from threading import Lock
 from typing import Any, Protocol, cast
 
 from streamsapp.errors import ConfigError
 from streamsapp.record import InputRecord
 
-#: ``1`` asks for the native data path.
+#: ``0`` leaves it to Python; ``1`` is as if it were not set.
 VARIABLE = "STREAMSAPP_NATIVE"
+
+#: Threads may make their first clients at once; one of them compiles and loads.
+_choosing = Lock()
 
 
 class DataPath(Protocol):
@@ -46,7 +50,8 @@ class DataPath(Protocol):
 
 
 def data_path() -> DataPath | None:
-    """The native data path if it was asked for and can be had here. Raises ``ConfigError`` for a wrong setting."""
+    """The native data path unless it is refused or cannot be had here. Compiles it if nobody did so before. Raises
+    ``ConfigError`` for a wrong setting."""
     return _chosen()[0]
 
 
@@ -55,14 +60,19 @@ def described() -> str:
     return _chosen()[1]
 
 
-@cache
 def _chosen() -> tuple[DataPath | None, str]:
+    with _choosing:
+        return _choose()
+
+
+@cache
+def _choose() -> tuple[DataPath | None, str]:
     wanted = os.environ.get(VARIABLE, "")
-    if wanted in ("", "0"):
-        return None, f"Python ({VARIABLE} is not 1)"
-    if wanted != "1":
+    if wanted == "0":
+        return None, f"Python ({VARIABLE} is 0)"
+    if wanted not in ("", "1"):
         raise ConfigError(f"{VARIABLE}: {wanted!r} is neither 1 (the native data path) nor 0; correct or remove it")
-    from streamsapp.native import build  # late: only who asks for it needs all that
+    from streamsapp.native import build  # late: who makes no client needs nothing of all that
 
     try:
         return _loaded(str(build.library())), "native"

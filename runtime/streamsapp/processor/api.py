@@ -6,7 +6,7 @@ User code; called on a processing thread, never on two threads at once for one t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar, overload
@@ -116,7 +116,8 @@ class Processor(ABC):
 
 
 #: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).
-StreamPartitioner: TypeAlias = Callable[[str, Any, Any, int], int | None]
+#: A collection sends the record to each of its partitions, and drops one that has none (KIP-837).
+StreamPartitioner: TypeAlias = Callable[[str, Any, Any, int], int | Collection[int] | None]
 
 #: ``(key, value, metadata) -> topic``: chooses the topic of each record (KIP-303).
 TopicNameExtractor: TypeAlias = Callable[[Any, Any, RecordMetadata | None], str]

@@ -68,6 +68,10 @@ class NodeContext(Protocol):
         """Counts a record that is skipped by rule (null key, expired window), and logs it with its offset."""
         ...
 
+    def outdated(self) -> None:
+        """Counts a record that a newer one has replaced, which is a part of normal work: it is not logged."""
+        ...
+
     @property
     def record(self) -> InputRecord | None:
         """The record in process; ``None`` in a punctuator. Set while a result of an earlier record is sent."""
@@ -75,6 +79,15 @@ class NodeContext(Protocol):
 
     @record.setter
     def record(self, record: InputRecord | None) -> None: ...
+
+    @property
+    def record_is_read(self) -> bool:
+        """Says whether a node below may ask for the record in process. A node that does so itself sets it when it is
+        bound, for those above: results that wait for the commit are sent with their records only then."""
+        ...
+
+    @record_is_read.setter
+    def record_is_read(self, read: bool) -> None: ...
 
     def counter(self, metric: str) -> Tally:
         """Returns a number of this node for ``/metrics``, named in Kafka Streams' terms without ``-total``."""

@@ -1,6 +1,6 @@
 """Looks up positions: those of stores, the ends of their changelogs, and the offsets where inputs continue.
 
-Called on the restoration thread.
+Called on the restoration thread; ends of topics are also looked up where the tasks are laid out.
 """
 
 from __future__ import annotations
@@ -23,16 +23,22 @@ log = logging.getLogger(__name__)
 Offsets: TypeAlias = dict[TopicPartition, int]
 
 
-def ends(admin: TopicAdmin, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-    """The first and the next offset of changelogs; raises ``KafkaException`` if the broker does not tell for long."""
+def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+    """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not tell for long."""
 
     def ask() -> tuple[Offsets, Offsets]:
-        low = admin.request_offsets(changelogs, earliest=True)
+        low = admin.request_offsets(partitions, earliest=True)
         # Open transactions too: the former owner's last one is committed, but its control records may not be there.
-        high = admin.request_offsets(changelogs)
+        high = admin.request_offsets(partitions)
         return low.result(), high.result()
 
-    return repeated(ask, "looking up where changelogs begin and end")
+    return repeated(ask, "looking up where topics begin and end")
+
+
+def with_records(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Those that have records, in order; raises ``KafkaException`` as ``ends`` does."""
+    lows, highs = ends(admin, partitions)
+    return sorted(each for each in partitions if lows[each] < highs[each])
 
 
 def read_committed(
@@ -67,6 +73,24 @@ def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:
                 f"at {offset}. Records read since would count twice: set the group's offsets to where the application "
                 "had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
             )
+
+
+def refuse_to_begin_anew(admin: TopicAdmin, task: StreamTask, unknown: Exception | None) -> None:
+    """Raises ``StateStoreError`` if nothing tells where a restored task goes on and its state shows that it ran, while
+    the object store does not tell (``unknown``) where its last snapshot stands: the reset policy would take what it has
+    read for unread, or what it has not read for read."""
+    if unknown is None or task.start_offsets:
+        return
+    stands = {store: task.stores.changelog_offset(store) or 0 for store in task.plan.changelogs}
+    store = max(stands, key=stands.__getitem__, default="")
+    # A punctuator writes state without having read anything.
+    if stands.get(store) and (unread := with_records(admin, list(task.plan.inputs))):
+        raise StateStoreError(
+            f"task {task.id}: the group has no offsets of {', '.join(map(str, unread))}, and its state is not new: "
+            f"store {store} stands at offset {stands[store]} of its changelog. The object store does not tell where "
+            f"the task goes on ({unknown}): start again when it answers, or set the group's offsets to where the "
+            "application had stopped (kafka-consumer-groups --reset-offsets)"
+        )
 
 
 def locate(task: StreamTask, lows: Offsets, highs: Offsets) -> list[ChangelogReader]:

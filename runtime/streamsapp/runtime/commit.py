@@ -4,7 +4,7 @@ Runs on the polling thread as a generator that is advanced between fetches, so t
 
     1. every task that did something ends its epoch at its next record boundary: it emits what it held back, fixes its
        offsets and swaps in a fresh write-back layer (microseconds; processing goes on in the next epoch)
-    2. what the tasks sent in the ended epoch is drained into the producer
+    2. what the tasks sent in the ended epoch is drained into the producer; at least once, it is acknowledged before 3
     3. so is the last value per key of every changed store, to its changelog
     4. the producer is flushed, the offsets are committed (in the transaction, under exactly once)
     5. the changes go to RocksDB, the changelog offset they stand for with the last slice
@@ -104,19 +104,26 @@ class Commit:
             if not self._collector.drain(self._producer.send, SLICE):
                 self._producer.poll()
             yield
+        if not self._producer.transactional:
+            # A changelog that survives its results would have them for sent: a suppressed one has left its buffer.
+            yield from self._acknowledged()
         positions = []
         for epoch in self.end.epochs:
             written: dict[str, int] = {}
             yield from self._write_changelog(epoch, written)
             positions.append(written)
-        while not self._producer.flush(STEP_WAIT) or not self._collector.drained:
-            # A record that cannot be written may have left a dead letter, which goes before the offsets too.
-            self._collector.drain(self._producer.send, SLICE)
-            yield
+        yield from self._acknowledged()
         yield from self._commit_offsets(self.end.epochs)
         self._collector.roll()
         for epoch, written in zip(self.end.epochs, positions, strict=True):
             yield from self._apply(epoch, written)
+
+    def _acknowledged(self) -> Iterator[None]:
+        """Wait until the broker has everything that was sent."""
+        while not self._producer.flush(STEP_WAIT) or not self._collector.drained:
+            # A record that cannot be written may have left a dead letter, which goes before the offsets too.
+            self._collector.drain(self._producer.send, SLICE)
+            yield
 
     def _write_changelog(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
         """Send the last value per key of every logged store, counting the records per store."""
@@ -173,20 +180,20 @@ class Commit:
             if partition in epoch.offsets:
                 task.changelog_positions[store] = epoch.offsets[partition].offset
         inputs = {partition: (consumed.offset, consumed.metadata) for partition, consumed in epoch.offsets.items()}
-        if epoch.frozen is None:
+        if epoch.frozen is None and not task.stores.is_writing_due:
             task.stores.committed(inputs)
         else:
             yield from task.stores.apply(epoch.frozen, task.changelog_positions, inputs)
 
 
 class CommitSchedule:
-    """Decides when the next commit is due: by interval, on request of user code, or when uncommitted writes grow
-    large."""
+    """Decides when the next commit is due: by interval, on request of user code, or when writes that are only in
+    memory grow large: a commit brings those to RocksDB that wait for it."""
 
-    def __init__(self, interval: float, clock: Clock, uncommitted_limit: int) -> None:
+    def __init__(self, interval: float, clock: Clock, unwritten_limit: int) -> None:
         self._interval = interval
         self._clock = clock
-        self._uncommitted_limit = uncommitted_limit
+        self._unwritten_limit = unwritten_limit
         self._due = clock.monotonic() + interval
         self._check_at = 0.0
         self._asked_in_round = -1
@@ -214,8 +221,10 @@ class CommitSchedule:
         running = tasks.tasks.values()
         if any(task.context.commit_requested for task in running):
             return True
-        return sum(task.stores.uncommitted_bytes for task in running) > self._uncommitted_limit
+        return sum(task.stores.unwritten_bytes for task in running) > self._unwritten_limit
 
-    def restart(self) -> None:
-        """A commit has ended: the interval begins anew."""
-        self._due = self._clock.monotonic() + self._interval
+    def restart(self, took: float = 0.0) -> None:
+        """A commit begins, or has ended and took so many seconds: the interval is counted from its beginning. After a
+        long one the tasks have as much time as it took to do more, but no more than the interval."""
+        rest = min(self._interval, max(took, self._interval - took))
+        self._due = self._clock.monotonic() + rest

@@ -62,6 +62,9 @@ log = logging.getLogger(__name__)
 _OUTPUT_RECORD_BYTES = 512
 #: Results that may wait for the next transaction.
 _TRANSACTION_RECORDS = 50_000
+#: Fewer results of a transaction do not wake the polling thread: nobody can read them before the commit, and records
+#: that arrive, or the commit, wake it soon enough. A small part of the results that may wait.
+_TRANSACTION_BATCH = 500
 #: How long the threads may take to end after everything was closed, in seconds.
 _JOIN = 10.0
 
@@ -89,7 +92,8 @@ class Components:
         directory = self.stores.locked_directory
         self.membership = GroupMember(config, clock, extensions.assignor, directory, closing, wakeup.notify)
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
-        collector = RecordCollector(_output_capacity(config), wakeup.notify)
+        enough = _TRANSACTION_BATCH if config.exactly_once else 1
+        collector = RecordCollector(_output_capacity(config), wakeup.notify, enough)
         producer = StreamsProducer(config, self.membership, collector, clock, closing)
         self.feeder = self._feeder(config, clock, wakeup)
         self.owned = self._owned_tasks(config, clock)
@@ -166,8 +170,8 @@ class Components:
 
     @property
     def threads(self) -> list[threading.Thread]:
-        """All threads of the instance."""
-        return [self.polling, *self.stores.threads, *self.processing, *self.periodic]
+        """All threads of the instance; last the polling thread, which stops the others when it ends."""
+        return [*self.stores.threads, *self.processing, *self.periodic, self.polling]
 
     def start(self) -> None:
         """Start all threads."""

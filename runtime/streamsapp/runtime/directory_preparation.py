@@ -22,6 +22,8 @@ class PreparedDirectory:
     #: The next changelog offset of each store at these positions. A store that stands further has taken in more than
     #: they tell; empty if that is no obstacle.
     stores: Mapping[str, int] = field(default_factory=dict)
+    #: Why it is not known whether there are such positions.
+    unknown: Exception | None = None
     #: Why the task cannot be restored at all.
     error: Exception | None = None
 

@@ -23,6 +23,7 @@ from typing import Any
 from streamsapp import native
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.config.topology_optimization import missing_fault
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
@@ -69,10 +70,9 @@ class StreamsRuntime:
         which instance runs which task (KIP-924)."""
         if not isinstance(topology, Topology):
             raise ConfigError(f"StreamsRuntime runs a Topology, got {type(topology).__name__}{_build(topology)}")
-        if config.topology_optimization == "all" and not topology.optimized:
-            raise ConfigError(
-                "topology_optimization: the topology was built without it; build it with build(optimize=True)"
-            )
+        fault = missing_fault(config.topology_optimization, topology.optimized)
+        if fault is not None:
+            raise ConfigError(f"topology_optimization: {fault}")
         self._topology = topology
         self._config = config
         self._clock = clock or SystemClock()

@@ -202,8 +202,12 @@ class InstanceTasks:
             log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
 
     def close_all(self, *, clean: bool) -> None:
-        """The instance ends, in good order or not: returns when every store is closed."""
+        """The instance ends, in good order or not: nobody processes or feeds the tasks from here on. Their stores are
+        being closed."""
         self.close(self.all.values(), clean=clean)
+
+    def wait_until_closed(self) -> None:
+        """Returns when every store is closed."""
         if not self._restoration.wait_until_done(self._closing.end.left(LET_GO, part=0.5), self._closing.end):
             raise StateStoreError("the restoration thread does not come to an end; stores may be open")
 

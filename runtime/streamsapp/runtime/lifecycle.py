@@ -7,6 +7,8 @@ instance, by the answer of the uncaught exception handler.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError, TopicError, UserInputError
 from streamsapp.kafka.producer import DeliveryTimeoutError
@@ -252,10 +254,20 @@ class Lifecycle:
         clean = self.error is None and self._recovery.sound
         if clean:
             self._tasks.last_snapshots()
-        try:
+        with self._noting_failures():
             self._tasks.close_all(clean=clean)
+        try:
+            self._producer.end()
+            # The changelogs have all that was committed: whoever gets the tasks need not wait for RocksDB here.
+            self._group.membership.leave(stay=not leave_group)
+        finally:
+            with self._noting_failures():
+                self._tasks.wait_until_closed()
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as failure:
             log.exception("closing tasks failed")
             self.error = self.error or failure
-        self._producer.end()
-        self._group.membership.leave(stay=not leave_group)

@@ -56,7 +56,7 @@ class Output:
     @property
     def pending(self) -> bool:
         """True if there is something to send or to commit right now."""
-        return self.committing or self.buffered_records > 0
+        return self.committing or self._collector.enough
 
     @property
     def uncommitted(self) -> bool:
@@ -102,9 +102,10 @@ class Output:
         while self._commit is not None:
             if self._commit.advance():
                 now = self._clock.monotonic()
-                self.commit_latency.observe(now - self._commit_began)
+                took = now - self._commit_began
+                self.commit_latency.observe(took)
                 self._commit = None
-                self._schedule.restart()
+                self._schedule.restart(took)
                 return now
             if self._clock.monotonic() >= until:
                 break

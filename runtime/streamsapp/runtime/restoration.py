@@ -342,6 +342,7 @@ class RestorationThread(threading.Thread):
                 self._guarded(task, partial(self._complete, here))
 
     def _complete(self, here: RestoringTask) -> None:
+        self.reading.refuse_to_begin_anew(here.task, here.prepared.unknown)
         refuse_to_repeat(here.task, here.prepared.stores)
         self._preparer.complete(here.task)
         del self._here[here.task.id]

@@ -12,7 +12,7 @@ from streamsapp.clock import Clock
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
-from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed
+from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed, refuse_to_begin_anew
 from streamsapp.runtime.changelog_reader import ChangelogReader
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.replica_lag import ReplicaLag
@@ -49,6 +49,10 @@ class RestoreConsumer:
     ) -> None:
         """Learn where tasks continue in their inputs; ``inputs`` tells it where the group knows nothing."""
         read_committed(self._consumer, tasks, inputs)
+
+    def refuse_to_begin_anew(self, task: StreamTask, unknown: Exception | None) -> None:
+        """Raises ``StateStoreError`` if it is not known (``unknown`` tells why) where a task goes on that ran."""
+        refuse_to_begin_anew(self._admin, task, unknown)
 
     def ends(self, tasks: Iterable[StreamTask]) -> tuple[Offsets, Offsets]:
         """The first and the next offset of all changelogs of these tasks; raises ``KafkaException``."""

@@ -47,7 +47,7 @@ class StateComponents:
             config.memory.block_cache + config.memory.write_buffers,
             config.memory.write_buffers,
             config.memory.read_cache,
-            config.memory.uncommitted // 4,
+            config.memory.uncommitted,
         )
         replay = MeasuredRate()
         self.remote = (

@@ -19,6 +19,7 @@ MAX_TIMESTAMP = (1 << 63) - 1
 _new_tuple = tuple.__new__
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
+_pack_long, _pack_two_longs = _LONG.pack, _TWO_LONGS.pack
 
 
 class Windowed(NamedTuple, Generic[K]):
@@ -48,7 +49,7 @@ def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
 
     def serialize(windowed: Windowed[K]) -> bytes:
         key, start_ms, _ = windowed if windowed.__class__ is Windowed else _checked(windowed)
-        return serialize_key(key) + _LONG.pack(start_ms)
+        return serialize_key(key) + _pack_long(start_ms)
 
     def deserialize(data: bytes) -> Windowed[K]:
         if len(data) < 8:
@@ -71,7 +72,7 @@ def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
 
     def serialize(windowed: Windowed[K]) -> bytes:
         key, start_ms, end_ms = windowed if windowed.__class__ is Windowed else _checked(windowed)
-        return serialize_key(key) + _TWO_LONGS.pack(end_ms, start_ms)
+        return serialize_key(key) + _pack_two_longs(end_ms, start_ms)
 
     def deserialize(data: bytes) -> Windowed[K]:
         if len(data) < 16:

@@ -35,6 +35,8 @@ class BackloggedStore:
         self._waiting: tuple[Epoch, ...] = ()
         #: Changelog records they stand for.
         self.records = 0
+        #: Keys of the newest epoch.
+        self.newest = 0
 
     @property
     def entries(self) -> int:
@@ -47,6 +49,7 @@ class BackloggedStore:
         while older and len(newest) * _GROWTH >= len(older[0]):
             newest, older = over(newest, older[0]), older[1:]
         self._waiting = (newest, *older)
+        self.newest = len(epoch)
         self.records += len(epoch)
         return iter(())
 
@@ -79,7 +82,7 @@ class BackloggedStore:
     def written(self) -> None:
         """Forgets the entries that waited: RocksDB has them all."""
         self._waiting = ()
-        self.records = 0
+        self.records = self.newest = 0
 
     def get(self, key: bytes) -> Entry:
         for epoch in self._waiting:
@@ -126,4 +129,4 @@ class BackloggedStore:
 
 def _merged(epochs: Sequence[Epoch]) -> Epoch:
     """Merges the layers; the newest come first, and win."""
-    return reduce(lambda older, newer: over(newer, older), reversed(epochs), Epoch())
+    return reduce(lambda older, newer: over(newer, older), reversed(epochs)) if epochs else Epoch()

@@ -35,11 +35,17 @@ class Cell(list[Any]):
 
     __slots__ = ("epoch", "held")
 
-    def __init__(self, stored: Any, timestamp: int, epoch: int) -> None:
-        super().__init__((stored, timestamp))
-        self.epoch = epoch
-        #: Says whether the key is noted to be sent downstream at the commit; kept by the writer.
-        self.held = False
+    epoch: int
+    #: Says whether the key is noted to be sent downstream at the commit; kept by the writer.
+    held: bool
+
+    @classmethod
+    def of(cls, stored: Any, timestamp: int, epoch: int) -> Cell:
+        """Returns a cell that nobody holds yet. It is made without ``__init__``, which takes most of the time."""
+        cell = cls((stored, timestamp))
+        cell.epoch = epoch
+        cell.held = False
+        return cell
 
 
 class LoggedEntry(tuple[Any, int]):  # noqa: SLOT001 - a tuple has no room for more
@@ -174,18 +180,16 @@ class PlainFormat:
         if serde.immutable:
             self.to_stored: Callable[[Any], Any] = serde.checked or _checking(serialize)
             self.from_stored: Callable[[Any], Any] = identity
-            self._serialize: Callable[[Any], bytes] = serialize
+            #: Returns the changelog's value of something that is not deleted. Stored bytes are that already.
+            self.raw: Callable[[Any], bytes] = serialize
             self._deserialize: Callable[[bytes], Any] = deserialize
         else:
             self.to_stored = _serializing(serialize)
             self.from_stored = lambda stored: None if stored is None else deserialize(stored)
-            self._serialize = self._deserialize = identity
-
-    def raw(self, stored: Any) -> bytes:
-        return self._serialize(stored)
+            self.raw = self._deserialize = identity
 
     def physical(self, entry: Entry) -> bytes:
-        return self._serialize(entry[0])
+        return self.raw(entry[0])
 
     def restored(self, record: InputRecord) -> bytes | None:
         return record.value()
@@ -213,7 +217,7 @@ class TimestampedFormat(PlainFormat):
     """Entries with the timestamp of the record that wrote them."""
 
     def physical(self, entry: Entry) -> bytes:
-        return _pack(entry[1]) + self._serialize(entry[0])
+        return _pack(entry[1]) + self.raw(entry[0])
 
     def restored(self, record: InputRecord) -> bytes | None:
         raw = record.value()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.errors import StateStoreError
-from streamsapp.state.entries import storing
+from streamsapp.state.entries import Entry, storing
 from streamsapp.state.recent_entries import Recent
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers, StoreParts
@@ -65,6 +65,8 @@ class SegmentedFacade(SerdeFacade):
         super().__init__(parts)
         self._segments = segments
         self._recent: Recent | None = None
+        #: Takes entries that are not read through the cache.
+        self._append: Callable[[bytes, Entry], None] = self._layers.append
 
     def keep_recent(self) -> None:
         """Holds the newest entries in memory, for an operator that asks for the neighbours of every record. The
@@ -79,6 +81,17 @@ class SegmentedFacade(SerdeFacade):
     def expired_at(self, stream_time: int) -> int:
         """The earliest time that is still kept once an entry of ``stream_time`` was written."""
         return self._segments.expired_at(stream_time)
+
+    def open(self) -> None:
+        super().open()
+        self._append = self._layers.append
+
+    def close(self) -> None:
+        super().close()
+        self._append = self._refuse_append
+
+    def _refuse_append(self, key: bytes, entry: Entry) -> None:
+        self._refuse_write(key, *entry)
 
 
 def directed(segments: range, reverse: bool) -> range:

@@ -32,8 +32,8 @@ class JoinWindowStore(WindowStoreImpl):
         one time in the order in which they were appended."""
         if from_ms < self._segments.expired_before:
             from_ms = self._segments.expired_before
-        if self._recent is not None and self._recent.has(from_ms):
-            return self._recent.between(key, from_ms, to_ms)
+        if self._recent is not None and (found := self._recent.between(key, from_ms, to_ms)) is not None:
+            return found
         return ((start, 0, stored) for start, (stored, _) in self.scan(key, from_ms, to_ms))
 
 

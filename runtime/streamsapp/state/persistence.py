@@ -68,12 +68,21 @@ class Persistence:
 
     @property
     def due(self) -> bool:
-        """Says whether as many entries wait as may be replayed after a crash, or may be kept in memory."""
+        """Says whether as many entries wait as may be replayed after a crash, or leave no room for as many uncommitted
+        writes as there were last, and as many again while these are committed."""
         engines = self._engines
-        waiting = sum(engine.entries * self._stores[name].layers.entry_bytes for name, engine in engines.items())
         records = sum(engine.records for engine in engines.values())
+        newest = self._bytes({name: engine.newest for name, engine in engines.items()})
         share = self._resources.backlog_share(len(engines))
-        return records > share.records or waiting > share.bytes
+        return records > share.records or self.waiting_bytes + 2 * newest > share.bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """An estimate of the bytes of the entries that wait."""
+        return self._bytes({name: engine.entries for name, engine in self._engines.items()})
+
+    def _bytes(self, entries: Mapping[str, int]) -> int:
+        return sum(number * self._stores[name].layers.entry_bytes for name, number in entries.items())
 
     def write(self, slice_size: int) -> Iterator[None]:
         """Writes the entries that wait, a bounded batch per step."""

@@ -38,6 +38,9 @@ class ReadOnlyLayers:
 
     look = scan
 
+    def peek(self, key: bytes, *, committed: bool) -> Entry:
+        return self._engine().get(key)
+
     def count(self) -> int:
         return self._engine().count()
 

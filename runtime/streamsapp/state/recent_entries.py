@@ -8,7 +8,7 @@ too; this is only a cache, and begins anew whenever the store was restored or re
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from streamsapp.state.segments import Segments
@@ -28,25 +28,26 @@ class Recent:
         self._segments = segments
         self._room = room
         self._items: dict[bytes, list[Item]] = {}
+        #: Entries, and keys that have none any more.
         self._count = 0
         self._limit = 0
         self._complete_from = 0
         self._begun = -1
 
-    def has(self, from_ms: int) -> bool:
-        """Says whether every entry from this time on is here."""
+    def __len__(self) -> int:
+        """Returns the number of entries, and of keys that have none any more."""
+        return self._count
+
+    def between(self, key: bytes, from_ms: int, to_ms: int) -> Sequence[Item] | None:
+        """Returns the entries of a key in order, both bounds inclusive; expired ones may be among them. ``None`` says
+        that some may not be here."""
         if self._begun != self._segments.begun:
             self._begin()
-        return from_ms >= self._complete_from
-
-    def between(self, key: bytes, from_ms: int, to_ms: int) -> list[Item]:
-        """Returns the entries of a key in order, both bounds inclusive; expired ones may be among them."""
+        if from_ms < self._complete_from:
+            return None
         items = self._items.get(key)
-        if items is None:
-            return []
-        last = items[-1][0]
-        if last < from_ms:
-            return []
+        if not items or (last := items[-1][0]) < from_ms:
+            return ()
         first = 0 if items[0][0] >= from_ms else bisect_left(items, (from_ms,))
         return items[first:] if last <= to_ms else items[first : bisect_left(items, (to_ms + 1,))]
 
@@ -54,10 +55,15 @@ class Recent:
         """Adds an entry, or puts it in the place of the one with this time and number. Until the store was asked for
         recent entries, this has to come before the write that moves its time."""
         time = item[0]
-        if not self.has(time):
+        if self._begun != self._segments.begun:
+            self._begin()
+        if time < self._complete_from:
             return
         items = self._items.get(key)
-        if items is None:
+        if not items:
+            if items is not None:
+                items.append(item)
+                return
             self._items[key] = [item]
         elif (last := items[-1])[0] < time or (last[0] == time and last[1] < item[1]):
             items.append(item)
@@ -73,16 +79,17 @@ class Recent:
 
     def remove(self, key: bytes, time: int, number: int) -> None:
         """Forgets an entry that the store has no more."""
-        if not self.has(time) or (items := self._items.get(key)) is None:
+        if self._begun != self._segments.begun:
+            self._begin()
+        if time < self._complete_from or not (items := self._items.get(key)):
             return
         at = 0 if len(items) == 1 else bisect_left(items, (time, number))
-        if at == len(items) or items[at][:2] != (time, number):
+        if at == len(items) or (found := items[at])[0] != time or found[1] != number:
             return
-        self._count -= 1
-        if len(items) == 1:
-            del self._items[key]
-        else:
-            del items[at]
+        del items[at]
+        if items:
+            self._count -= 1
+        # Else the list stays, and counts, as an entry that goes mostly makes room for another one of its key.
 
     def _begin(self) -> None:
         """The store has only what was committed: all of it is at or before its stream time."""
@@ -104,7 +111,7 @@ class Recent:
     def _forget_before(self, time: int) -> None:
         kept: dict[bytes, list[Item]] = {}
         for key, items in self._items.items():
-            if items[-1][0] >= time:
+            if items and items[-1][0] >= time:
                 kept[key] = items if items[0][0] >= time else items[bisect_left(items, (time,)) :]
         self._items = kept
         self._count = sum(map(len, kept.values()))

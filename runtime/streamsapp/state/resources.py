@@ -24,8 +24,8 @@ _GATHERED_FILES = 8
 _ARENA_BYTES = 8 * 1024
 
 
-#: Changelog records that an instance may have to replay after a crash: a second or two of work.
-_BACKLOG_RECORDS = 400_000
+#: Changelog records that an instance may have to replay after a crash: some seconds of work.
+_BACKLOG_RECORDS = 1_000_000
 
 
 class BacklogShare(NamedTuple):

@@ -21,16 +21,37 @@ _FACTS = Struct(">qq")
 
 #: The time of a store that has seen none.
 NO_TIME = -1
+#: Segments whose bytes are remembered; more are written at a time only where segments are short.
+_PREFIXES_AT_HAND = 256
+
+
+class _Prefixes(dict[int, bytes]):
+    """The bytes that the physical keys of entries in a segment begin with, made once per segment."""
+
+    def __init__(self, mark: bytes) -> None:
+        super().__init__()
+        self._mark = mark
+
+    def __missing__(self, segment: int) -> bytes:
+        if len(self) >= _PREFIXES_AT_HAND:
+            self.clear()
+        prefix = self[segment] = _pack_segment(segment) + self._mark
+        return prefix
 
 
 class Segments:
     """The :class:`~streamsapp.state.store_type.Layout` of a store with a retention."""
+
+    #: The bytes between the segment and the changelog's key.
+    mark = b""
 
     def __init__(self, retention_ms: int, interval_ms: int, time_of: Callable[[bytes], int]) -> None:
         """Takes ``time_of``, which reads the time of an entry from the changelog's key."""
         self._retention = retention_ms
         self._interval = interval_ms
         self._time_of = time_of
+        #: By segment: the bytes in front of the changelog's key.
+        self.prefixes = _Prefixes(self.mark)
         #: The highest time that was written or restored, in milliseconds.
         self.stream_time = NO_TIME
         #: The time before which entries do not exist any more.
@@ -66,7 +87,7 @@ class Segments:
 
     def physical(self, key: bytes, timestamp: int) -> bytes:
         """Returns the physical key of an entry, from that of the changelog."""
-        return _pack_segment(timestamp // self._interval) + key
+        return self.prefixes[timestamp // self._interval] + key
 
     def between(self, start_ms: int, end_ms: int) -> range:
         """Returns the segments that hold times from ``start_ms`` to ``end_ms``, both inclusive, as far as any entry

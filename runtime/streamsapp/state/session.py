@@ -58,8 +58,7 @@ def _end_of(logical: bytes) -> int:
 class IndexedSegments(Segments):
     """Makes the keys of sessions that are found by key and by time."""
 
-    def physical(self, key: bytes, timestamp: int) -> bytes:
-        return self.prefix(timestamp // self._interval) + _BY_KEY + key
+    mark = _BY_KEY
 
     def by_time(self, logical: bytes, end_ms: int) -> bytes:
         """Returns the other key of the same entry."""
@@ -86,6 +85,8 @@ class SessionStoreImpl(SegmentedFacade):
     def __init__(self, parts: StoreParts, segments: Segments, kind: SessionType) -> None:
         super().__init__(parts, segments)
         self._type = kind
+        self._interval = kind.interval_ms
+        self._indexed = segments if isinstance(segments, IndexedSegments) else None
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -94,20 +95,40 @@ class SessionStoreImpl(SegmentedFacade):
         if end_ms < self._readable_from:
             return None
         logical = session_key(key, start_ms, end_ms)
-        return self._layers.read(self._segments.physical(logical, end_ms))[0]
+        return self._layers.peek(self._segments.physical(logical, end_ms), committed=False)[0]
 
-    def write(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
-        """Writes or deletes a session."""
-        self._segments.observe(end_ms)
-        self._place(key, start_ms, end_ms, stored, timestamp)
-
-    def merge(self, key: bytes, first: Item | None, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
-        """Writes a session that takes the place of those which were near to it; ``first`` is the first of them."""
-        self._segments.observe(end_ms)
-        epoch = None
-        if first is not None and first[0] == end_ms and first[1] == start_ms:
-            epoch = first[3]  # it is the same session; others would overlap
-        self._place(key, start_ms, end_ms, stored, timestamp, epoch)
+    def write(
+        self,
+        key: bytes,
+        start_ms: int,
+        end_ms: int,
+        stored: Any,
+        timestamp: int,
+        epoch: int | None = _OLD,
+        *,
+        moves_time: bool = True,
+    ) -> None:
+        """Writes or deletes a session that came in ``epoch``, as :meth:`near` tells; ``None`` is of one that comes
+        now."""
+        segments = self._segments
+        if end_ms > segments.stream_time and moves_time:
+            segments.observe(end_ms)
+        if end_ms < segments.deleted_before:
+            return
+        logical = key + _pack_bounds(end_ms, start_ms)
+        physical = segments.prefixes[end_ms // self._interval] + logical
+        if self._recent is not None:
+            if stored is None:
+                self._recent.remove(key, end_ms, start_ms)
+            else:
+                if epoch is None:
+                    # It may have been there before, and have been deleted in this epoch.
+                    epoch = _OLD if self._layers.is_dirty(physical) else self._layers.epoch
+                self._recent.put(key, (end_ms, start_ms, stored, epoch))
+        entry = stored, timestamp
+        self._append(physical, entry)
+        if self._indexed is not None:
+            self._append(self._indexed.by_time(logical, end_ms), entry)
 
     def give_up(self, key: bytes, session: Item, timestamp: int) -> None:
         """Deletes a session that :meth:`near` has found. One that came in the running epoch was never there: the
@@ -117,39 +138,18 @@ class SessionStoreImpl(SegmentedFacade):
             self.write(key, start_ms, end_ms, None, timestamp)
             return
         self._recent.remove(key, end_ms, start_ms)
-        logical, segments = key + _pack_bounds(end_ms, start_ms), self._segments
-        self._layers.forget(segments.physical(logical, end_ms))
-        if isinstance(segments, IndexedSegments):
-            self._layers.forget(segments.by_time(logical, end_ms))
-
-    def _place(
-        self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int, epoch: int | None = _OLD
-    ) -> None:
-        """Writes or deletes a session that came in ``epoch``; ``None`` is of one that comes now."""
-        segments = self._segments
-        if end_ms < segments.deleted_before:
-            return
         logical = key + _pack_bounds(end_ms, start_ms)
-        physical = segments.physical(logical, end_ms)
-        if self._recent is not None:
-            if stored is None:
-                self._recent.remove(key, end_ms, start_ms)
-            else:
-                if epoch is None:
-                    # It may have been there before, and have been deleted in this epoch.
-                    epoch = _OLD if self._layers.is_dirty(physical) else self._layers.epoch
-                self._recent.put(key, (end_ms, start_ms, stored, epoch))
-        self._write(physical, stored, timestamp)
-        if isinstance(segments, IndexedSegments):
-            self._write(segments.by_time(logical, end_ms), stored, timestamp)
+        self._layers.forget(self._segments.prefixes[end_ms // self._interval] + logical)
+        if self._indexed is not None:
+            self._layers.forget(self._indexed.by_time(logical, end_ms))
 
     def near(self, key: bytes, from_end_ms: int) -> Iterable[Item]:
         """Returns ``(end, start, stored, epoch)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
         first, recent = self._segments.stream_time - self._type.retention_ms + 1, self._recent
         if from_end_ms > first:
             first = from_end_ms
-        if recent is not None and recent.has(first):
-            return recent.between(key, first, MAX_TIMESTAMP)
+        if recent is not None and (found := recent.between(key, first, MAX_TIMESTAMP)) is not None:
+            return found
         return [(end, start, stored, _OLD) for start, end, stored in self.scan(key, first)]
 
     def scan(self, key: bytes, from_end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, int, Any]]:
@@ -187,8 +187,7 @@ class SessionStoreImpl(SegmentedFacade):
         """Deletes a session."""
         key, start, end = self._checked(session)
         # As in Kafka Streams, this is the one write that does not move the time of a store in memory.
-        write = self._place if self._type.in_memory else self.write
-        write(key, start, end, None, self._context_timestamp())
+        self.write(key, start, end, None, self._context_timestamp(), moves_time=not self._type.in_memory)
 
     def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
         """Returns the value of a session with these bounds, ``None`` if there is none."""

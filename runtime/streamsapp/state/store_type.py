@@ -40,11 +40,15 @@ class Layers(Protocol):
         ...
 
     def append(self, key: bytes, entry: Entry) -> None:
-        """Writes an entry that is never read by its key, only in scans: caches do not have it."""
+        """Writes an entry that is read in scans and by :meth:`peek` only: caches do not have it."""
+        ...
+
+    def peek(self, key: bytes, *, committed: bool) -> Entry:
+        """Returns an entry past the caches; ``committed`` says not to look at what is not committed yet."""
         ...
 
     def forget(self, key: bytes) -> None:
-        """Takes back the write of a key that the running epoch has brought into the store."""
+        """Takes back what :meth:`append` brought into the store in the running epoch."""
         ...
 
     def is_dirty(self, key: bytes) -> bool:

@@ -199,6 +199,18 @@ class TaskStores:
         """An estimate of the bytes that the running and the frozen epoch occupy."""
         return sum(store.layers.uncommitted_bytes for store in self._managed.values())
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """An estimate of the bytes of all writes that are only in memory: uncommitted ones, and committed ones that
+        wait for RocksDB."""
+        persistence = self._persistence
+        return self.uncommitted_bytes + (0 if persistence is None else persistence.waiting_bytes)
+
+    @property
+    def is_writing_due(self) -> bool:
+        """Says whether committed writes have waited for RocksDB until they are many."""
+        return self._persistence is not None and self._persistence.due
+
     def flush(self) -> None:
         """Makes everything durable that has been applied and restored."""
         if self._persistence is not None:

@@ -67,7 +67,7 @@ class VersionFormat(PlainFormat):
 
     def physical(self, entry: Entry) -> bytes:
         value, since, until, _ = entry[0]
-        return _BOUNDS.pack(since, until) + (b"" if value is None else self._serialize(value))
+        return _BOUNDS.pack(since, until) + (b"" if value is None else self.raw(value))
 
     def entry(self, physical: bytes) -> Entry:
         since, until = _BOUNDS.unpack_from(physical)

@@ -67,9 +67,11 @@ class WindowStoreImpl(SegmentedFacade):
     def __init__(self, parts: StoreParts, segments: Segments, kind: WindowType) -> None:
         super().__init__(parts, segments)
         self._type = kind
-        self._append = parts.layers.append
+        self._interval = kind.interval_ms
         #: ``(stored, timestamp)`` of a physical key.
         self.read_physical: Callable[[bytes], Entry] = parts.layers.read
+        #: The layers in which counts are changed in place.
+        self.layers = parts.layers
         #: Whether entries may be counted up in place: every count fits a long.
         self.counts_in_place = kind.keeps_timestamps and parts.value_serde is Serdes.long()
 
@@ -104,19 +106,14 @@ class WindowStoreImpl(SegmentedFacade):
         """Returns the bytes before and after the key in the physical keys of all windows that start then."""
         return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
 
-    def count(self, physical: bytes, start_ms: int, timestamp: int) -> Cell:
-        """Counts one more in a window that is kept, in place if it was written in the running epoch; for stores that
-        are counted in."""
-        layers = self._layers
-        cell: Any = layers.read(physical)
-        if type(cell) is Cell and cell.epoch == layers.epoch:
-            cell[0] += 1
-            if timestamp > cell[1]:
-                cell[1] = timestamp
-            return cell
-        self._segments.observe(start_ms)
-        count, stored_at = cell
-        return layers.write_cell(physical, 1 if count is None else count + 1, max(timestamp, stored_at))
+    def count_anew(self, physical: bytes, counted: Entry, start_ms: int, timestamp: int) -> Cell:
+        """Counts one more in a window that is kept and was not counted in the running epoch, in which its cell may be
+        changed in place from now on; for stores that are counted in."""
+        if start_ms > self._segments.stream_time:
+            self._segments.observe(start_ms)
+        count, stored_at = counted
+        changed_at = timestamp if timestamp > stored_at else stored_at  # noqa: FURB136 - calls cost
+        return self.layers.write_cell(physical, 1 if count is None else count + 1, changed_at)
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both
@@ -138,9 +135,9 @@ class WindowStoreImpl(SegmentedFacade):
     def near(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterable[tuple[int, Entry]]:
         """Returns the same from memory if recent windows are held there and these are among them."""
         first = max(start_ms, self._segments.expired_before, 0)
-        if self._recent is None or not self._recent.has(first):
+        found = None if self._recent is None else self._recent.between(key, first, end_ms)
+        if found is None:
             return self.scan(key, start_ms, end_ms, reverse=reverse)
-        found = self._recent.between(key, first, end_ms)
         return [(start, entry) for start, _, entry in (reversed(found) if reverse else found)]
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
@@ -187,14 +184,6 @@ class WindowStoreImpl(SegmentedFacade):
     def backward_all(self) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, backward."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=True)
-
-    def open(self) -> None:
-        super().open()
-        self._append = self._layers.append
-
-    def close(self) -> None:
-        super().close()
-        self._append = self._refuse_append
 
     def _fetched(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool) -> KeyValueIterator[int, Any]:
         value = self._value
@@ -255,11 +244,9 @@ class WindowStoreImpl(SegmentedFacade):
         if stored is not None:
             if self._recent is not None:
                 self._recent.put(key, (start_ms, number, stored))
-            segments.observe(start_ms)
-        return segments.physical(key + _pack_suffix(start_ms, number & _MAX_SEQUENCE), start_ms)
-
-    def _refuse_append(self, key: bytes, entry: Entry) -> None:
-        self._refuse_write(key, *entry)
+            if start_ms > segments.stream_time:
+                segments.observe(start_ms)
+        return segments.prefixes[start_ms // self._interval] + key + _pack_suffix(start_ms, number & _MAX_SEQUENCE)
 
 
 @dataclass(frozen=True)

@@ -104,21 +104,18 @@ class WriteBack:
         self._live[key] = (stored, -1)
 
     def append(self, key: bytes, entry: Entry) -> None:
-        """Writes an entry that is never read by its key, only in scans."""
+        """Writes an entry that is read in scans and by ``peek`` only, past the cache."""
         self._dirty[key] = entry
 
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell:
         """Writes an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
-        self._dirty[key] = self._live[key] = cell = Cell(stored, timestamp, self.epoch)  # type: ignore[assignment]
+        self._dirty[key] = self._live[key] = cell = Cell.of(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
 
     def forget(self, key: bytes) -> None:
-        """Takes back the write of a key that the running epoch has brought into the store: nobody else hears of it, and
+        """Takes back what :meth:`append` brought into the store in the running epoch: nobody else hears of it, and
         neither the changelog nor the engine gets a deletion."""
         self._dirty.forget(key)
-        self._live.pop(key, None)
-        if self._old:
-            self._old.pop(key, None)
 
     def is_dirty(self, key: bytes) -> bool:
         """Says whether a key was written or deleted in the running epoch."""
@@ -164,9 +161,8 @@ class WriteBack:
         )
 
     def peek(self, key: bytes, *, committed: bool) -> Entry:
-        """Returns an entry for a thread that does not hold the task, and leaves no trace in the caches. ``committed``
-        reads the engine alone. Of a cell that is being changed, value and timestamp may be those of two records in a
-        row."""
+        """Returns an entry, on any thread, and leaves no trace in the caches. ``committed`` reads the engine alone. Of
+        a cell that is being changed, value and timestamp may be those of two records in a row."""
         if not committed:
             # Newest first, as epochs move: what is missed in one layer was then seen in the one it comes from.
             entry = self._dirty.get(key)

@@ -104,7 +104,15 @@ class PartitionGroup:
 
     def _next_turn(self, queue: RecordQueue) -> tuple[RecordQueue, int]:
         """Puts the queue back whose turn it was; returns the one whose turn it is, and until when."""
-        self._running = following = self._heads.exchange(queue)
+        others = self._heads.items
+        if len(others) == 1:  # two inputs, which do this for every record
+            other = others[0]
+            if queue.head_time < other.head_time:
+                return queue, other.head_time - 1
+            others[0], self._running = queue, other
+            return other, queue.head_time - 1
+        self._heads.offer(queue)
+        self._running = following = self._heads.poll()
         return following, self._bound()
 
     def _bound(self) -> int:

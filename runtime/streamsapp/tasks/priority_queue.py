@@ -20,18 +20,19 @@ class PriorityQueue(Generic[T]):
 
     def __init__(self, rank: Callable[[T], float]) -> None:
         self._rank = rank
-        self._heap: list[T] = []
+        #: The heap itself, for whoever looks at a queue of one item for every record.
+        self.items: list[T] = []
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self.items)
 
     def peek(self) -> T | None:
         """The first item, which stays."""
-        return self._heap[0] if self._heap else None
+        return self.items[0] if self.items else None
 
     def offer(self, item: T) -> None:
         """Add an item: it rises past parents that are strictly larger."""
-        heap, rank = self._heap, self._rank
+        heap, rank = self.items, self._rank
         own = rank(item)
         position = len(heap)
         heap.append(item)
@@ -45,7 +46,7 @@ class PriorityQueue(Generic[T]):
 
     def poll(self) -> T:
         """Take the first item; ``IndexError`` when empty. The last item sinks from the root."""
-        heap = self._heap
+        heap = self.items
         last = heap.pop()
         if not heap:
             return last
@@ -53,20 +54,8 @@ class PriorityQueue(Generic[T]):
         self._sink(last)
         return first
 
-    def exchange(self, item: T) -> T:
-        """Add an item and take the first."""
-        heap = self._heap
-        if len(heap) == 1:  # two inputs of a task, which do this for every record
-            first = heap[0]
-            if self._rank(item) < self._rank(first):
-                return item
-            heap[0] = item
-            return first
-        self.offer(item)
-        return self.poll()
-
     def _sink(self, item: T) -> None:
-        heap, rank = self._heap, self._rank
+        heap, rank = self.items, self._rank
         own = rank(item)
         position, size = 0, len(heap)
         while position < size >> 1:
@@ -81,4 +70,4 @@ class PriorityQueue(Generic[T]):
 
     def clear(self) -> None:
         """Remove everything."""
-        self._heap.clear()
+        self.items.clear()

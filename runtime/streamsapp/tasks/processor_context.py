@@ -56,8 +56,12 @@ class NodeBinding:
         children: Mapping[str, Push],
         stores: Mapping[str, Any],
         failures: FailureHandling,
+        *,
+        record_is_read: bool = False,
     ) -> None:
         self.node_name = name
+        #: Whether this node or one below asks for the record in process.
+        self.record_is_read = record_is_read
         self.forward = fan_out(list(children.values()))
         self.task = task
         self._children = children
@@ -95,6 +99,10 @@ class NodeBinding:
     def dropped(self, reason: str) -> None:
         """Count and log a record that is skipped by rule."""
         self._failures.log_dropped(self.node_name, reason)
+
+    def outdated(self) -> None:
+        """Count a record that a newer one has replaced."""
+        self.task.mishaps.dropped += 1
 
     @property
     def record(self) -> InputRecord | None:

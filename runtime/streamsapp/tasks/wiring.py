@@ -5,13 +5,14 @@ Called on the polling thread when a task is created; the functions run on proces
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, Push
+from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_header_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.tasks.failures import FailureHandling
@@ -53,6 +54,8 @@ class WiredTopology:
     #: Every node's push function, and what is bound to it.
     pushes: dict[str, Push] = field(default_factory=dict)
     contexts: dict[str, UserContext] = field(default_factory=dict)
+    #: The nodes that may ask for the record in process, and those above them.
+    record_readers: set[str] = field(default_factory=set)
     probes: Probes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +83,8 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
     for node in reversed(sub_topology.nodes):
         if isinstance(node, SinkNode):
             pushes[node.name] = _sink(node, wires)
+            if not isinstance(node.topic, str):
+                wired.record_readers.add(node.name)
             continue
         children = {name: pushes[name] for name in node.children}
         if isinstance(node, SourceNode):
@@ -111,15 +116,20 @@ def _processor(
     wired: WiredTopology,
 ) -> Push:
     stores = {name: wires.stores[name] for name in node.stores}
-    binding = NodeBinding(node.name, wires.context, children, stores, wires.failures)
+    read_below = not wired.record_readers.isdisjoint(children)
+    binding = NodeBinding(node.name, wires.context, children, stores, wires.failures, record_is_read=read_below)
     made = node.supplier()
     if isinstance(made, Operator):
         wired.operators.append(made)
-        return made.bind(binding)
+        push = made.bind(binding)
+        if binding.record_is_read:
+            wired.record_readers.add(node.name)
+        return push
     if not isinstance(made, Processor):
         raise TopologyError(
             f"the supplier of processor {node.name} gave a {type(made).__name__}; it must give a Processor"
         )
+    wired.record_readers.add(node.name)
     wired.processors.append((node.name, made))
     wired.contexts[node.name] = UserContext(binding)
     return _user_push(made, binding)
@@ -166,6 +176,10 @@ def _dynamic_sink(node: SinkNode, extractor: TopicNameExtractor, wires: Wires) -
     return push
 
 
+#: Leaves the choice to the hash of the key.
+_BY_KEY = (-1,)
+
+
 class _TopicSink:
     """Serialises records for one topic and appends them to the task's output."""
 
@@ -180,32 +194,61 @@ class _TopicSink:
     def bind(self) -> Push:
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
         serialize_key, serialize_value = self._key.serialize, self._value.serialize
-        choose = None if self._partitioner is None else self._chooser(self._partitioner)
+        if self._partitioner is not None:
+            return self._bind_partitioned(self._chooser(self._partitioner))
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
                 key_bytes = None if key is None else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
-                partition = -1 if choose is None else choose(key, value)
                 if headers:
                     check_header_names(headers)
             except Exception as error:
                 failures.serialization(node, topic, error, timestamp)
                 return
-            emit((topic, value_bytes, key_bytes, partition, None, None, timestamp, headers))
+            emit((topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
 
         return push
 
-    def _chooser(self, partitioner: StreamPartitioner) -> Callable[[Any, Any], int]:
+    def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
+        """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""
+        node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
+        serialize_key, serialize_value = self._key.serialize, self._value.serialize
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                partitions = choose(key, value)
+            except Exception as error:
+                failures.processing(node, error, timestamp, headers)
+                return
+            if not partitions:
+                failures.log_dropped(node, "the partitioner chose no partition")
+                return
+            try:
+                key_bytes = None if key is None else serialize_key(key)
+                value_bytes = None if value is None else serialize_value(value)
+                if headers:
+                    check_header_names(headers)
+            except Exception as error:
+                failures.serialization(node, topic, error, timestamp)
+                return
+            for partition in partitions:
+                emit((topic, value_bytes, key_bytes, partition, None, None, timestamp, headers))
+
+        return push
+
+    def _chooser(self, partitioner: StreamPartitioner) -> Callable[[Any, Any], Collection[int]]:
         topic, partition_count = self._topic, self._wires.partition_count
 
-        def choose(key: Any, value: Any) -> int:
+        def choose(key: Any, value: Any) -> Collection[int]:
             count = partition_count(topic)
-            partition = partitioner(topic, key, value, count)
-            if partition is None:
-                return -1
-            if not 0 <= partition < count:
-                raise ValueError(f"the partitioner chose partition {partition} of topic {topic}, which has {count}")
-            return partition
+            chosen = partitioner(topic, key, value, count)
+            if chosen is None:
+                return _BY_KEY
+            partitions = chosen_partitions(topic, chosen)
+            for partition in partitions:
+                if not 0 <= partition < count:
+                    raise ValueError(f"the partitioner chose partition {partition} of topic {topic}, which has {count}")
+            return partitions
 
         return choose

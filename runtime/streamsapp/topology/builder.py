@@ -18,7 +18,12 @@ from streamsapp.state.api import StoreBuilder
 from streamsapp.topology import subtopologies
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.topology.java_names import JavaNames
-from streamsapp.topology.name_rules import check_store_builder, check_store_name, check_topic
+from streamsapp.topology.name_rules import (
+    check_read_only_store,
+    check_store_builder,
+    check_store_name,
+    check_topic,
+)
 from streamsapp.topology.nodes import (
     GlobalStore,
     Node,
@@ -54,8 +59,8 @@ class Topology(JavaNames):
     def __init__(self) -> None:
         self._graph = TopologyDefinition()
         self._stores: dict[str, _AddedStore] = {}
-        #: Says whether the DSL optimised it: which topics it has depends on that.
-        self.optimized = False
+        #: The optimisations that the DSL made, by name: which topics it has depends on them.
+        self.optimized: frozenset[str] = frozenset()
         #: Where the user added what the DSL is writing; otherwise it is who calls that adds.
         self.place = ""
 
@@ -176,9 +181,9 @@ class Topology(JavaNames):
 
         The topic restores the store, by copying its records, so nothing is logged: the processor has to put them as
         they are, and other processors that are connected must not write. The topic is read from its beginning. Raises
-        ``TopologyError`` for names that are taken.
+        ``TopologyError`` for names that are taken and for a builder that configures a changelog.
         """
-        check_store_builder("add_read_only_state_store", builder)
+        check_read_only_store("add_read_only_state_store", builder)
         self.add_source(
             source,
             topic,

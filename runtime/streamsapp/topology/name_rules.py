@@ -36,5 +36,16 @@ def check_store_builder(operation: str, builder: object) -> None:
         )
 
 
+def check_read_only_store(operation: str, builder: StoreBuilder) -> None:
+    """Raises unless it is a builder of a store that has no changelog to be configured."""
+    check_store_builder(operation, builder)
+    if builder.log_config:
+        raise TopologyError(
+            f"{operation}({builder.name!r}): the store is restored from the topic that it reads, and has no changelog "
+            f"topic to which {builder.log_config!r} could apply; leave the configuration of its log out (log_config, "
+            "logConfig), and set it on that topic itself"
+        )
+
+
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in (".", "..")

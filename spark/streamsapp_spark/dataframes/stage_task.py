@@ -133,10 +133,7 @@ class _Group:
 
     def _replay(self, plan: TaskPlan, starts: dict[TopicPartition, ConsumedOffset]) -> Replay:
         own = {each: starts[each] for each in plan.inputs if each in starts}
-        # Results of closed windows go out with the record that closes them: when is no matter of the clock's.
-        return Replay(
-            plan, self._app.config, self._directory / str(plan.id), self._app.resources, {}, own, emit_interval_ms=0
-        )
+        return Replay(plan, self._app.config, self._directory / str(plan.id), self._app.resources, {}, own)
 
     def _outputs(
         self, replays: dict[TaskId, Replay], rows: Sequence[pa.RecordBatch], firsts: dict[TopicPartition, int]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,9 @@ from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 log = logging.getLogger(__name__)
+
+#: The time that a driver has to be found, in seconds.
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,14 @@ class DriverAddress:
         """A connection; raises ``OSError`` when the driver is gone or out of reach."""
         return Client((self.host, self.port), authkey=self.word)
 
+    def listens(self) -> bool:
+        """Says whether the driver is there; also one that hangs is."""
+        try:
+            socket.create_connection((self.host, self.port), _SECONDS).close()
+        except OSError:
+            return False
+        return True
+
 
 class Server:
     """The driver's side."""
@@ -42,11 +54,16 @@ class Server:
         port: int = self._listener.address[1]
         self.address = DriverAddress(host, port, self._word)
         self._closed = False
-        threading.Thread(target=self._accept, name="channel", daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, name="channel", daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
-        """Nobody else connects."""
+        """Nobody else connects, from when this returns."""
         self._closed = True
+        with suppress(OSError):  # a thread that waits for somebody would keep the port
+            socket.create_connection(("127.0.0.1", self.address.port), _SECONDS).close()
+        # It would take whoever comes meanwhile, or those of the next server, which gets the same descriptor.
+        self._accepting.join(_SECONDS)
         self._listener.close()
 
     def _accept(self) -> None:

@@ -15,8 +15,8 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -56,6 +56,7 @@ SCHEMA = pa.schema([("report", pa.string())])
 class EngineJob:
     """Plain data, the same for all workers of a driver."""
 
+    application_id: str
     program: ShippedProgram
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
@@ -66,9 +67,14 @@ class EngineJob:
 
     @classmethod
     def of(
-        cls, program: ShippedProgram, partitions: Mapping[str, int], driver: DriverAddress, memory: ExecutorMemory
+        cls,
+        application_id: str,
+        program: ShippedProgram,
+        partitions: Mapping[str, int],
+        driver: DriverAddress,
+        memory: ExecutorMemory,
     ) -> EngineJob:
-        return cls(program, msgspec.json.encode(dict(partitions)), driver, memory, versions())
+        return cls(application_id, program, msgspec.json.encode(dict(partitions)), driver, memory, versions())
 
 
 def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
@@ -113,8 +119,7 @@ def _begin(job: EngineJob, driver: Connection) -> _Place:
     """Returns the directory of this process; tells the driver, and raises, if it cannot be what the driver is."""
     try:
         refuse_other_versions(job.versions)
-        _held.leave_for(job)
-        return _place(job)
+        return _held(job).place
     except UserInputError as error:
         ask(driver, "failed", f"on {socket.gethostname()}: {error}", True, True)
         raise
@@ -139,16 +144,16 @@ def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
             ask(driver, "alive")
 
     try:
-        return _process(job).run(order, alive)
+        return _held(job).process.run(order, alive)
     except Exception as error:
         why = _away(job, error) if isinstance(error, KafkaException) else error
-        told = f"on {_place(job).name}: {why}"
+        told = f"on {_held(job).place.name}: {why}"
         ask(driver, "failed", told, isinstance(error, HOPELESS), isinstance(error, UserInputError))
         raise
 
 
 def _away(job: EngineJob, error: KafkaException) -> str:
-    return f"Kafka at {_loaded(job)[1].bootstrap_servers} cannot be used from there: {error.args[0].str()}"
+    return f"Kafka at {_held(job).loaded[1].bootstrap_servers} cannot be used from there: {error.args[0].str()}"
 
 
 def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatch]:
@@ -166,70 +171,81 @@ def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatc
 
 @dataclass(frozen=True)
 class _Place:
-    """The directory of this process."""
+    """The directory of an application in this process."""
 
     #: By which the driver knows it.
     name: str
     directory: Path
 
 
-@dataclass
 class _Held:
-    """The things that this process has for a job. A Python program may start a driver after another one in its session:
-    the same process finds its state then, once the former job has let go of it."""
+    """The things that this process has for a job; made when they are first asked for."""
 
-    job: EngineJob | None = None
-    #: Called from the last to the first to let go.
-    closing: list[Callable[[], object]] = field(default_factory=list)
-
-    def leave_for(self, job: EngineJob | None) -> None:
-        """Let go of the former job, if this is another one. One that cannot be closed keeps its directory."""
-        if self.job == job:
-            return
+    def __init__(self, job: EngineJob) -> None:
         self.job = job
+        #: Called from the last to the first to let go.
+        self._closing: list[Callable[[], object]] = []
+
+    @cached_property
+    def loaded(self) -> tuple[Topology, StreamsConfig]:
+        """User code is imported here."""
+        return self.job.program.load()
+
+    @cached_property
+    def place(self) -> _Place:
+        config = self.loaded[1]
+        for number in count():
+            directory = config.state_dir / config.application_id / f"worker-{number}"
+            try:
+                lock = DirectoryLock(directory)
+            except ConfigError:
+                continue  # another worker of this machine has it
+            self._closing.append(lock.release)
+            return _Place(f"{socket.gethostname()}:{directory}", directory)
+        raise AssertionError("there is always another number")
+
+    @cached_property
+    def process(self) -> BatchProcess:
+        (topology, config), place = self.loaded, self.place
+        client_id = f"{config.application_id}-{socket.gethostname()}-{place.directory.name}"
+        share = self.job.memory.share(config.memory_bytes)
+        config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
+        layout, _ = lay_out(topology, config, msgspec.json.decode(self.job.partitions), _gone)
+        process = BatchProcess(topology, config, layout)
+        self._closing.append(process.close)
+        return process
+
+    def close(self) -> bool:
+        """Let go of everything. One that cannot be closed keeps its directory: returns whether all is closed."""
         try:
-            while self.closing:
-                self.closing[-1]()
-                self.closing.pop()
+            while self._closing:
+                self._closing[-1]()
+                self._closing.pop()
         except Exception:
-            log.exception(
-                "the stores of the former driver cannot be closed; the new one restores its state beside them"
-            )
+            told = "the stores of a former driver cannot be closed; the next one restores its state beside them"
+            log.exception(told)
+        return not self._closing
 
 
-_held = _Held()
+#: By application: several queries of one session share its Python workers.
+_applications: dict[str, _Held] = {}
+
+#: Those of former jobs that could not be closed.
+_leaving: list[_Held] = []
 
 
-@lru_cache(maxsize=1)
-def _place(job: EngineJob) -> _Place:
-    config = _loaded(job)[1]
-    for number in count():
-        directory = config.state_dir / config.application_id / f"worker-{number}"
-        try:
-            lock = DirectoryLock(directory)
-        except ConfigError:
-            continue  # another worker of this machine has it
-        _held.closing += (lock.release, _place.cache_clear)
-        return _Place(f"{socket.gethostname()}:{directory}", directory)
-    raise AssertionError("there is always another number")
-
-
-@lru_cache(maxsize=1)
-def _process(job: EngineJob) -> BatchProcess:
-    (topology, config), place = _loaded(job), _place(job)
-    client_id = f"{config.application_id}-{socket.gethostname()}-{place.directory.name}"
-    share = job.memory.share(config.memory_bytes)
-    config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
-    layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
-    process = BatchProcess(topology, config, layout)
-    _held.closing += (process.close, _process.cache_clear)
-    return process
-
-
-@lru_cache(maxsize=1)
-def _loaded(job: EngineJob) -> tuple[Topology, StreamsConfig]:
-    """User code is imported here."""
-    return job.program.load()
+def _held(job: EngineJob) -> _Held:
+    """Returns what this process has for a job. A Python program may start a driver after another one in its session:
+    the same process finds its state then, once the former job has let go of it. Applications whose drivers are gone let
+    go of theirs, too."""
+    held = _applications.get(job.application_id)
+    if held is None or held.job != job:
+        for name, each in list(_applications.items()):
+            if name == job.application_id or not each.job.driver.listens():
+                _leaving.append(_applications.pop(name))
+        _leaving[:] = [each for each in _leaving if not each.close()]
+        held = _applications[job.application_id] = _Held(job)
+    return held
 
 
 def _gone(topic: str) -> str:

@@ -11,7 +11,6 @@ from cluster.layout import ClusterLayout
 from cluster_app import Kubectl, KubectlError
 from kafka_cluster import Kafka
 from kube_cluster import wait_until
-from streamsapp import native
 
 _SECURITY = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
@@ -63,8 +62,7 @@ def test_a_pod_runs_the_native_data_path_if_it_was_compiled_into_its_image_and_s
 ) -> None:
     def data_path(name: str, image: str) -> str:
         program = "from streamsapp import native; print(native.described())"
-        wanted = [{"name": native.VARIABLE, "value": "1"}]
-        return output_of(kubectl, namespace, pod(name, image, "python3", "-c", program, env=wanted))
+        return output_of(kubectl, namespace, pod(name, image, "python3", "-c", program))
 
     images = Images(cluster)
     compiler = "localhost/streamsapp-compiler:test"

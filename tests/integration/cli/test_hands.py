@@ -36,7 +36,7 @@ spec:
         from streamsapp import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
 
         def by_length(topic, key, value, partitions):
-            return len(key) % partitions
+            return {{"both": [0, 1], "text": "0"}}.get(key, [len(key) % partitions])
 
         text = Serdes.string()
         topology = StreamsBuilder()
@@ -112,6 +112,10 @@ def test_records_are_written_where_every_client_looks_for_their_keys(app: App, r
 def test_the_applications_own_partitioner_is_asked(app: App, run: Run) -> None:
     code, out, _ = run("produce", app.totals, "-f", app.file, stdin=lines({"key": "four", "value": 1}))
     assert (code, out) == (0, f"{app.totals}: 1 record written (partition 1: 1)\n")
+    for key, chosen in (("both", "[0, 1]"), ("text", "'0'")):
+        code, _, err = run("produce", app.totals, "-f", app.file, stdin=lines({"key": key, "value": 1}))
+        assert code == 2
+        assert f"line 1: partition: the application's partitioner chose {chosen}; name one partition in the line" in err
 
 
 def test_a_wrong_line_ends_it_and_what_was_written_before_it_is_told(app: App, run: Run) -> None:

@@ -23,12 +23,12 @@ apiVersion: streamsapp.dev/v1alpha1
 kind: StreamsApp
 metadata: {{name: {name}}}
 spec:
-  topology: {{entrypoint: "reset_{name}:topology"}}
+  topology: {{entrypoint: "{module}:topology"}}
   kafka: {{bootstrapServers: "{servers}"}}
   remoteState: {{url: "file://{snapshots}"}}
   code:
     files:
-      reset_{name}.py: |
+      {module}.py: |
         from streamsapp import Topology
         from streamsapp.processor.api import Processor
         from streamsapp.state.api import StoreBuilder
@@ -56,7 +56,13 @@ class Application:
         self.manifest = folder / "app.yaml"
         self.snapshots = folder / "snapshots"
         self.snapshots.mkdir()
-        text = MANIFEST.format(name=name, servers=broker.bootstrap_servers, topic=self.topic, snapshots=self.snapshots)
+        text = MANIFEST.format(
+            name=name,
+            module=name.replace("-", "_"),
+            servers=broker.bootstrap_servers,
+            topic=self.topic,
+            snapshots=self.snapshots,
+        )
         self.manifest.write_text(text)
 
     def reset(self, *arguments: str) -> int:
@@ -86,7 +92,7 @@ def closing_consumer(application: Application) -> Iterator[Consumer]:
 
 @pytest.fixture
 def application(broker: EmbeddedBroker, kafka: Kafka, tmp_path: Path) -> Application:
-    return Application(kafka.unique("reset").replace("-", "_"), broker, kafka, tmp_path)
+    return Application(kafka.unique("reset"), broker, kafka, tmp_path)
 
 
 def test_a_dry_run_tells_the_plan_and_changes_nothing(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from api_server import ApiServer
 from operator_process import until
@@ -26,6 +27,7 @@ from streamsapp_operator.model.status import (
     Restart,
     RolloutStatus,
     ScalingStatus,
+    ScheduleStatus,
     Tasks,
     from_document,
     to_document,
@@ -117,6 +119,17 @@ def test_kubectl_shows_the_columns(cluster: ApiServer, applications: Application
 
     assert header.split() == ["NAME", "READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "AGE"]
     assert row.split()[:-1] == ["wordcount", "True", "Running", "4", "310", "false"]  # no lag that is not known
+
+
+def test_kubectl_shows_no_run_where_none_is_to_begin(
+    cluster: ApiServer, applications: Applications, namespace: str
+) -> None:
+    applications.write_status(applications.create(document()), to_document(replace(STATUS, schedule=ScheduleStatus())))
+
+    header, row = cluster.kubectl("get", "sapp", "-o", "wide", "-n", namespace).splitlines()
+
+    assert header.split()[-3:] == ["LAST-RUN", "NEXT-RUN", "AGE"]
+    assert row[header.index("LAST-RUN") : header.index("AGE")].strip() == ""
 
 
 def test_kubectl_scales(cluster: ApiServer, applications: Applications, namespace: str) -> None:

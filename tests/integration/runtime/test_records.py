@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from confluent_kafka import Message, Producer
 
 from instances import Instances, eventually
@@ -38,6 +39,7 @@ def odd(source: str, copies: str, counts: str) -> Topology:
     return builder.build()
 
 
+@pytest.mark.usefixtures("data_path")
 def test_odd_records_give_the_same_on_a_broker_as_in_the_test_driver(
     kafka: Kafka, instances: Instances, guarantee: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from instances import Instances, eventually
 from remote_state import Remote, metric, task
 from s3_server import S3Server
+from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store_factory import open_store
@@ -79,4 +80,32 @@ def test_without_the_server_an_instance_begins_with_the_changelog_and_takes_snap
     eventually(lambda: newest_input(remote) == 6_000, timeout=60)
     eventually(lambda: metric(second, "kafka_stream_task_snapshot_total") > 0)  # counted once it is there
     assert second.close(30)
+    remote.assert_exact()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_group_without_offsets_stops_without_the_server_and_goes_on_where_its_snapshot_stands_when_it_is_back(
+    instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, guarantee: str
+) -> None:
+    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", 1.0)
+    remote = Remote(instances, guarantee, remote=server.config(snapshot_interval=3600))
+    first = remote.start()
+    remote.feed()
+    remote.counted()
+    assert first.close(30)
+    remote.lose_disk()
+    remote.kafka.admin.delete_consumer_groups([remote.application_id])[remote.application_id].result()
+    server.stop()
+
+    error = remote.start().wait(60)
+
+    assert isinstance(error, StateStoreError)
+    for told in (f"no offsets of {remote.source}-0", "store counts", "does not tell where the task goes on"):
+        assert told in str(error)
+    server.start()
+    remote.feed()
+    third = remote.start()
+    remote.counted()
+    assert third.close(30)
     remote.assert_exact()

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from instances import Instances, eventually
+from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from s3_server import BUCKET, S3Server
-from spark_apps import finished
+from spark_apps import App, finished
 from spark_counting import Counted, standalone, status_of
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
@@ -137,6 +138,66 @@ def test_s3_that_is_away_is_told_at_the_driver_with_the_workers_name_and_changes
         driver.results_come(100)
         driver.end()
         counted.check()
+
+
+_KEYS_AND_WINDOWS = """
+from streamsapp import *
+
+TEXT, LONG = Serdes.string(), Serdes.long()
+
+
+def topology():
+    builder = StreamsBuilder()
+    words = builder.stream("{words}", Consumed(TEXT, TEXT)).group_by(lambda _, word: word, Grouped(TEXT, TEXT))
+    counts = words.count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
+    counts.to_stream().to("{counts}", Produced(TEXT, LONG))
+    windows = words.windowed_by(TimeWindows.of(1_000, grace=1_000_000))
+    windows = windows.count(Materialized("windows", key_serde=TEXT, value_serde=LONG)).to_stream()
+    windows.map(lambda at, count: (f"{{at.key}}@{{at.start_ms}}", count)).to("{windows}", Produced(TEXT, LONG))
+    return builder.build()
+"""
+
+
+def test_three_processes_of_a_cluster_and_two_of_one_machine_make_the_same_state_and_results(
+    instances: Instances, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Executors have the environment of the workers that start them.
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    words = kafka.create_topic("words", 6)
+    some = [f"word{number % 37}" for number in range(4_000)]
+    # Not in the past: the broker deletes records that are older than a week, also those that are made of them.
+    now = int(time.time()) * 1_000
+    produce(kafka, words, [(b"%d" % at, word.encode(), now + at) for at, word in enumerate(some)])
+    found = []
+    for name, master, cores in (("local", "local[2]", 2), ("cluster", "local-cluster[3,1,1024]", 3)):
+        topics = {each: kafka.create_topic(each, 6) for each in ("counts", "windows")}
+        conf = {"spark.ui.enabled": "false", "spark.default.parallelism": str(cores)}
+        spark = {"trigger": "availableNow", "maxRecordsPerBatch": 1_500, "conf": conf}
+        code = _KEYS_AND_WINDOWS.format(words=words, **topics)
+        app = App(instances, kafka.unique(name), code, spec={"engine": "spark", "spark": spark})
+        state = str(app.folder / "spark")
+        driver = app.command("run", "--master", master, "--http-port", "0", "--state-dir", state)
+        status, _, errors = finished(driver, 800.0)  # three more of Java's processes start
+        assert status == 0, errors[-6000:]
+        results = {each: _values(kafka, topic) for each, topic in topics.items()}
+        changelogs = {each: _values(kafka, f"{app.name}-{each}-changelog") for each in topics}
+        found.append((results, {each: {key: of[-1] for key, of in log.items()} for each, log in changelogs.items()}))
+    assert found[0] == found[1]
+    results, states = found[0]
+    counts = Counter(some), Counter(f"{word}@{now + at // 1_000 * 1_000}" for at, word in enumerate(some))
+    for name, expected in zip(("counts", "windows"), counts, strict=True):
+        rising = {key.encode(): list(range(1, count + 1)) for key, count in expected.items()}
+        of_key = {key: [int.from_bytes(each, "big") for each in of] for (_, key), of in results[name].items()}
+        assert of_key == rising
+        assert len(states[name]) == len(expected)
+
+
+def _values(kafka: Kafka, topic: str) -> dict[tuple[int, bytes], list[bytes]]:
+    """The values of each key in each partition, in order."""
+    found: dict[tuple[int, bytes], list[bytes]] = {}
+    for each in kafka.read(topic):
+        found.setdefault((each.partition() or 0, each.key() or b""), []).append(each.value() or b"")
+    return found
 
 
 def test_a_driver_that_hung_while_another_one_took_over_ends(

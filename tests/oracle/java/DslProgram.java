@@ -1,6 +1,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -36,6 +37,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 final class DslProgram {
     private final StreamsBuilder builder;
     private final Map<String, Object> made = new HashMap<>();
+    /** Stores that only a Topology has, by name: they are added, and connected, when the DSL is done. */
+    private final Map<String, JsonNode> readOnly = new LinkedHashMap<>();
+    private final Map<String, List<String>> readers = new LinkedHashMap<>();
 
     private DslProgram(StreamsBuilder builder) {
         this.builder = builder;
@@ -45,7 +49,26 @@ final class DslProgram {
         StreamsBuilder builder = new StreamsBuilder(new TopologyConfig(new StreamsConfig(config)));
         DslProgram program = new DslProgram(builder);
         steps.forEach(program::step);
-        return builder.build(config);
+        Topology topology = builder.build(config);
+        program.readOnly.values().forEach(step -> RawProgram.addReadOnlyStore(topology, step));
+        program.readers.forEach((node, stores) ->
+            topology.connectProcessorAndStateStores(node, stores.toArray(new String[0])));
+        return topology;
+    }
+
+    /** The stores that a step is connected to now; those that only a Topology has are connected to its node later. */
+    private String[] stores(JsonNode step) {
+        if (step.has("brings")) {
+            return new String[0];
+        }
+        List<String> now = new ArrayList<>(List.of(names(step, "stores")));
+        List<String> later = new ArrayList<>(now);
+        later.retainAll(readOnly.keySet());
+        if (!later.isEmpty()) {
+            readers.put(step.get("name").asText(), later);
+        }
+        now.removeAll(later);
+        return now.toArray(new String[0]);
     }
 
     @SuppressWarnings("unchecked")
@@ -91,6 +114,7 @@ final class DslProgram {
     private Object start(JsonNode step) {
         switch (step.get("op").asText()) {
             case "store" -> builder.addStateStore(Stores.builder(step));
+            case "read_only_store" -> readOnly.put(step.get("store").get("name").asText(), step);
             case "global_store" -> builder.addGlobalStore(Stores.builder(step.get("store")), step.get("topic").asText(),
                 Options.consumed(step), RawProgram.globalProcessor(step));
             case "global_table" -> {
@@ -181,11 +205,11 @@ final class DslProgram {
             case "repartition":
                 return stream.repartition(Options.repartitioned(step));
             case "process":
-                return named == null ? stream.process(Processors.supplier(step), names(step, "stores"))
-                    : stream.process(Processors.supplier(step), named, names(step, "stores"));
+                return named == null ? stream.process(Processors.supplier(step), stores(step))
+                    : stream.process(Processors.supplier(step), named, stores(step));
             case "process_values":
-                return named == null ? stream.processValues(Processors.fixedKeySupplier(step), names(step, "stores"))
-                    : stream.processValues(Processors.fixedKeySupplier(step), named, names(step, "stores"));
+                return named == null ? stream.processValues(Processors.fixedKeySupplier(step), stores(step))
+                    : stream.processValues(Processors.fixedKeySupplier(step), named, stores(step));
             case "group_by": {
                 Grouped<Object, Object> grouped = Options.grouped(step);
                 return grouped == null ? stream.groupBy(Functions.keySelector(fn))
@@ -311,7 +335,7 @@ final class DslProgram {
         Named named = Options.named(step);
         Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
         ValueTransformerWithKeySupplier<Object, Object, Object> supplier =
-            () -> new Transformer(Functions.valueMapperWithKey(step.get("fn").asText()));
+            () -> new Transformer(Functions.valueMapperWithKey(step.get("fn").asText()), Options.text(step.path("stores"), 0));
         String[] stores = names(step, "stores");
         if (materialized == null) {
             return named == null ? table.transformValues(supplier, stores) : table.transformValues(supplier, named, stores);
@@ -320,14 +344,31 @@ final class DslProgram {
             : table.transformValues(supplier, materialized, named, stores);
     }
 
-    private record Transformer(ValueMapperWithKey<Object, Object, Object> mapper)
-        implements ValueTransformerWithKey<Object, Object, Object> {
+    /** With a store it counts its calls for each key. */
+    private static final class Transformer implements ValueTransformerWithKey<Object, Object, Object> {
+        private final ValueMapperWithKey<Object, Object, Object> mapper;
+        private final String store;
+        private KeyValueStore<Object, Object> calls;
+
+        Transformer(ValueMapperWithKey<Object, Object, Object> mapper, String store) {
+            this.mapper = mapper;
+            this.store = store;
+        }
+
         @Override
-        public void init(ProcessorContext context) { }
+        public void init(ProcessorContext context) {
+            calls = store == null ? null : context.getStateStore(store);
+        }
 
         @Override
         public Object transform(Object key, Object value) {
-            return mapper.apply(key, value);
+            Object mapped = mapper.apply(key, value);
+            if (calls == null) {
+                return mapped;
+            }
+            long number = Functions.num(calls.get(key)) + 1;
+            calls.put(key, number);
+            return Functions.clip(Functions.text(mapped) + "#" + number);
         }
 
         @Override

@@ -197,7 +197,9 @@ final class Functions {
         "by_source_topic", (k, v, c) -> "out-of-" + c.topic());
 
     private static final Map<String, StreamPartitioner<Object, Object>> PARTITIONERS = Map.of(
-        "first", (topic, k, v, n) -> java.util.Optional.of(java.util.Set.of(0)));
+        "first", (topic, k, v, n) -> java.util.Optional.of(java.util.Set.of(0)),
+        "by_default", (topic, k, v, n) -> java.util.Optional.empty(),
+        "by_value", (topic, k, v, n) -> java.util.Optional.of(java.util.Set.of((int) Math.floorMod(num(v), (long) n))));
 
     private static <T> T named(String kind, Map<String, T> table, String name) {
         T found = table.get(name);

@@ -15,6 +15,7 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.processor.StreamPartitioner;
 import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.KeyValueStore;
 
@@ -22,7 +23,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * {"op": "join" | "left_join" | "outer_join", "of", "with", "fn": joiner, "args": 2, or 3 with the key}.
  *
  * Stream with stream: "windows": {"size" | "before", "after"; "grace"}, "stream_joined": {"key", "value", "other_value",
- * "name", "store_name", "logging", "engine"}. Stream with table: "joined": {"key", "value", "other_value", "name", "grace"}.
+ * "name", "store_name", "logging", "engine", and "this", "other": suppliers as in Stores}. Stream with table: "joined": {"key", "value", "other_value", "name", "grace"}.
  * Stream with global table: "selector". Table with table: "name", "materialized"; with "extractor" it is a foreign-key
  * join ("extractor_args": 2 for an extractor of key and value, "table_joined": name).
  */
@@ -67,6 +68,12 @@ final class JoinSteps {
         if (options.hasNonNull("engine")) {
             joined = joined.withDslStoreSuppliers(options.get("engine").asText().equals("memory")
                 ? BuiltInDslStoreSuppliers.IN_MEMORY : BuiltInDslStoreSuppliers.ROCKS_DB);
+        }
+        if (options.hasNonNull("this")) {
+            joined = joined.withThisStoreSupplier(Stores.windows(options.get("this"), Options.text(options.get("this"), "name")));
+        }
+        if (options.hasNonNull("other")) {
+            joined = joined.withOtherStoreSupplier(Stores.windows(options.get("other"), Options.text(options.get("other"), "name")));
         }
         return options.path("logging").asBoolean(true) ? joined : joined.withLoggingDisabled();
     }
@@ -163,13 +170,20 @@ final class JoinSteps {
         }
     }
 
+    private static StreamPartitioner<Object, Void> partitioner(JsonNode step, String field) {
+        return step.hasNonNull(field) ? (StreamPartitioner) Functions.partitioner(step.get(field).asText()) : null;
+    }
+
     private static KTable<Object, Object> foreignKey(JsonNode step, KTable<Object, Object> left,
             KTable<Object, Object> right, Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized) {
         String extractor = step.get("extractor").asText();
         ValueJoiner<Object, Object, Object> joiner = Functions.joiner(step.get("fn").asText());
         boolean inner = step.get("op").asText().equals("join");
-        TableJoined<Object, Object> joined = step.hasNonNull("table_joined")
-            ? TableJoined.as(step.get("table_joined").asText()) : TableJoined.with(null, null);
+        TableJoined<Object, Object> joined = TableJoined.with(partitioner(step, "partitioner"),
+            partitioner(step, "other_partitioner"));
+        if (step.hasNonNull("table_joined")) {
+            joined = joined.withName(step.get("table_joined").asText());
+        }
         if (step.path("extractor_args").asInt(1) == 2) {
             KeyValueMapper<Object, Object, Object> selector = Functions.keySelector(extractor);
             BiFunction<Object, Object, Object> both = selector::apply;

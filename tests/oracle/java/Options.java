@@ -19,6 +19,10 @@ final class Options {
         return options.hasNonNull(side) ? SerdeTable.serde(options.get(side).asText()) : null;
     }
 
+    static String text(JsonNode list, int index) {
+        return list.hasNonNull(index) ? list.get(index).asText() : null;
+    }
+
     static String text(JsonNode options, String name) {
         return options.hasNonNull(name) ? options.get(name).asText() : null;
     }
@@ -76,8 +80,22 @@ final class Options {
         if (step.hasNonNull("name")) {
             repartitioned = repartitioned.withName(step.get("name").asText());
         }
+        if (step.hasNonNull("partitioner")) {
+            repartitioned = repartitioned.withStreamPartitioner(Functions.partitioner(step.get("partitioner").asText()));
+        }
         return step.hasNonNull("partitions")
             ? repartitioned.withNumberOfPartitions(step.get("partitions").asInt()) : repartitioned;
+    }
+
+    /** {"supplied": {"kind": "window" | "session", "size", "retention", "engine"}}: the store by its supplier. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> supplied(JsonNode options,
+            Serde<Object> key, Serde<Object> value) {
+        JsonNode supplied = options.get("supplied");
+        String name = options.get("name").asText();
+        Materialized materialized = supplied.get("kind").asText().equals("session")
+            ? Materialized.as(Stores.sessions(supplied, name)) : Materialized.as(Stores.windows(supplied, name));
+        return materialized.withKeySerde(key).withValueSerde(value);
     }
 
     static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized(JsonNode step) {
@@ -96,6 +114,9 @@ final class Options {
                 .persistentVersionedKeyValueStore(options.get("name").asText(),
                     java.time.Duration.ofMillis(options.get("versioned").asLong())))
                 .withKeySerde(key).withValueSerde(value);
+        }
+        if (options.hasNonNull("supplied")) {
+            return supplied(options, key, value);
         }
         if (options.hasNonNull("engine")) {
             materialized = materialized.withStoreType(options.get("engine").asText().equals("memory")

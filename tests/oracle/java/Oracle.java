@@ -66,8 +66,9 @@ public final class Oracle {
         config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.ByteArraySerde.class);
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.ByteArraySerde.class);
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, request.path("cache").asBoolean(false) ? 10485760 : 0);
-        config.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG,
-            request.path("optimize").asBoolean(false) ? StreamsConfig.OPTIMIZE : StreamsConfig.NO_OPTIMIZATION);
+        JsonNode optimize = request.path("optimize");
+        config.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, optimize.isTextual() ? optimize.asText()
+            : optimize.asBoolean(false) ? StreamsConfig.OPTIMIZE : StreamsConfig.NO_OPTIMIZATION);
         if (request.path("survives").asBoolean(false)) {
             config.put(StreamsConfig.DESERIALIZATION_EXCEPTION_HANDLER_CLASS_CONFIG, LogAndContinueExceptionHandler.class);
             config.put(StreamsConfig.PROCESSING_EXCEPTION_HANDLER_CLASS_CONFIG, LogAndContinueProcessingExceptionHandler.class);

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.function.BiConsumer;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -26,6 +27,7 @@ import org.apache.kafka.streams.processor.api.RecordMetadata;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.VersionedKeyValueStore;
@@ -237,7 +239,27 @@ final class Processors {
         return (T) value;
     }
 
+    /** {"brings": store}: the supplier brings the store that its processor uses. */
     static ProcessorSupplier<Object, Object, Object, Object> supplier(JsonNode step) {
+        ProcessorSupplier<Object, Object, Object, Object> made = withoutStores(step);
+        if (!step.has("brings")) {
+            return made;
+        }
+        StoreBuilder<?> store = Stores.builder(step.get("brings"));
+        return new ProcessorSupplier<>() {
+            @Override
+            public Processor<Object, Object, Object, Object> get() {
+                return made.get();
+            }
+
+            @Override
+            public Set<StoreBuilder<?>> stores() {
+                return Set.of(store);
+            }
+        };
+    }
+
+    private static ProcessorSupplier<Object, Object, Object, Object> withoutStores(JsonNode step) {
         String name = step.get("processor").asText();
         Step valueStep = valueStep(name);
         if (valueStep != null) {
@@ -272,7 +294,18 @@ final class Processors {
 
     static FixedKeyProcessorSupplier<Object, Object, Object> fixedKeySupplier(JsonNode step) {
         Step valueStep = valueStep(step.get("processor").asText());
-        return () -> new FixedKeyStepping(step, valueStep);
+        Set<StoreBuilder<?>> stores = step.has("brings") ? Set.of(Stores.builder(step.get("brings"))) : null;
+        return new FixedKeyProcessorSupplier<>() {
+            @Override
+            public FixedKeyStepping get() {
+                return new FixedKeyStepping(step, valueStep);
+            }
+
+            @Override
+            public Set<StoreBuilder<?>> stores() {
+                return stores;
+            }
+        };
     }
 
     private static Processor<Object, Object, Object, Object> simple(

@@ -32,14 +32,18 @@ final class RawProgram {
             case "store" -> topology.addStateStore(Stores.builder(step), DslProgram.names(step, "processors"));
             case "connect" -> topology.connectProcessorAndStateStores(step.get("processor").asText(),
                 DslProgram.names(step, "stores"));
-            case "read_only_store" -> topology.addReadOnlyStateStore(Stores.builder(step.get("store")),
-                step.get("source").asText(), deserializer(step, "key"), deserializer(step, "value"),
-                step.get("topic").asText(), step.get("processor").asText(), globalProcessor(step));
+            case "read_only_store" -> addReadOnlyStore(topology, step);
             case "global_store" -> topology.addGlobalStore(Stores.builder(step.get("store")), step.get("source").asText(),
                 deserializer(step, "key"), deserializer(step, "value"), step.get("topic").asText(),
                 step.get("processor").asText(), globalProcessor(step));
             default -> throw new IllegalArgumentException("a topology has no step " + step.get("op"));
         }
+    }
+
+    static void addReadOnlyStore(Topology topology, JsonNode step) {
+        topology.addReadOnlyStateStore(Stores.builder(step.get("store")), step.get("source").asText(),
+            deserializer(step, "key"), deserializer(step, "value"), step.get("topic").asText(),
+            step.get("processor").asText(), globalProcessor(step));
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})

@@ -44,19 +44,19 @@ final class Stores {
         return step.path("engine").asText("rocksdb").equals("memory");
     }
 
-    private static WindowBytesStoreSupplier windows(JsonNode step, String name) {
+    static WindowBytesStoreSupplier windows(JsonNode step, String name) {
         Duration retention = WindowSteps.ms(step, "retention");
         Duration size = WindowSteps.ms(step, "size");
         boolean duplicates = step.path("duplicates").asBoolean(false);
         if (inMemory(step)) {
             return org.apache.kafka.streams.state.Stores.inMemoryWindowStore(name, retention, size, duplicates);
         }
-        return step.get("kind").asText().equals("timestamped_window")
+        return step.path("kind").asText().equals("timestamped_window")
             ? org.apache.kafka.streams.state.Stores.persistentTimestampedWindowStore(name, retention, size, duplicates)
             : org.apache.kafka.streams.state.Stores.persistentWindowStore(name, retention, size, duplicates);
     }
 
-    private static SessionBytesStoreSupplier sessions(JsonNode step, String name) {
+    static SessionBytesStoreSupplier sessions(JsonNode step, String name) {
         Duration retention = WindowSteps.ms(step, "retention");
         return inMemory(step) ? org.apache.kafka.streams.state.Stores.inMemorySessionStore(name, retention)
             : org.apache.kafka.streams.state.Stores.persistentSessionStore(name, retention);

@@ -97,6 +97,42 @@ def test_validate_tells_every_fault_on_a_line_of_its_own(manifest: Path, capsys:
     ]
 
 
+def test_validate_asks_the_client_which_properties_it_takes(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    properties = "{linger.ms: 5, bootstrap.serverss: 'a:1', consumer.fetch.min.bites: 1, producer.linger.ms: soon, "
+    properties += "default.topic.config: x}"
+    edit(manifest, "spec:\n", f"spec:\n  kafka: {{properties: {properties}}}\n")
+    assert main(["validate", "-f", str(manifest)]) == 2
+    faults = capsys.readouterr().err.splitlines()
+    at = f"{manifest}: spec.kafka.properties."
+    assert [fault.partition(": kafka property")[0] for fault in faults] == [
+        f"{at}bootstrap.serverss",
+        f"{at}consumer.fetch.min.bites",
+        f"{at}producer.linger.ms",
+        f"{at}default.topic.config",
+    ]
+    assert "'bootstrap.serverss' is not known to the client: did you mean 'bootstrap.servers'?" in faults[0]
+    assert "'fetch.min.bites' is not known to the client: did you mean 'fetch.min.bytes'?" in faults[1]
+    assert "was refused by the client" in faults[2]
+    assert "was refused by the client" in faults[3]
+
+
+def test_validate_refuses_what_no_cluster_would_take(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(manifest, "spec:\n", "spec:\n  kafka: {bootstrapServers: kafka}\n")
+    edit(manifest, "name: wordcount", "name: Hello_World")
+    assert main(["validate", "-f", str(manifest)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        (
+            f"{manifest}: metadata.name: 'Hello_World' becomes part of the names of pods and services: expected at "
+            "most 52 small letters, digits and '-', a letter first and no '-' last; choose another name, and keep this "
+            "one as spec.applicationId if the application has run by it"
+        ),
+        (
+            f"{manifest}: spec.kafka.bootstrapServers: expected host:port, separated by commas, such as kafka:9092, "
+            "got 'kafka'"
+        ),
+    ]
+
+
 def test_a_topology_that_reads_nothing_is_a_fault_of_its_entrypoint(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

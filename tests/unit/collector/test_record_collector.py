@@ -99,6 +99,20 @@ def test_there_is_room_below_the_capacity_and_none_at_it() -> None:
     assert not collector.wait_for_room(0)
 
 
+def test_whoever_sends_is_told_of_every_output_once_enough_records_wait() -> None:
+    told: list[int] = []
+    collector = RecordCollector(100, lambda: told.append(len(collector)), enough=3)
+    for value in "abcd":
+        collector.add(records(value), epoch=0)
+    assert told == [3, 4]
+    assert collector.enough
+
+    collector.drain(Producer().send, 100)
+    assert not collector.enough
+    collector.add(records("e"), epoch=0)
+    assert told == [3, 4]
+
+
 def test_waiting_records_of_the_next_epoch_take_room_too() -> None:
     collector = RecordCollector(1)
 

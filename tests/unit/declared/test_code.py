@@ -40,6 +40,9 @@ class Passing(Processor):
     def init(self, context): self.context = context
     def process(self, record): self.context.forward(record)
 
+class Keeping(Passing):
+    def process(self, record): self.context.get_state_store("rates").put(record.key, record.value)
+
 class Bringing(Passing):
     @staticmethod
     def stores(): raise OSError("no stores today")
@@ -194,6 +197,28 @@ def test_a_supplier_that_fails_to_bring_its_stores_is_told_with_its_line(tmp_pat
     }
     (line,) = faults(tmp_path, code, **{form: declared[form]})
     assert line.startswith(f"{form}: building the topology raised OSError: no stores today (")
+
+
+@pytest.mark.parametrize("form", ["graph", "steps"])
+def test_a_read_only_store_has_no_changelog_to_configure(tmp_path: Path, code: str, form: str) -> None:
+    filled = {"topic": "rows", "supplier": f"{code}:Passing", "keySerde": "string", "logConfig": {"retention.ms": "5"}}
+    declared = {
+        "graph": {"readOnlyStores": [{"name": "rates", **filled}]},
+        "steps": [{"addReadOnlyStateStore": {"store": "rates", **filled}}],
+    }
+    (line,) = faults(tmp_path, code, **{form: declared[form]})
+    assert line.startswith(form)
+    assert "add_read_only_state_store('rates'): the store is restored from the topic that it reads" in line
+    assert "leave the configuration of its log out (log_config, logConfig)" in line
+
+
+@pytest.mark.parametrize("add", ["addGlobalStore", "addReadOnlyStateStore"])
+def test_a_store_that_a_topic_fills_needs_no_serdes(tmp_path: Path, code: str, add: str) -> None:
+    filled = {"store": "rates", "topic": "rows", "supplier": f"{code}:Keeping"}
+    topology = load(tmp_path, code, steps=[{add: filled}, {"stream": "lines"}, {"to": "out"}])
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("rows", Serdes.bytes(), Serdes.bytes()).pipe_input(b"k", b"v")
+        assert driver.get_key_value_store("rates").get(b"k") == b"v"
 
 
 _THINGS = (3, None, "text", print, int, dict, Serdes.string(), Processor, lambda *given: given, Serdes.long)

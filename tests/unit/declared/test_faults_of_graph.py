@@ -97,6 +97,25 @@ def test_a_global_store_reads_a_topic_of_its_own() -> None:
     ]
 
 
+def test_a_read_only_store_is_connected_by_its_name_and_reads_a_topic_of_its_own() -> None:
+    store = {"name": "r", "topic": "rows", "supplier": "app:Keep"}
+    reader = processor("p", "in", stores=["r"])
+    assert faults(readOnlyStores=[store], processors=[reader]) == []
+    assert faults(readOnlyStores=[{**store, "topic": "a"}], globalStores=[store], processors=[reader]) == [
+        "graph.readOnlyStores[0].topic: source in reads 'a' already; give that source two children instead",
+        (
+            "graph.readOnlyStores[0].source: 'r-source' is the name of another node (graph.globalStores[0].source); "
+            "choose another"
+        ),
+        (
+            "graph.readOnlyStores[0].processor: 'r-processor' is the name of another node "
+            "(graph.globalStores[0].processor); choose another"
+        ),
+        "graph.readOnlyStores[0].name: 'r' is the name of another store (graph.globalStores[0].name); choose another",
+        "graph.processors[0].stores[0]: 'r' is a global store, open to every processor; leave it out",
+    ]
+
+
 @given(st.permutations(range(6)), st.data())
 def test_parents_come_first_and_what_is_in_order_stays_in_order(order: list[int], data: st.DataObject) -> None:
     parents = {
@@ -129,7 +148,7 @@ _NODE = st.fixed_dictionaries(
     optional={"topics": st.lists(_NAMES), "supplier": st.just("a:b"), "parents": st.lists(_NAMES, min_size=1),
               "stores": st.lists(_NAMES), "topic": _NAMES, "keySerde": _JSON},
 )  # fmt: skip
-_LISTS = st.sampled_from(["sources", "processors", "sinks", "stores", "globalStores"])
+_LISTS = st.sampled_from(["sources", "processors", "sinks", "stores", "globalStores", "readOnlyStores"])
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 3])

@@ -51,6 +51,33 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
+def test_stores_of_single_sides_of_a_join_have_names_of_their_own() -> None:
+    assert in_yaml("""
+    - addStateStore: seen
+    - stream: rights
+      as: rights
+    - stream: lefts
+    - join:
+        with: rights
+        joiner: "app:f"
+        withinMs: 5
+        thisStore: {store: seen, engine: disk}
+        otherStore: {engine: memory}
+      as: joined
+    - join: {with: rights, joiner: "app:f", withinMs: 5, thisStore: {store: seen}, otherStore: {store: both}}
+      from: rights
+    - leftJoin: {with: rights, joiner: "app:f", withinMs: 5, store: both}
+    """) == [
+        "steps[3].join.thisStore.engine: expected 'memory' or 'rocksdb', got 'disk'",
+        "steps[3].join.otherStore.store: is required",
+        (
+            "steps[4].join.thisStore.store: 'seen' is the name of another store (steps[0].addStateStore.store); "
+            "choose another"
+        ),
+        "steps[5].leftJoin.store: 'both' is the name of another store (steps[4].join.otherStore.store); choose another",
+    ]
+
+
 def test_faults_of_windows_suppression_and_joins_name_the_remedy() -> None:
     assert in_yaml("""
     - globalTable: {topic: names}

@@ -257,6 +257,29 @@ def test_a_processor_that_fills_a_global_store_sees_what_restores_it() -> None:
     assert kept.reprocess_on_restore
 
 
+def test_a_read_only_store_takes_the_name_of_what_reads_its_topic_and_uses_up_no_number() -> None:
+    builder = StreamsBuilder()
+    for name, consumed in (("one", Consumed(STRING, LONG)), ("two", Consumed(name="fill", offset_reset="earliest"))):
+        store = Stores.key_value_store_builder(Stores.persistent_key_value_store(name), STRING, LONG)
+        builder.add_read_only_state_store(store, f"{name}-in", consumed, lambda: Each(forwards))
+    stream(builder).process(lambda: Each(forwards), "one", named=Named("reads"))
+
+    topology = builder.build()
+
+    assert [node.name for node in topology.nodes] == [
+        *("one-source", "one-processor", "fill-source", "fill", "KSTREAM-SOURCE-0000000000", "reads"),
+    ]
+    first, second = topology.sub_topologies()
+    assert [store.changelog_topic for store in (*first.stores, *second.stores)] == ["one-in", "two-in"]
+    with pytest.raises(
+        TopologyError, match=r"^add_read_only_state_store\('two'\): its topic is read from the beginning"
+    ):
+        builder.add_read_only_state_store(store, "in", Consumed(offset_reset="latest"), lambda: Each(forwards))
+    configured = store.with_logging_enabled({"min.insync.replicas": "2"})
+    with pytest.raises(TopologyError, match=r"^add_read_only_state_store\('two'\): .*leave .* out \(log_config"):
+        builder.add_read_only_state_store(configured, "in", Consumed(), lambda: Each(forwards))
+
+
 def test_streams_of_one_topic_are_cogrouped_and_read_it_once() -> None:
     builder = StreamsBuilder()
     one, other = (stream(builder).group_by_key() for _ in range(2))

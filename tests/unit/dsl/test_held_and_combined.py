@@ -26,7 +26,7 @@ class MemoryStore:
         self.layers = self
 
     def write_cell(self, key: bytes, stored: Any, timestamp: int) -> Cell:
-        self.entries[key] = cell = Cell(stored, timestamp, self.epoch)
+        self.entries[key] = cell = Cell.of(stored, timestamp, self.epoch)
         return cell
 
     def key_bytes(self, key: str) -> bytes:
@@ -77,7 +77,11 @@ class Context:
     def dropped(self, reason: str) -> None:
         self.drops.append(reason)
 
+    def outdated(self) -> None:
+        raise NotImplementedError
+
     record: InputRecord | None = None
+    record_is_read = False
 
     def counter(self, metric: str) -> Tally:
         return Tally()

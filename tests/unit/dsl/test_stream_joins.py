@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from streamsapp import Consumed, JoinWindows, Produced, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
+from streamsapp import (
+    Consumed,
+    JoinWindows,
+    Produced,
+    Repartitioned,
+    Serdes,
+    Stores,
+    StreamJoined,
+    StreamsBuilder,
+    StreamsConfig,
+)
 from streamsapp.dsl.kstream import KStream
 from streamsapp.errors import TopicError, TopologyError
+from streamsapp.state.api import Engine
 from streamsapp.testing import TopologyTestDriver
 from streamsapp.topology.partitioning import partition_counts
 
@@ -72,6 +84,16 @@ def test_what_cannot_be_joined_is_refused(arguments: tuple[Any, ...], message: s
     given = {"other": payments, "elsewhere": streams(StreamsBuilder())[1]}
     with pytest.raises(TopologyError, match=message):
         orders.outer_join(given.get(arguments[0], arguments[0]), *arguments[1:])
+
+
+def test_what_supplies_no_stores_for_a_join_is_refused() -> None:
+    supplier = Stores.in_memory_window_store("kept", 20, 20, retain_duplicates=True)
+    keyed: Any = Stores.in_memory_key_value_store("kept")
+    for side in ("this_store_supplier", "other_store_supplier"):
+        with pytest.raises(TopologyError, match=rf"^StreamJoined\({side}=.*make it with Stores.persistent_window"):
+            replace(StreamJoined(), **{side: keyed})
+    with pytest.raises(TopologyError, match="name their store 'kept'; give each a name of its own"):
+        StreamJoined(this_store_supplier=supplier, other_store_supplier=replace(supplier, engine=Engine.ROCKSDB))
 
 
 def test_changelogs_of_joins_have_kafka_streams_topic_settings() -> None:

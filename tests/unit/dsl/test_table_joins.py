@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +18,9 @@ from streamsapp import (
     StreamsConfig,
     TableJoined,
 )
+from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
-from streamsapp.errors import TopicError, TopologyError
+from streamsapp.errors import ProcessingError, TopicError, TopologyError
 from streamsapp.testing import TestInputTopic, TopologyTestDriver
 from streamsapp.topology.partitioning import partition_counts
 
@@ -164,3 +167,39 @@ def test_what_joins_and_versioned_tables_leave_out_is_counted() -> None:
         assert dropped(records, None, "without key", 100) == 1
         assert dropped(records, "a", None, 100) == 1
         assert dropped(records, "a", "waits", 100) == 0
+
+
+def test_an_answer_for_a_row_that_has_changed_is_counted_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It is a part of normal work: a table that changes often has many."""
+    builder = StreamsBuilder()
+    stream: KStream[str, str] = builder.stream("rows", READ)
+    rows = stream.flat_map_values(lambda text: text.split()).to_table(Materialized("kept", TEXT, TEXT))
+    other: KTable[str, str] = builder.table("other", READ)
+    rows.join(other, lambda row: row[0], _both).to_stream().to("out", Produced(TEXT, TEXT))
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("other", TEXT, TEXT).pipe_key_values([("x", "X"), ("y", "Y")])
+        driver.create_input_topic("rows", TEXT, TEXT).pipe_input("a", "x1 y2")  # both are on their way at once
+
+        assert driver.create_output_topic("out", TEXT, TEXT).read_key_values() == [("a", "y2/Y")]
+        assert driver._task.context.dropped_records == 1
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("side", ["partitioner", "other_partitioner"])
+def test_a_partitioner_of_a_foreign_key_join_has_to_choose_one_partition(side: str) -> None:
+    def joined(chosen: Any) -> list[Any]:
+        builder = StreamsBuilder()
+        left: KTable[str, str] = builder.table("left", READ)
+        other: KTable[str, str] = builder.table("other", READ)
+        options: TableJoined[str, str] = replace(TableJoined(), **{side: lambda *asked: chosen})  # type: ignore[arg-type]
+        left.join(other, lambda row: row[0], _both, options).to_stream().to("out", Produced(TEXT, TEXT))
+        with TopologyTestDriver(builder.build()) as driver:
+            driver.create_input_topic("other", TEXT, TEXT).pipe_input("x", "X")
+            driver.create_input_topic("left", TEXT, TEXT).pipe_input("a", "x1")
+            return driver.create_output_topic("out", TEXT, TEXT).read_key_values()
+
+    assert joined(0) == joined([0]) == joined(None) == [("a", "x1/X")]
+    message = r"the partitioner of a foreign-key join has to choose one partition of topic .*-topic, got "
+    for chosen in ([], [0, 1]):
+        with pytest.raises(ProcessingError, match=message + re.escape(str(chosen))):
+            joined(chosen)

@@ -180,5 +180,8 @@ def test_what_the_operator_may_not_know_may_be_null(schema: dict[str, Any]) -> N
 def test_the_printer_columns_are_those_that_are_promised() -> None:
     (version,) = yaml.safe_load(CRD.read_text("utf-8"))["spec"]["versions"]
 
-    columns = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert columns == ["READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "ENGINE", "AGE"]
+    columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
+    expected = ["READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "ENGINE", "LAST-RUN", "NEXT-RUN", "AGE"]
+    assert list(columns) == expected
+    # kubectl shows how long ago a date was, and nothing that can be read for one to come.
+    assert [columns[each]["type"] for each in ("LAST-RUN", "NEXT-RUN")] == ["date", "string"]

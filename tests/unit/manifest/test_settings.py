@@ -13,7 +13,8 @@ from msgspec import inspect
 from manifests import app
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig
-from streamsapp.errors import ConfigError, ManifestError
+from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.errors import ConfigError, ManifestError, TopologyError
 from streamsapp.manifest.entrypoint import load_topology, user_code
 from streamsapp.manifest.model import Spec
 from streamsapp.manifest.settings import FIELDS
@@ -166,7 +167,9 @@ def test_a_tag_takes_a_variable_of_the_pod(tmp_path: Path, code: str, monkeypatc
     assert config(tmp_path, code, processing={"clientTags": {"zone": "z-$(ZONE)"}}).client_tags == {"zone": "z-eu-1"}
 
 
-@pytest.mark.parametrize("optimization", ["none", "all"])
+@pytest.mark.parametrize(
+    "optimization", ["none", "all", "reuse.ktable.source.topics", "merge.repartition.topics,single.store.self.join"]
+)
 def test_an_optimised_table_needs_no_changelog(tmp_path: Path, code: str, optimization: str) -> None:
     manifest = app(
         code={"files": {f"{code}.py": CODE}},
@@ -175,7 +178,19 @@ def test_an_optimised_table_needs_no_changelog(tmp_path: Path, code: str, optimi
     )
 
     (part,) = load_topology(manifest, tmp_path).sub_topologies()
-    assert [store.changelog_topic for store in part.stores] == [None if optimization == "none" else "rows"]
+    reused = "rows" if optimization in ("all", "reuse.ktable.source.topics") else None
+    assert [store.changelog_topic for store in part.stores] == [reused]
+
+
+@pytest.mark.parametrize("given", ["some", "none,all", "", "reuse.ktable.source.topics,all", 1])
+def test_an_optimisation_that_is_none_is_refused_with_the_names_of_those_that_are(given: object) -> None:
+    with pytest.raises(ManifestError) as raised:
+        app(topology={"entrypoint": "app:builder"}, processing={"topologyOptimization": given})
+
+    (fault,) = raised.value.faults
+    assert fault.startswith("spec.processing.topologyOptimization: expected 'none', 'all', or some of reuse.ktable")
+    with pytest.raises(TopologyError, match=r"^build\(optimize=\.\.\.\): expected 'none', 'all', or some of"):
+        StreamsBuilder().build(optimize=given)  # type: ignore[arg-type]
 
 
 def test_optimising_a_topology_that_is_built_is_refused(tmp_path: Path, code: str) -> None:
@@ -185,7 +200,9 @@ def test_optimising_a_topology_that_is_built_is_refused(tmp_path: Path, code: st
         processing={"topologyOptimization": "all"},
     )
 
-    with pytest.raises(ManifestError, match=r"^spec\.processing\.topologyOptimization: .* built without it; let it re"):
+    with pytest.raises(
+        ManifestError, match=r"^spec\.processing\.topologyOptimization: .* without merge.*, or let .* return"
+    ):
         load_topology(manifest, tmp_path)
 
 
@@ -195,7 +212,7 @@ def test_the_runtime_refuses_an_optimisation_that_was_not_made(tmp_path: Path, c
     )
     asked = StreamsConfig(application_id="a", bootstrap_servers="b:1", topology_optimization="all")
 
-    with pytest.raises(ConfigError, match=r"^topology_optimization: .*build\(optimize=True\)"):
+    with pytest.raises(ConfigError, match=r"^topology_optimization: .*build\(optimize='all'\)"):
         StreamsRuntime(topology, asked)
 
 

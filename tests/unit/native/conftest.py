@@ -8,24 +8,13 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from data_paths import take
+import data_paths
 from streamsapp import native
-from streamsapp.native import build
 
 
 @pytest.fixture(scope="session")
 def compiled() -> native.DataPath:
-    try:
-        return native._loaded(str(build.library()))
-    except build.UnavailableError as error:
-        pytest.skip(f"no native data path here: {error}")
-
-
-@pytest.fixture(params=["Python", "native"])
-def path(request: pytest.FixtureRequest, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Clients that the test makes take this one."""
-    take(compiled if request.param == "native" else None, monkeypatch)
-    return str(request.param)
+    return data_paths.compiled()
 
 
 @pytest.fixture(scope="session")

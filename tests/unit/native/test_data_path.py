@@ -128,10 +128,10 @@ def test_random_records_are_the_same_whichever_path_sends_and_fetches_them(
     ]
 
 
-def test_keys_land_where_java_clients_put_them(broker: str, path: str) -> None:
+def test_keys_land_where_java_clients_put_them(broker: str, data_path: str) -> None:
     from streamsapp.serdes.murmur2 import partition_for
 
-    topic = f"keys-{path}"
+    topic = f"keys-{data_path}"
     with producing(broker) as producer:
         producer.send([(topic, b"", b"%d" % key, -1, None, None, 1, None) for key in range(300)])
         assert producer.flush(60)
@@ -143,8 +143,8 @@ def test_keys_land_where_java_clients_put_them(broker: str, path: str) -> None:
     }
 
 
-def test_a_position_that_is_gone_is_told(broker: str, path: str) -> None:
-    topic = f"short-{path}"
+def test_a_position_that_is_gone_is_told(broker: str, data_path: str) -> None:
+    topic = f"short-{data_path}"
     with producing(broker) as producer:
         producer.send([(topic, b"v", b"k", 0, None, None, 1, None)])
         assert producer.flush(60)
@@ -156,8 +156,8 @@ def test_a_position_that_is_gone_is_told(broker: str, path: str) -> None:
     assert [answer.records for answer in before] == [[]] * len(before)
 
 
-def test_after_a_reposition_nothing_comes_of_what_was_fetched_before(broker: str, path: str) -> None:
-    topic, at = f"again-{path}", TopicPartition(f"again-{path}", 0)
+def test_after_a_reposition_nothing_comes_of_what_was_fetched_before(broker: str, data_path: str) -> None:
+    topic, at = f"again-{data_path}", TopicPartition(f"again-{data_path}", 0)
     with producing(broker) as producer:
         producer.send([(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(500)])
         assert producer.flush(60)
@@ -171,8 +171,8 @@ def test_after_a_reposition_nothing_comes_of_what_was_fetched_before(broker: str
     assert [it.offset() for answer in rest for _, run in answer.records for it in run] == list(range(300, 500))
 
 
-def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(broker: str, path: str) -> None:
-    topic, at = f"late-{path}", TopicPartition(f"late-{path}", 0)
+def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(broker: str, data_path: str) -> None:
+    topic, at = f"late-{data_path}", TopicPartition(f"late-{data_path}", 0)
     late = KafkaError(KafkaError._AUTO_OFFSET_RESET)
     with producing(broker) as producer:
         producer.send([(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(20)])
@@ -187,7 +187,7 @@ def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(brok
     assert [it.offset() for answer in answers for _, run in answer.records for it in run] == list(range(9, 20))
 
 
-def test_a_record_that_was_not_delivered_is_reported_once(path: str) -> None:
+def test_a_record_that_was_not_delivered_is_reported_once(data_path: str) -> None:
     failed: list[Any] = []
     with producing(NOBODY, failed, enable_idempotence=False, message_timeout_ms=20) as producer:
         records: list[OutputRecord] = [
@@ -203,7 +203,7 @@ def test_a_record_that_was_not_delivered_is_reported_once(path: str) -> None:
     assert sorted(failed, key=str) == [(*timed_out, "lost", b"", None), (*timed_out, "lost", b"key", b"value")]
 
 
-def test_what_the_client_refuses_is_reported_and_what_its_queue_has_no_room_for_comes_back(path: str) -> None:
+def test_what_the_client_refuses_is_reported_and_what_its_queue_has_no_room_for_comes_back(data_path: str) -> None:
     failed: list[Any] = []
     with producing(NOBODY, failed, queue_buffering_max_messages=3000) as producer:
         fits: OutputRecord = ("full", b"v", b"k", 0, None, None, 1, [("h", b"")])
@@ -231,19 +231,21 @@ def test_what_the_client_refuses_is_reported_and_what_its_queue_has_no_room_for_
         (("t", b"", None, -1, None, None, 1, 7), TypeError),
     ],
 )
-def test_what_is_no_record_raises_the_same(path: str, wrong: Any, error: type[Exception]) -> None:
+def test_what_is_no_record_raises_the_same(data_path: str, wrong: Any, error: type[Exception]) -> None:
     with producing(NOBODY) as producer, pytest.raises(error):
         producer.send([("t", b"", b"", -1, None, None, 1, [("h", b"")]), wrong])
 
 
-def test_clients_log_the_same(path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsapp.kafka.consumer.log", logging.getLogger(path))  # without what thins it out
+def test_clients_log_the_same(
+    data_path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamsapp.kafka.consumer.log", logging.getLogger(data_path))  # without what thins it out
     with caplog.at_level(logging.INFO), consuming(NOBODY) as consumer:
         consumer.assign({TopicPartition("t", 0): 0})
         fetched_until(consumer, lambda _: "brokers are down" in caplog.text and "FAIL" in caplog.text)
 
     refused = r".*Connect to ipv4#127\.0\.0\.1:1 failed: Connection refused.*"
-    told = {(record.levelno, record.getMessage()) for record in caplog.records if record.name == path}
+    told = {(record.levelno, record.getMessage()) for record in caplog.records if record.name == data_path}
     assert (logging.WARNING, "consumer: 1/1 brokers are down") in told
     assert any(
         level == logging.ERROR and re.match(r"FAIL \[rdkafka#consumer-\d+\] " + refused, it) for level, it in told
@@ -251,8 +253,8 @@ def test_clients_log_the_same(path: str, caplog: pytest.LogCaptureFixture, monke
     assert any(level == logging.WARNING and re.match("consumer: " + refused, it) for level, it in told)
 
 
-def test_headers_that_are_no_text_fail_who_asks_for_them_and_nobody_else(broker: str, path: str) -> None:
-    topic = f"odd-{path}"
+def test_headers_that_are_no_text_fail_who_asks_for_them_and_nobody_else(broker: str, data_path: str) -> None:
+    topic = f"odd-{data_path}"
     with producing(broker) as producer:
         library = ctypes.CDLL(cimpl.__file__)
         arguments = (

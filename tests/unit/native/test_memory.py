@@ -49,6 +49,7 @@ def sanitized(compiled: native.DataPath, tmp_path_factory: pytest.TempPathFactor
     preloaded = " ".join(map(sanitizer, SANITIZERS))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE_VARIABLE, cache)
+        patch.setattr(build, "COMPILER_TIMEOUT", 280.0)  # nobody waits for it, and the machine is busy
         build.library(
             ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
         )

@@ -79,11 +79,27 @@ def test_a_task_without_snapshots_does_not_wait_for_an_object_store_that_is_away
 ) -> None:
     objects.before = away
     heir.thread.log(CHANGELOG, 0)
+    heir.thread.consumer.offsets[IN] = 1
     task = heir.thread.task(engine=Engine.MEMORY)
 
     heir.restore(task)
 
-    assert task.start_offsets == {}
+    assert heir.thread.restored == [TASK]
+    assert task.start_offsets[IN].offset == 1
+
+
+def test_a_task_without_offsets_does_not_begin_anew_while_nobody_tells_whether_there_was_a_bootstrap(
+    heir: Heir, objects: MemoryObjects
+) -> None:
+    objects.before = away
+    heir.thread.log(CHANGELOG, 0)
+    heir.thread.log(IN, end=1)
+
+    heir.restore(heir.thread.task(engine=Engine.MEMORY))
+
+    ((failed, error),) = heir.thread.failed
+    assert failed == TASK
+    assert "The object store does not tell where the task goes on (no answer)" in error
 
 
 @pytest.mark.parametrize("engine", Engine)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from streamsapp import ProcessorContext, Record, Serdes, Stores, Topology
 from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -25,12 +28,12 @@ def storing() -> Topology:
 class Scheduled:
     """A commit schedule over one task."""
 
-    def __init__(self, *, interval: float = 10.0, uncommitted_limit: int = 1_000_000) -> None:
+    def __init__(self, *, interval: float = 10.0, unwritten_limit: int = 1_000_000) -> None:
         self.clock = MockClock(1_000)
         self.task: StreamTask = task_of(storing(), clock=self.clock, settings=config())
         self.tasks = TaskManager(MostBufferedFirst())
         self.tasks.add(self.task)
-        self.schedule = CommitSchedule(interval, self.clock, uncommitted_limit)
+        self.schedule = CommitSchedule(interval, self.clock, unwritten_limit)
 
     @property
     def due(self) -> bool:
@@ -47,14 +50,23 @@ def test_a_commit_is_due_when_the_interval_is_over() -> None:
     assert it.due
 
 
-def test_the_interval_begins_anew_when_a_commit_has_ended() -> None:
+@pytest.mark.parametrize(
+    ("took", "until_due"),
+    [(0.0, 10.0), (2.0, 8.0), (5.0, 5.0), (7.0, 7.0), (10.0, 10.0), (60.0, 10.0)],
+    ids=lambda seconds: f"{seconds:.0f}s",
+)
+def test_the_interval_counts_from_the_beginning_of_a_commit_and_a_long_commit_is_followed_by_as_long_a_rest(
+    took: float, until_due: float
+) -> None:
     it = Scheduled(interval=10.0)
     it.clock.advance(10_000)
+    assert it.due
 
-    it.schedule.restart()
+    it.schedule.restart(took)
 
+    it.clock.advance(round(1000 * until_due) - 1)
     assert not it.due
-    it.clock.advance(10_000)
+    it.clock.advance(1)
     assert it.due
 
 
@@ -66,12 +78,23 @@ def test_a_commit_is_due_when_user_code_asks_for_one() -> None:
 
 
 def test_a_commit_is_due_when_uncommitted_writes_grow_beyond_the_limit() -> None:
-    it = Scheduled(uncommitted_limit=5_000)
+    it = Scheduled(unwritten_limit=5_000)
     assert not it.due
     feed(it.task, [raw(0, value=b"v" * 10_000)])
     it.task.process(it.task.control, 1)
     it.clock.advance(100)
 
+    assert it.due
+
+
+def test_what_waits_for_rocksdb_counts_with_the_uncommitted_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Scheduled(unwritten_limit=5_000)
+    assert not it.due
+
+    monkeypatch.setattr(TaskStores, "unwritten_bytes", 6_000)
+    it.clock.advance(100)
+
+    assert it.task.stores.uncommitted_bytes == 0
     assert it.due
 
 

@@ -340,4 +340,4 @@ def test_an_instance_does_not_end_in_silence_when_the_restoration_thread_does_no
     it.restoration.settles = False
 
     with pytest.raises(StateStoreError, match="does not come to an end; stores may be open"):
-        it.life.close_all(clean=True)
+        it.life.wait_until_closed()

@@ -8,7 +8,15 @@ import pytest
 
 from lifecycle_parts import REPLACE, SHUT_DOWN, FakeProducer, Life
 from streamsapp import ClientState, TopicPartition
-from streamsapp.errors import ConfigError, FencedError, ProcessingError, StreamsError, TaskCorruptedError, TopicError
+from streamsapp.errors import (
+    ConfigError,
+    FencedError,
+    ProcessingError,
+    StateStoreError,
+    StreamsError,
+    TaskCorruptedError,
+    TopicError,
+)
 from streamsapp.runtime import streams_producer
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import PURGE_PERIOD
@@ -167,3 +175,42 @@ def test_consumed_records_of_repartition_topics_are_deleted_now_and_then() -> No
 
     it.life.committed(now=PURGE_PERIOD)
     assert len(it.admin.deleted) == 2
+
+
+def test_the_others_get_the_tasks_without_waiting_for_rocksdb() -> None:
+    it = Life()
+
+    it.life.close(None, leave_group=True)
+
+    assert it.membership.asked == ["last snapshots", "close", "leave", "wait until closed"]
+    assert it.life.error is None
+
+
+def test_stores_are_waited_for_also_when_leaving_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Life()
+
+    def fail(*, stay: bool) -> None:
+        raise OSError("no route")
+
+    monkeypatch.setattr(it.membership, "leave", fail)
+
+    with pytest.raises(OSError, match="no route"):
+        it.life.close(None, leave_group=True)
+
+    assert it.membership.asked[-1] == "wait until closed"
+
+
+def test_an_instance_whose_stores_could_not_be_closed_leaves_all_the_same_and_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = Life()
+
+    def fail() -> None:
+        raise StateStoreError("the disk is full")
+
+    monkeypatch.setattr(it.owned, "wait_until_closed", fail)
+
+    it.life.close(None, leave_group=True)
+
+    assert it.membership.asked[-1] == "leave"
+    assert "the disk is full" in str(it.life.error)

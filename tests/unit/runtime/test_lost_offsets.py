@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,7 @@ import pytest
 
 from memory_objects import MemoryObjects
 from restoring import FakeAdmin, FakeConsumer, Log
-from snapshotting import Owner
+from snapshotting import CHANGELOG, IN, Heir, Owner, away
 from streamsapp import Serdes, Stores, TaskId, TopicPartition, Topology
 from streamsapp.config import RemoteStateConfig
 from streamsapp.config.client_properties import ClientProperties
@@ -18,6 +19,8 @@ from streamsapp.errors import TopicError
 from streamsapp.runtime import lost_offsets
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.lost_offsets import refuse_lost_offsets
+from streamsapp.runtime.remote_state import restore_progress
+from streamsapp.tasks.stream_task import StreamTask
 from task_parts import Each, config, forwards, task_of
 
 #: Of another task than the one that has a snapshot.
@@ -35,7 +38,7 @@ class Broker:
     """Group and topic of an application that ran: its first task has left a snapshot."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        objects = MemoryObjects()
+        self.objects = objects = MemoryObjects()
         Owner(directory, objects).publish("a")
         self.consumer = FakeConsumer()
         self.consumer.logs[INPUT] = Log([], end=3)
@@ -67,6 +70,19 @@ def test_a_task_with_stores_in_memory_only_does_not_read_again_what_its_changelo
     assert broker.consumer.closed
 
 
+@pytest.mark.parametrize("written", [0, 4])
+def test_changelogs_tell_that_the_application_ran_while_the_object_store_does_not_answer(
+    broker: Broker, written: int
+) -> None:
+    broker.objects.before = away
+    broker.consumer.logs[TopicPartition("app-store-changelog", 1)] = Log([], end=written)
+    if not written:
+        broker.look(counting(on_disk=False))
+        return
+    with pytest.raises(TopicError, match=r"its changelogs are not empty .*no answer.*how far in-1 were read"):
+        broker.look(counting(on_disk=False))
+
+
 def test_a_task_with_stores_on_disk_goes_on_where_its_snapshot_stands(broker: Broker) -> None:
     broker.look(counting(on_disk=True))
 
@@ -94,3 +110,54 @@ def test_a_first_commit_under_way_is_waited_for_before_offsets_count_as_lost(bro
     with pytest.raises(TopicError):
         broker.look(counting(on_disk=False))
     assert broker.asked == ["read_uncommitted", "read_committed"]
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_task_without_offsets_does_not_begin_anew_while_the_object_store_does_not_tell_where_it_stood(
+    tmp_path: Path, exactly_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = MemoryObjects()
+    Owner(tmp_path / "owner", objects).publish("a", "b")
+    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", -1.0)
+    objects.before = away
+
+    for _ in range(2):
+        with closing(Heir(tmp_path / "heir", objects, exactly_once=exactly_once)) as heir:
+            task = restored(heir)
+            ((failed, error),) = heir.thread.failed
+            task.stores.close()
+        assert failed == task.id
+        for told in ("store s stands at offset 2", "does not tell where the task goes on (no answer)"):
+            assert told in error
+    monkeypatch.undo()
+    objects.before = lambda operation, key: None
+    with closing(Heir(tmp_path / "heir", objects, exactly_once=exactly_once)) as heir:
+        assert restored(heir).start_offsets[IN].offset == 2
+        assert heir.thread.restored == [failed]
+
+
+def restored(heir: Heir) -> StreamTask:
+    """A task with two records in its changelog, and as many to read."""
+    heir.thread.log(CHANGELOG, 0, 1)
+    heir.thread.log(IN, end=2)
+    task = heir.thread.task()
+    heir.restore(task)
+    return task
+
+
+@pytest.mark.parametrize(("written", "to_read"), [(0, 1), (2, 0)], ids=["new", "written-by-a-punctuator"])
+def test_a_task_that_has_read_nothing_begins_at_its_inputs_while_the_object_store_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, to_read: int
+) -> None:
+    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", -1.0)
+    objects = MemoryObjects()
+    objects.before = away
+    with closing(Heir(tmp_path / "heir", objects)) as heir:
+        heir.thread.log(CHANGELOG, *range(written))
+        heir.thread.log(IN, end=to_read)
+        task = heir.thread.task()
+
+        heir.restore(task)
+
+        assert heir.thread.restored == [TaskId(0, 0)]
+        assert task.start_offsets == {}

@@ -115,7 +115,9 @@ class Commit:
 class Instance:
     """A polling and a processing thread with one task, which does ``each`` with a record."""
 
-    def __init__(self, each: Callable[[ProcessorContext, Record], None], commit_interval: float = ENDLESS) -> None:
+    def __init__(
+        self, each: Callable[[ProcessorContext, Record], None], commit_interval: float = ENDLESS, enough: int = 1
+    ) -> None:
         clock, self.wakeup = SystemClock(), Wakeup()
         wake = self.wakeup.notify
         self.life = Life(self)
@@ -124,7 +126,7 @@ class Instance:
         self.tasks = TaskManager(MostBufferedFirst(), on_due_sooner=wake)
         self.failures = Failures(wake)
         self.requests = UserRequests(ClosingTime(clock), clock, wake)
-        collector = RecordCollector(100, wake)
+        collector = RecordCollector(100, wake, enough)
         self.processing = ProcessingThread("processing", self.tasks, collector, self.failures, clock)
         self.over = threading.Event()
         self.polling = PollingThread(
@@ -168,6 +170,21 @@ def test_a_result_is_sent_although_the_polling_thread_waits_for_records() -> Non
             life.sent.clear()
             it.arrive(offset)
             eventually(lambda: life.sent, "the result")
+            it.both_wait()
+
+
+def test_results_of_a_transaction_are_sent_when_they_are_enough() -> None:
+    def slow(context: ProcessorContext, record: Record) -> None:
+        eventually(lambda: it.life.waiting)
+        for _ in range(3):
+            context.forward(record)
+
+    it = Instance(slow, enough=3)
+    with it.running() as life:
+        for offset in range(3):
+            life.sent.clear()
+            it.arrive(offset)
+            eventually(lambda: len(life.sent) == 3, "the results")
             it.both_wait()
 
 

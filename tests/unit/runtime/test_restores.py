@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,27 +14,10 @@ from streamsapp import TaskId
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot_fetch import fetch
 from streamsapp.runtime.remote_state import restore_progress, restores
-from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
+from streamsapp.runtime.remote_state.local_record import LocalState
 from streamsapp.tasks.states import TaskRole, TaskState
 
 TASK = TaskId(0, 0)
-
-
-@pytest.fixture
-def objects() -> MemoryObjects:
-    return MemoryObjects()
-
-
-@pytest.fixture
-def owner(tmp_path: Path, objects: MemoryObjects) -> Owner:
-    return Owner(tmp_path / "owner", objects)
-
-
-@pytest.fixture
-def heir(tmp_path: Path, objects: MemoryObjects) -> Iterator[Heir]:
-    made = Heir(tmp_path / "heir", objects)
-    yield made
-    made.close()
 
 
 def local(heir: Heir) -> LocalState:
@@ -288,6 +270,7 @@ def test_an_object_store_that_does_not_answer_is_waited_for_and_then_left(
     monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
     objects.before = away
     heir.thread.log(CHANGELOG, 0)
+    heir.thread.consumer.offsets[IN] = 1
     task = heir.thread.task()
 
     heir.thread.thread.add(task)
@@ -366,6 +349,7 @@ def test_an_outage_that_one_task_has_waited_for_is_not_waited_for_again_until_it
     objects.before = away
     for partition in range(2):
         heir.thread.log(CHANGELOG._replace(partition=partition), 1)
+        heir.thread.consumer.offsets[IN._replace(partition=partition)] = 2
     first, second, later = heir.thread.task(), heir.thread.task(1), heir.thread.task()
     heir.thread.thread.add(first)
     heir.passes_until(lambda: len(objects.asked("probe")) > 2)
@@ -384,108 +368,3 @@ def test_an_outage_that_one_task_has_waited_for_is_not_waited_for_again_until_it
     heir.thread.clock.advance(31_000)
     heir.restore(later)
     assert heir.restores.snapshots[TASK] == snapshot
-
-
-# ---- a local database ----------------------------------------------------------------------------------------------
-
-
-def leave_on_disk(heir: Heir, epoch: int | None) -> None:
-    """An earlier life of the instance left key ``mine`` at offset 1."""
-    heir.thread.leave_on_disk("mine", 1)
-    local(heir).write(LocalRecord(epoch, {"s": f"id of {CHANGELOG.topic}"}))
-    heir.thread.log(CHANGELOG, end=2)
-
-
-@pytest.mark.parametrize("epoch", [None, 1])
-def test_a_local_database_is_used_that_nobody_else_has_had_since(owner: Owner, heir: Heir, epoch: int | None) -> None:
-    owner.publish("a")
-    leave_on_disk(heir, epoch)
-    task = heir.thread.task()
-
-    heir.restore(task)
-
-    assert keys(task) == ["mine"]
-    assert TASK not in heir.restores.snapshots
-
-
-def test_a_local_database_is_not_used_when_somebody_else_has_claimed_the_task_since(
-    owner: Owner, heir: Heir, tmp_path: Path, objects: MemoryObjects
-) -> None:
-    owner.publish("a")
-    Owner(tmp_path / "next", objects, "next").publish("b")
-    leave_on_disk(heir, epoch=1)
-    task = heir.thread.task()
-
-    heir.restore(task)
-
-    assert keys(task) == ["b"]
-
-
-@pytest.mark.parametrize(("exactly_once", "used"), [(True, ["mine"]), (False, [])])
-def test_who_had_the_task_since_is_unknown_while_the_object_store_is_away(
-    tmp_path: Path, objects: MemoryObjects, exactly_once: bool, used: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", -1.0)
-    heir = Heir(tmp_path / "heir", objects, exactly_once=exactly_once)
-    objects.before = away
-    leave_on_disk(heir, epoch=1)
-    task = heir.thread.task()
-
-    heir.restore(task)
-
-    assert keys(task) == used
-    heir.close()
-
-
-def test_a_local_database_of_a_topic_that_was_created_again_is_not_used(heir: Heir) -> None:
-    leave_on_disk(heir, epoch=None)
-    heir.thread.admin.ids[CHANGELOG.topic] = "another"
-    task = heir.thread.task()
-
-    heir.restore(task)
-
-    assert keys(task) == []
-
-
-def test_a_damaged_local_database_is_replaced_by_a_snapshot(owner: Owner, heir: Heir) -> None:
-    owner.publish("a")
-    leave_on_disk(heir, epoch=None)
-    (heir.directory / "0_0" / "rocksdb" / "CURRENT").write_text("MANIFEST-999999\n")
-    task = heir.thread.task()
-
-    heir.restore(task)
-
-    assert keys(task) == ["a"]
-
-
-def test_a_record_that_cannot_be_read_is_nobodys(owner: Owner, heir: Heir) -> None:
-    owner.publish("a")
-    leave_on_disk(heir, epoch=1)
-    (heir.directory / "0_0" / "local.json").write_text("{")
-    task = heir.thread.task()
-
-    heir.restore(task)
-
-    assert keys(task) == ["a"]
-
-
-def test_ending_in_good_order_leaves_a_database_that_is_as_good_as_a_replicas(heir: Heir) -> None:
-    leave_on_disk(heir, epoch=None)
-    task = heir.thread.task()
-    heir.restore(task)
-    local(heir).write_epoch(5)
-
-    heir.thread.thread.close([task], clean=True)
-    heir.thread.passes()
-
-    assert local(heir).read().epoch is None
-
-
-def test_what_a_killed_process_left_half_done_is_removed(heir: Heir) -> None:
-    left = heir.directory / "0_0" / "checkpoint.part"
-    left.mkdir(parents=True)
-    heir.thread.log(CHANGELOG, 0)
-
-    heir.restore(heir.thread.task())
-
-    assert not left.exists()

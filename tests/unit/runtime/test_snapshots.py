@@ -30,16 +30,6 @@ from streamsapp.runtime.thread_failure import ThreadFailure
 TASK = TaskId(0, 0)
 
 
-@pytest.fixture
-def objects() -> MemoryObjects:
-    return MemoryObjects()
-
-
-@pytest.fixture
-def owner(tmp_path: Path, objects: MemoryObjects) -> Owner:
-    return Owner(tmp_path / "owner", objects)
-
-
 # ---- one task ------------------------------------------------------------------------------------------------------
 
 

@@ -47,23 +47,27 @@ class Driver:
             order, self.order = self.order, None
             connection.send(order)
 
-    def job(self, folder: Path) -> EngineJob:
+    def job(self, folder: Path, application: str = "app") -> EngineJob:
         app = decode(
             {
                 "apiVersion": "streamsapp.dev/v1alpha1",
                 "kind": "StreamsApp",
-                "metadata": {"name": "app"},
+                "metadata": {"name": application},
                 "spec": {"topology": {"entrypoint": "app:topology"}, "kafka": {"bootstrapServers": "127.0.0.1:1"}},
             }
         )
         (folder / "app.py").write_text("from streamsapp import *\ntopology = StreamsBuilder()\ntopology.stream('in')\n")
         program = ManifestProgram.of(app, folder, {"state_dir": folder / "state"})
         memory = ExecutorMemory(1, 0)
-        return EngineJob.of(program, {"in": 1}, self.server.address, memory)
+        return EngineJob.of(application, program, {"in": 1}, self.server.address, memory)
 
     def close(self) -> None:
         self.server.close()
-        worker._held.leave_for(None)  # which a worker keeps for as long as it lives
+        held = (*worker._applications.values(), *worker._leaving)  # which a worker keeps for as long as it lives
+        worker._applications.clear()
+        worker._leaving.clear()
+        closed = [each.close() for each in held]
+        assert all(closed)
 
 
 @pytest.fixture
@@ -71,6 +75,15 @@ def driver() -> Iterator[Driver]:
     made = Driver()
     yield made
     made.close()
+
+
+def test_a_driver_that_is_closed_is_not_there_any_more() -> None:
+    listening = []
+    for _ in range(30):  # its thread may happen to be gone
+        server = Server("127.0.0.1", Connection.close)
+        server.close()
+        listening.append(server.address.listens())
+    assert not any(listening)
 
 
 def test_other_versions_than_the_drivers_are_told_before_anything_is_done(driver: Driver, tmp_path: Path) -> None:
@@ -129,16 +142,36 @@ def test_a_worker_finds_its_state_for_the_next_driver_of_a_session_and_ends_what
     assert directories == [f"{socket.gethostname()}:{tmp_path / 'state' / 'app' / 'worker-0'}"] * 3
 
 
+def test_two_applications_of_one_session_keep_their_stores_side_by_side_until_their_drivers_are_gone(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "BatchProcess", Process)
+    monkeypatch.setattr(Process, "closed", 0)
+    first, third = driver.job(tmp_path), driver.job(tmp_path, "third")
+    with closing(Driver()) as other:
+        second = other.job(tmp_path, "second")
+        for each in (first, second, first, second):
+            driver.order = other.order = LaneOrder(0, ())
+            list(pull(each, 0))
+        assert Process.closed == 0
+        other.server.close()
+        driver.order = LaneOrder(0, ())
+        list(pull(third, 0))
+        assert Process.closed == 1
+        assert list(worker._applications) == ["app", "third"]
+    places = [told[1].rpartition("/state/")[2] for told in (*driver.heard, *other.heard) if told[0] == "join"]
+    assert places == ["app/worker-0", "app/worker-0", "third/worker-0", "second/worker-0", "second/worker-0"]
+
+
 def test_a_former_driver_whose_stores_cannot_be_closed_keeps_its_directory_and_the_next_one_works_beside_it(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "BatchProcess", Process)
-    with monkeypatch.context() as stuck, closing(Driver()) as after:
+    with closing(Driver()) as after, monkeypatch.context() as stuck:
         stuck.setattr(Process, "stuck", True)
         for each in (driver, after):
             each.order = LaneOrder(0, ())
             list(pull(each.job(tmp_path), 0))
-        stuck.undo()
         directories = [told[1].rpartition("/")[2] for told in (*driver.heard, *after.heard) if told[0] == "join"]
     assert directories == ["worker-0", "worker-1"]
 
@@ -146,10 +179,10 @@ def test_a_former_driver_whose_stores_cannot_be_closed_keeps_its_directory_and_t
 def test_a_worker_that_cannot_reach_kafka_tells_the_driver_who_and_which_address(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def process(job: EngineJob) -> Any:  # the clients find out after two minutes
+    def process(*_: object) -> Any:  # the clients find out after two minutes
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    monkeypatch.setattr(worker, "_process", process)
+    monkeypatch.setattr(worker, "BatchProcess", process)
     driver.order = LaneOrder(0, ())
 
     with pytest.raises(KafkaException):

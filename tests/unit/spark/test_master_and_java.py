@@ -9,12 +9,15 @@ import pytest
 
 from streamsapp.errors import ManifestError, StreamsError
 from streamsapp_spark.java_process import cause_in, check_java
-from streamsapp_spark.master import check_master, is_local
+from streamsapp_spark.master import check_master, has_executors, is_local
 
 
-@pytest.mark.parametrize("master", ["local", "local[*]", "local[3]", "local[3,2]", "local-cluster[2,1,1024]"])
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[3]", "local[3,2]", "local-cluster[2,1,1024]", "local-cluster[2, 1, 1]"]
+)
 def test_masters_on_this_machine_are_known(master: str) -> None:
     assert is_local(master)
+    assert has_executors(master) == ("cluster" in master)
     check_master(master)
 
 

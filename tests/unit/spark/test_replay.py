@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 
-from compare import Program, _encoded, run_here
+from compare import Program, _encoded, handlers, run_here
 from generate_dsl import dsl_program
 from programs import build
 from replayed_programs import in_order, records_of
 from staged_replay import Staged
-from streamsapp import StreamsConfig
+from streamsapp import (
+    Consumed,
+    JoinWindows,
+    Produced,
+    Serdes,
+    StreamJoined,
+    StreamsBuilder,
+    StreamsConfig,
+    TopicPartition,
+)
+from streamsapp.record import RawRecord
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.output import OutputRecord
 
@@ -24,9 +34,12 @@ EVENTS = 40
 def comparable(program: Program) -> bool:
     """Not with times that are not those of the records, which the test driver takes in the order in which it gets them;
     nor with global stores, which are complete here before the first record; nor what tells the time of the clock; nor
-    records that fail, after which a replay does not go on."""
+    what is called by stream time, if there are several tasks: the test driver's one task has that of all topics."""
     text = json.dumps(program)
-    return not any(word in text for word in ("extractor", "global_", "_raw", '"metadata"', '"survives"'))
+    alone = len(build(program).sub_topologies(program["inputs"])) == 1
+    return (alone or "stream_time" not in text) and not any(
+        word in text for word in ("extractor", "global_", '"metadata"')
+    )
 
 
 SEEDS = [seed for seed in range(120) if comparable(dsl_program(seed, size=12, events=EVENTS))]
@@ -96,9 +109,25 @@ def test_foreign_key_joins_give_the_same_state_and_the_same_results(seed: int, t
     assert last == expected
 
 
+def test_rows_without_a_partner_are_sent_as_their_windows_close_however_fast_records_come(tmp_path: Path) -> None:
+    text = Serdes.string()
+    builder = StreamsBuilder()
+    one, other = (builder.stream(topic, Consumed(text, text)) for topic in ("one", "other"))
+    options = StreamJoined(text, text, text)
+    joined = one.left_join(other, lambda mine, its: f"{mine}+{its}", JoinWindows.of(10), options)
+    joined.to("results", Produced(text, text))
+    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=tmp_path)
+    records = [RawRecord("one", 0, each, b"k", b"%d" % each, 1_000 * each + 1, []) for each in range(4)]
+    of = {TopicPartition("one", 0): records, TopicPartition("other", 0): []}
+    staged = Staged(builder.build(), config, of, {"one": 1, "other": 1}, tmp_path)
+    staged.run()
+    assert [record[1] for record in staged.outputs["results"]] == [b"0+None", b"1+None", b"2+None"]
+
+
 def replayed(program: Program, directory: Path, *, results: bool) -> Staged:
     topology = build(program)
-    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=directory)
+    going_on = handlers(program)
+    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=directory, **going_on)
     topics = {topic for part in topology.sub_topologies(program["inputs"]) for s in part.sources for topic in s.topics}
     partitions = dict.fromkeys({*topics, *program["inputs"]}, 1)
     staged = Staged(topology, config, records_of(program), partitions, directory, results=results)

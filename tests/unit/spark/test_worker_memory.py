@@ -31,15 +31,36 @@ class JavaUtils:
         return int(text[:-1]) * 1024 if text.endswith("g") else int(text)
 
 
-@pytest.mark.parametrize("text", ["2g", "2048"])
-def test_the_heap_of_an_executor_is_read_as_spark_reads_it(text: str) -> None:
-    settings = {"spark.executor.memory": text, "spark.executor.cores": "4"}
-    spark: Any = MagicMock(master="spark://host:7077", defaultParallelism=8)
+def context(master: str, settings: dict[str, str], registered: int) -> Any:
+    """A context of Spark's with so many executors."""
+    spark: Any = MagicMock(master=master, defaultParallelism=8)
     spark._jvm.org.apache.spark.network.util.JavaUtils = JavaUtils()
     spark.getConf.return_value.get = settings.get
-    spark._jsc.sc.return_value.getExecutorMemoryStatus.return_value.size.return_value = 3
+    spark._jsc.sc.return_value.getExecutorMemoryStatus.return_value.size.return_value = registered + 1
+    return spark
 
+
+@pytest.mark.parametrize("text", ["2g", "2048"])
+def test_the_heap_of_an_executor_is_read_as_spark_reads_it(text: str) -> None:
+    spark = context("spark://host:7077", {"spark.executor.memory": text, "spark.executor.cores": "4"}, 2)
     assert ExecutorMemory.of(spark) == ExecutorMemory(workers=4, heap=2 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "executors", "workers"),
+    [
+        ("local-cluster[3,1,1024]", {}, 3, 1),
+        ("local-cluster[2, 4, 4096]", {"spark.executor.cores": "2"}, 4, 2),
+    ],
+)
+@pytest.mark.parametrize("registered", [1, 3])
+def test_executors_of_a_local_cluster_divide_the_memory_of_their_machine(
+    master: str, settings: dict[str, str], executors: int, workers: int, registered: int
+) -> None:
+    memory = ExecutorMemory.of(context(master, settings, registered))
+    java = GIB + 384 * MIB
+    assert memory.workers == workers
+    assert executors * (java + workers * memory.share(12 * GIB)) == pytest.approx(12 * GIB, abs=executors * workers)
 
 
 def test_too_little_memory_is_told_with_the_settings_that_help(caplog: pytest.LogCaptureFixture) -> None:

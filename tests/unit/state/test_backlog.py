@@ -122,6 +122,30 @@ def test_a_replica_that_was_active_writes_what_waits_before_it_follows_the_chang
     assert dict(stores.stores["s"].all()) == {"a": "9", "b": "1"}
 
 
+def test_commits_wait_as_long_as_there_is_room_for_two_more_like_the_newest(tmp_path: Path) -> None:
+    stores = open_stores(tmp_path / "task", backlog_bytes=20_000)
+    for number in range(8):
+        commit(stores, number, **{f"{number}-{each}": "1" for each in range(5)})
+    assert waiting(stores) == 40
+    assert stores.uncommitted_bytes == 0
+    assert 10_000 < stores.unwritten_bytes < 20_000
+
+    commit(stores, 8, **{str(each): "1" for each in range(20)})
+
+    assert waiting(stores) == stores.unwritten_bytes == 0
+    stores.close()
+
+
+def test_one_large_commit_does_not_make_later_small_ones_be_written_at_once(tmp_path: Path) -> None:
+    stores = open_stores(tmp_path / "task", backlog_bytes=20_000)
+    commit(stores, 0, **{str(each): "1" for each in range(60)})
+    assert waiting(stores) == 0
+
+    commit(stores, 1)
+    assert not stores.is_writing_due
+    stores.close()
+
+
 @pytest.mark.parametrize("tight", [{"backlog_bytes": 0}, {"backlog_records": 0}])
 def test_what_waits_is_written_when_it_becomes_much(tmp_path: Path, tight: dict[str, int]) -> None:
     stores = open_stores(tmp_path / "task", **tight)

@@ -22,6 +22,7 @@ class Node:
     """What the operator is bound to: one store, and a list of what it forwards."""
 
     node_name = "count"
+    record_is_read = False
 
     def __init__(self, stores: TaskStores) -> None:
         self._stores = stores

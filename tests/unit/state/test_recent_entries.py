@@ -23,7 +23,7 @@ from streamsapp import (
     StreamsBuilder,
     TimeWindows,
 )
-from streamsapp.state.recent_entries import Recent
+from streamsapp.state.recent_entries import Item, Recent
 from streamsapp.state.rocksdb import RocksDBStore
 from streamsapp.state.segments import Segments
 from streamsapp.testing import TopologyTestDriver
@@ -41,6 +41,12 @@ def _put(recent: Recent, segments: Segments, key: bytes, time: int, number: int,
     segments.observe(time)
 
 
+def _held(recent: Recent, key: bytes, from_ms: int, to_ms: int) -> list[Item]:
+    found = recent.between(key, from_ms, to_ms)
+    assert found is not None
+    return list(found)
+
+
 def test_entries_of_a_key_come_in_order_whatever_the_order_in_which_they_were_put() -> None:
     segments = _segments()
     recent = Recent(segments, lambda: 1_000)
@@ -48,10 +54,25 @@ def test_entries_of_a_key_come_in_order_whatever_the_order_in_which_they_were_pu
         _put(recent, segments, b"k", time, number, f"{time}-{number}")
     _put(recent, segments, b"k", 5, 1, "again")
 
-    assert recent.between(b"k", 4, 8) == [(5, 0, "5-0"), (5, 1, "again")]
+    assert _held(recent, b"k", 4, 8) == [(5, 0, "5-0"), (5, 1, "again")]
     recent.remove(b"k", 5, 0)
-    assert recent.between(b"k", 0, 9) == [(3, 2, "3-2"), (5, 1, "again"), (9, 3, "9-3")]
-    assert recent.between(b"other", 0, 9) == []
+    assert _held(recent, b"k", 0, 9) == [(3, 2, "3-2"), (5, 1, "again"), (9, 3, "9-3")]
+    assert _held(recent, b"other", 0, 9) == []
+
+
+def test_a_key_whose_entries_all_went_takes_others_and_makes_room_when_it_has_none() -> None:
+    segments = _segments(retention_ms=50)
+    recent = Recent(segments, lambda: 5_000)
+    _put(recent, segments, b"k", 5, 0, "first")
+    recent.remove(b"k", 5, 0)
+    assert _held(recent, b"k", 0, 9) == []
+    _put(recent, segments, b"k", 4, 0, "second")
+    assert _held(recent, b"k", 0, 9) == [(4, 0, "second")]
+
+    for time in range(20_000):
+        _put(recent, segments, b"%d" % time, time, 0, "v")
+        recent.remove(b"%d" % time, time, 0)
+    assert len(recent) <= 2_000
 
 
 def test_after_a_restore_only_later_entries_are_known_to_be_all() -> None:
@@ -61,11 +82,11 @@ def test_after_a_restore_only_later_entries_are_known_to_be_all() -> None:
     facts = segments.facts()
     segments.stand_at(facts)
 
-    assert not recent.has(7)
-    assert recent.has(8)
+    assert recent.between(b"k", 7, 7) is None
+    assert _held(recent, b"k", 8, 8) == []
     _put(recent, segments, b"k", 7, 2, "late")
     _put(recent, segments, b"k", 8, 3, "new")
-    assert recent.between(b"k", 8, 9) == [(8, 3, "new")]
+    assert _held(recent, b"k", 8, 9) == [(8, 3, "new")]
 
 
 def test_where_there_is_no_room_the_oldest_entries_go_first() -> None:
@@ -74,9 +95,9 @@ def test_where_there_is_no_room_the_oldest_entries_go_first() -> None:
     for time in range(1_000):
         _put(recent, segments, b"%d" % (time % 7), time, time, "v")
 
-    known_from = next(time for time in range(1_001) if recent.has(time))
+    known_from = next(time for time in range(1_001) if recent.between(b"0", time, time) is not None)
     assert 900 <= known_from < 1_000
-    held = [item[0] for key in range(7) for item in recent.between(b"%d" % key, known_from, 999)]
+    held = [item[0] for key in range(7) for item in _held(recent, b"%d" % key, known_from, 999)]
     assert sorted(held) == list(range(known_from, 1_000))
 
 
@@ -86,9 +107,8 @@ def test_an_entry_larger_than_all_room_is_held_until_the_next_one_comes() -> Non
     for time in range(5):
         _put(recent, segments, b"k", time, time, "v")
 
-    assert recent.has(4)
-    assert not recent.has(3)
-    assert recent.between(b"k", 0, 4) == [(4, 4, "v")]
+    assert recent.between(b"k", 3, 4) is None
+    assert _held(recent, b"k", 4, 4) == [(4, 4, "v")]
 
 
 def test_expired_entries_make_room() -> None:
@@ -97,8 +117,8 @@ def test_expired_entries_make_room() -> None:
     for time in range(20_000):
         _put(recent, segments, b"%d" % time, time, 0, "v")
 
-    assert recent.has(19_950)
-    assert sum(len(recent.between(b"%d" % time, 0, time)) for time in range(20_000)) <= 2_000
+    assert _held(recent, b"19950", 19_950, 19_950)
+    assert len(recent) <= 2_000
 
 
 def _joined(builder: StreamsBuilder) -> None:
@@ -149,7 +169,7 @@ def test_an_operator_finds_in_memory_what_the_engine_has(
     build: Callable[[StreamsBuilder], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from_memory = _results(build)
-    monkeypatch.setattr(Recent, "has", lambda self, from_ms: False)
+    monkeypatch.setattr(Recent, "between", lambda *_: None)
 
     assert len(from_memory) > 300
     assert from_memory == _results(build)

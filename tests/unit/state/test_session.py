@@ -149,7 +149,8 @@ def extend(stores: TaskStores, key: str, at: int, gap: int = 5, value: str | Non
     if (start, end) != (at, at):
         for each in merged:
             store.give_up(key_bytes, each, at)
-    store.merge(key_bytes, merged[0] if merged else None, start, end, value, at)
+    epoch = merged[0][3] if merged and (start, end) == (at, at) else None
+    store.write(key_bytes, start, end, value, at, epoch)
 
 
 def sessions(stores: TaskStores, key: str) -> set[tuple[int, int]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, strategies as st
 
 from streamsapp.tasks.priority_queue import PriorityQueue
 
@@ -30,27 +29,9 @@ def ids_polled(operations: list[int]) -> list[int]:
     return [queue.poll().id for rank in operations if rank < 0 or queue.offer(Item(rank, next(ids)))]  # type: ignore[func-returns-value]
 
 
-def polled(queue: PriorityQueue[Item]) -> list[Item]:
-    return [queue.poll() for _ in range(len(queue))]
-
-
 @pytest.mark.parametrize("case", json.loads(GOLDEN.read_text("utf-8")))
 def test_gives_items_in_the_order_java_gives_them(case: dict[str, list[int]]) -> None:
     assert ids_polled(case["operations"]) == case["polled"]
-
-
-@given(ranks=st.lists(st.integers(0, 4), min_size=1, max_size=9))
-def test_an_exchange_is_an_offer_and_a_poll(ranks: list[int]) -> None:
-    exchanged, offered = by_rank(), by_rank()
-    for number, rank in enumerate(ranks[1:]):
-        exchanged.offer(Item(rank, number))
-        offered.offer(Item(rank, number))
-    last = Item(ranks[0], len(ranks))
-
-    taken = [exchanged.exchange(last)]
-    offered.offer(last)
-
-    assert taken + polled(exchanged) == polled(offered)
 
 
 def test_peeks_without_taking() -> None:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from streamsapp import Processor, ProcessorContext, PunctuationType, Record, Serdes, Stores, StreamsConfig, Topology
+from streamsapp import (
+    Consumed,
+    KGroupedStream,
+    KStream,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    StreamsConfig,
+    TimeWindows,
+    Topology,
+)
 from streamsapp.errors import ProcessingError, SerializationError, StreamsError, TopologyError
-from streamsapp.record import RecordMetadata
+from streamsapp.processor.api import StreamPartitioner
+from streamsapp.record import Headers, RawRecord, RecordMetadata
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import Each, config, feed, forwards, raw, task_of, through
@@ -132,7 +150,7 @@ def test_a_header_whose_name_utf_8_cannot_express_goes_to_the_production_handler
     assert sent(through(), record, settings=config(production_exception_handler="continue")) == []
 
 
-def partitioned(partitioner: Callable[[str, Any, Any, int], int | None]) -> Topology:
+def partitioned(partitioner: StreamPartitioner) -> Topology:
     return Topology().add_source("source", "in").add_sink("sink", "out", "source", partitioner=partitioner)
 
 
@@ -157,8 +175,58 @@ def test_a_partitioner_that_gives_none_leaves_the_choice_to_the_keys_hash() -> N
 
 @pytest.mark.parametrize("wrong", [-1, 4])
 def test_a_partition_the_topic_does_not_have_is_refused(wrong: int) -> None:
-    with pytest.raises(SerializationError, match=f"chose partition {wrong} of topic out, which has 4"):
-        sent(partitioned(lambda topic, key, value, count: wrong))
+    for chosen in (wrong, {0, wrong}):
+        with pytest.raises(ProcessingError, match=f"chose partition {wrong} of topic out, which has 4"):
+            sent(partitioned(lambda topic, key, value, count, chosen=chosen: chosen))  # type: ignore[misc]
+
+
+def test_a_partitioner_sends_a_record_to_each_partition_that_it_chooses() -> None:
+    def partitioner(topic: str, key: str, value: str, count: int) -> set[int]:
+        return {"all": set(range(count)), "two": {3, 1}}.get(value, set())
+
+    out = sent(partitioned(partitioner), raw(0, value=b"all"), raw(1, value=b"none"), raw(2, value=b"two"))
+
+    assert [partition for _, _, _, partition, *_ in out] == [0, 1, 2, 3, 1, 3]
+    assert [value for _, value, *_ in out] == [*[b"all"] * 4, b"two", b"two"]
+
+
+class Index:
+    """A whole number that is no ``int``, as numpy's are."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        return self._number
+
+
+@pytest.mark.parametrize("chosen", [Index(2), [Index(2)], {Index(2), 2}, iter([2])])
+def test_a_partition_is_whatever_python_takes_for_an_index(chosen: Any) -> None:
+    ((_, _, _, partition, *_),) = sent(partitioned(lambda topic, key, value, count: chosen))
+
+    assert type(partition) is int
+    assert partition == 2
+
+
+@pytest.mark.parametrize("chosen", [0.0, [0.0], "0", b"\0", [None]])
+def test_the_handler_for_user_code_is_asked_about_a_choice_that_is_no_partition(chosen: Any) -> None:
+    topology = partitioned(lambda topic, key, value, count: chosen)
+
+    with pytest.raises(ProcessingError, match="TypeError at node sink") as failure:
+        sent(topology)
+    assert f"the partitioner chose {chosen!r} of topic out; return the number of a partition" in str(failure.value)
+    assert sent(topology, settings=config(processing_exception_handler="continue")) == []
+
+
+def test_a_record_whose_partitioner_fails_is_dropped_where_the_handler_for_user_code_says_so() -> None:
+    def partitioner(topic: str, key: str, value: str, count: int) -> int:
+        return int(value)
+
+    records = raw(0, value=b"x"), raw(1, value=b"2")
+    with pytest.raises(ProcessingError, match="ValueError at node sink"):
+        sent(partitioned(partitioner), *records)
+    out = sent(partitioned(partitioner), *records, settings=config(processing_exception_handler="continue"))
+    assert [partition for _, _, _, partition, *_ in out] == [2]
 
 
 def test_a_topic_extractor_sends_each_record_to_the_topic_it_names() -> None:
@@ -169,6 +237,90 @@ def test_a_topic_extractor_sends_each_record_to_the_topic_it_names() -> None:
     topology = Topology().add_source("source", "in").add_sink("sink", extractor, "source")
 
     assert topics(sent(topology, raw(0, value=b"x"), raw(1, value=b"y"))) == ["x-in-0", "y-in-1"]
+
+
+def counts(stream: KGroupedStream[str, str], kept: Materialized[Any, Any]) -> KStream[Any, Any]:
+    return stream.count(kept).to_stream()
+
+
+def reduced(stream: KGroupedStream[str, str], kept: Materialized[Any, Any]) -> KStream[Any, Any]:
+    return stream.reduce(max, kept).to_stream()
+
+
+def counts_of_windows(stream: KGroupedStream[str, str], kept: Materialized[Any, Any]) -> KStream[Any, Any]:
+    return stream.windowed_by(TimeWindows.of(10)).count(kept).to_stream(lambda window, count: window.key)
+
+
+def joined_tables(stream: KGroupedStream[str, str], kept: Materialized[Any, Any]) -> KStream[Any, Any]:
+    table = stream.reduce(max, Materialized("rows", store="memory"))
+    return table.map_values(str).outer_join(table, lambda one, other: one, materialized=kept).to_stream()
+
+
+def transformed(stream: KGroupedStream[str, str], kept: Materialized[Any, Any]) -> KStream[Any, Any]:
+    return counts(stream, kept).map_values(str).filter(lambda key, value: True)
+
+
+@pytest.mark.parametrize("program", [counts, reduced, counts_of_windows, joined_tables, transformed])
+@pytest.mark.parametrize("reader", ["extractor", "processor"])
+def test_a_result_sent_at_a_commit_is_part_of_the_last_record_of_its_key(
+    program: Callable[[KGroupedStream[str, str], Materialized[Any, Any]], KStream[Any, Any]], reader: str
+) -> None:
+    seen: list[tuple[str, RecordMetadata | None]] = []
+
+    def extractor(key: str, value: Any, metadata: RecordMetadata | None) -> str:
+        seen.append((key, metadata))
+        return "out"
+
+    strings = Consumed(Serdes.string(), Serdes.string())
+    builder = StreamsBuilder()
+    out = program(builder.stream("in", strings).group_by_key(), Materialized("st", store="memory", emit="commit"))
+    if reader == "extractor":
+        out.map_values(str).to(extractor, Produced(Serdes.string(), Serdes.string()))
+    else:
+        out.process(lambda: Each(lambda context, record: seen.append((record.key, context.record_metadata))))
+    task = task_of(builder.build())
+
+    assert sent_by(task, raw(0, key=b"a"), raw(1, key=b"b"), raw(2, key=b"a")) == []
+    assert not seen
+    task.emit_all_held()
+
+    assert seen == [("a", ("in", 0, 2)), ("b", ("in", 0, 1))]
+    assert task.context.metadata() is None
+
+
+def test_no_message_is_held_until_the_commit() -> None:
+    strings = Consumed(Serdes.string(), Serdes.string())
+    builder = StreamsBuilder()
+    kept: Materialized[Any, Any] = Materialized("st", store="memory", emit="commit")
+    counts(builder.stream("in", strings).group_by_key(), kept).process(lambda: Each(lambda context, record: None))
+    task = task_of(builder.build())
+
+    sent_by(task, raw(0, key=b"a", value=b"x" * 1_000_003), raw(1, key=b"b"))
+
+    assert not [each for each in gc.get_objects() if isinstance(each, RawRecord) and len(each) == 1_000_003]
+
+
+@pytest.mark.parametrize("program", [counts, reduced, counts_of_windows])
+def test_a_result_sent_at_a_commit_has_the_headers_of_the_last_record_of_its_key(
+    program: Callable[[KGroupedStream[str, str], Materialized[Any, Any]], KStream[Any, Any]],
+) -> None:
+    strings = Consumed(Serdes.string(), Serdes.string())
+    builder = StreamsBuilder()
+    out = program(builder.stream("in", strings).group_by_key(), Materialized("st", store="memory", emit="commit"))
+    out.map_values(str).to("out", Produced(Serdes.string(), Serdes.string()))
+    task = task_of(builder.build())
+
+    first: Headers = [("h", b"first")]
+    last: Headers = [("h", b"last")]
+    sent_by(task, raw(0, key=b"a", headers=first), raw(1, key=b"b", headers=first), raw(2, key=b"a"))
+    sent_by(task, raw(3, key=b"c"), raw(4, key=b"c", headers=last))
+    task.emit_all_held()
+
+    assert [(key, headers) for _, _, key, *_, headers in task.take_output()] == [
+        (b"a", None),
+        (b"b", first),
+        (b"c", last),
+    ]
 
 
 def test_a_topic_extractor_that_names_no_topic_fails_the_record() -> None:

@@ -129,6 +129,13 @@ def test_a_read_only_store_is_filled_and_restored_by_its_topic_and_logs_nothing(
     assert (source.offset_reset, source.children) == ("earliest", ("keep",))
 
 
+def test_a_read_only_store_has_no_changelog_to_configure() -> None:
+    configured = store("rates").with_logging_enabled({"min.insync.replicas": "2"})
+
+    with pytest.raises(TopologyError, match=r"^add_read_only_state_store\('rates'\): .*leave .* out \(log_config"):
+        base().add_read_only_state_store(configured, "rates-in", "rates-topic", "keep", Idle)
+
+
 def test_access_to_global_stores_is_given_to_every_processor_beside_its_own_stores() -> None:
     topology = Topology().add_source("in", "topic").add_processor("a", Idle, "in").add_processor("b", Idle, "a")
     topology.add_state_store(store("own"), "b").add_sink("out", "out", "b")

@@ -54,7 +54,7 @@ class StoredTableOperator(Operator):
         if not self._emit_at_commit or context.forward is nowhere:
             update = forward_updates(context.forward, self._send_old_values)
         else:
-            held = self._held = HeldUpdates(context.forward, self._send_old_values)
+            held = self._held = HeldUpdates(context, self._send_old_values)
             update = held.update
         return self.bind_to_store(context, store, update)
 
@@ -165,7 +165,8 @@ class Count(StoredTableOperator):
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         unread = context.forward is nowhere
-        if not store.counts_in_place or (self._emit_at_commit and self._send_old_values and not unread):
+        asked_more = self._send_old_values or context.record_is_read
+        if not store.counts_in_place or (self._emit_at_commit and asked_more and not unread):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
         if unread:
@@ -250,6 +251,8 @@ class Count(StoredTableOperator):
                 held_keys[key_bytes] = key
             if headers is not None:
                 held_headers[key_bytes] = headers
+            elif held_headers:
+                held_headers.pop(key_bytes, None)
 
         return push
 

@@ -27,7 +27,6 @@ from streamsapp.serdes.murmur3 import murmur3_128
 from streamsapp.state.key_value import KeyValueStoreImpl, prefix_end
 
 NULL_FOREIGN_KEY = "null foreign key"
-STALE_RESPONSE = "the row has changed since it asked for its foreign row"
 
 _SIZE_BYTES = 4
 #: Every record is compared with some of them, and to look a member up in its class is slow.
@@ -229,13 +228,13 @@ class ResolveResponses(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         get, row_hash, joiner, left = self.rows.bind(context), self.wire.row_hash(context), self.joiner, self.left
-        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+        forward, on_error, outdated = context.forward, context.on_error, context.outdated
 
         def push(key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers | None) -> None:
             try:
                 row = get(key)[0]
                 if row_hash(row) != response.row_hash:
-                    dropped(STALE_RESPONSE)
+                    outdated()  # Kafka Streams says it at the level of traces
                     return
                 foreign = response.foreign_value
                 joined = None if foreign is None and (row is None or not left) else joiner(row, foreign)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from streamsapp.processor.operator import NodeContext, Push, nowhere
-from streamsapp.record import Headers
+from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.state.entries import Cell, Entry
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
@@ -20,8 +20,8 @@ EXPIRED_VERSION = "it is older than the history of the versioned table"
 #: and differs where keys do, as a key's bytes do.
 Update: TypeAlias = Callable[[Any, Hashable, Any, Any, int, Headers | None], None]
 
-#: ``(key, new, old, timestamp, headers)``
-HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None]
+#: ``(key, new, old, timestamp, headers, record)``; the record only where somebody below asks for it.
+HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | None]
 
 
 class LateChange(tuple[Any, Any]):
@@ -77,36 +77,60 @@ class VersionedTable:
 
 
 class HeldUpdates:
-    """Holds updates back for the commit: per key the last new value and the value before the first of them."""
+    """Holds updates back for the commit: per key the last new value and the value before the first of them. They are
+    sent as part of the record that came last, as Kafka Streams' record caches do, if somebody below asks for that."""
 
-    def __init__(self, forward: Push, send_old_values: bool) -> None:
-        self._forward = forward
+    def __init__(self, context: NodeContext, send_old_values: bool) -> None:
+        self._context = context
+        self._forward = context.forward
+        self._with_records = context.record_is_read
         self._send_old_values = send_old_values
+        #: Takes the change of a key's value; ``old`` counts for the key's first update since it was emitted.
+        self.update: Update = self._take_with_record if self._with_records else self._take
         self.entries: dict[Hashable, HeldUpdate] = {}
         self._batch = drain(self.entries)
 
-    def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-        """Takes the change of a key's value; ``old`` counts for the key's first update since it was emitted."""
+    def _take(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         earlier = self.entries.get(identity)
-        self.entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers)
+        self.entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers, None)
+
+    def _take_with_record(
+        self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None
+    ) -> None:
+        earlier = self.entries.get(identity)
+        old = old if earlier is None else earlier[2]
+        self.entries[identity] = (key, new, old, timestamp, headers, _without_bytes(self._context.record))
 
     def emit(self, limit: int) -> int:
         """Forwards at most ``limit`` keys, in the order in which they were first touched, and returns how many
         remain."""
         forward, send_old_values = self._forward, self._send_old_values
+        context, with_records = self._context, self._with_records
         if not self._batch:
             self._batch = drain(self.entries)
-        for key, new, old, timestamp, headers in self._batch.take(limit):
+        outer = context.record if with_records else None
+        for key, new, old, timestamp, headers, record in self._batch.take(limit):
+            if with_records:
+                context.record = record
             # A key that came and went between two commits never existed for those downstream.
             if new is not None or old is not None:
                 forward(key, (new, old if send_old_values else None), timestamp, headers)
+        if with_records:
+            context.record = outer
         return len(self._batch) + len(self.entries)
 
 
+def _without_bytes(record: InputRecord | None) -> InputRecord | None:
+    """Keeps the place of a record until the commit. Messages of as many keys as wait would fill the memory."""
+    if record is None:
+        return None
+    return RawRecord(record.topic(), record.partition(), record.offset(), None, None, record.timestamp()[1])
+
+
 class HeldKeys:
-    """Holds back the keys whose update is sent at the commit. It serves tables whose old values nobody asks for and
-    whose entries are cells: the value is read from the store when it is sent, and a key is noted once, however often it
-    changes."""
+    """Holds back the keys whose update is sent at the commit. It serves tables of which nobody asks for old values or
+    records, and whose entries are cells: the value is read from the store when it is sent, and a key is noted once,
+    however often it changes."""
 
     def __init__(self, forward: Push, read: Callable[[bytes], Entry | Cell]) -> None:
         self._forward = forward

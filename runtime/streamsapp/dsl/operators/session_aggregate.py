@@ -29,7 +29,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         initializer, fold, merger = self._aggregation
         assert merger is not None
         store.keep_recent()
-        key_bytes_of, near, merge, give_up = store.key_bytes, store.near, store.merge, store.give_up
+        key_bytes_of, near, write, give_up = store.key_bytes, store.near, store.write, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         at_commit = self._emit_at_commit
@@ -46,7 +46,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                 stream_time = timestamp
             start = end = timestamp
             merged: list[tuple[Item, Any]] = []
-            replaced = None
+            replaced = epoch = None
             try:
                 key_bytes = key_bytes_of(key)
                 new = initializer()
@@ -73,9 +73,10 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     give_up(key_bytes, session, timestamp)
                     gone = windowed(key, other_start, other_end)
                     update(gone, (key_bytes, other_start, other_end), None, other, other_end, None)
-            elif merged and at_commit:
-                replaced = merged[0][1]  # the session of this very moment, whose deletion has to be sent
-            merge(key_bytes, merged[0][0] if merged else None, start, end, new_stored, timestamp)
+            elif merged:  # the session of this very moment: others would overlap
+                (_, _, _, epoch), other = merged[0]
+                replaced = other if at_commit else None  # its deletion has to be sent
+            write(key_bytes, start, end, new_stored, timestamp, epoch)
             update(windowed(key, start, end), (key_bytes, start, end), new, replaced, end, None)
 
         return push

@@ -73,6 +73,7 @@ class JoinAfterGrace(JoinWithTable):
         self._buffer = buffer
 
     def bind(self, context: NodeContext) -> Push:
+        context.record_is_read = True
         join, on_error = super().bind(context), context.on_error
         buffer: GraceBuffer = context.store(self._buffer)
         add, take_due = buffer.add, buffer.take_due

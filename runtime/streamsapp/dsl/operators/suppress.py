@@ -30,6 +30,7 @@ class Suppress(Operator):
         self._final = final
 
     def bind(self, context: NodeContext) -> Push:
+        context.record_is_read = True
         buffer: SuppressionBuffer = context.store(self._store_name)
         wait_ms, final, on_error = self._wait, self._final, context.on_error
         emit_first, enforce = self._emitting(context, buffer), self._bounds(buffer)

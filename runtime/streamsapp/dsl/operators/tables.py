@@ -170,6 +170,7 @@ class UnstoredTableTransformValues(UnstoredTableValues):
         self._transformer = transformer
 
     def bind(self, context: NodeContext) -> Push:
+        context.record_is_read = True
         self._transformer.init(context.processor_context)
         return super().bind(context)
 
@@ -187,6 +188,7 @@ class StoredTableTransformValues(StoredTableValues):
         self._transformer = transformer
 
     def bind(self, context: NodeContext) -> Push:
+        context.record_is_read = True
         self._transformer.init(context.processor_context)
         return super().bind(context)
 
@@ -202,6 +204,7 @@ class TransformedView(ComputedView):
         self._transformer = transformer
 
     def bind(self, context: NodeContext) -> Get:
+        context.record_is_read = True
         self._transformer.init(context.processor_context)
         return super().bind(context)
 

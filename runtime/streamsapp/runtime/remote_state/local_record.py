@@ -35,11 +35,13 @@ class LocalRecord(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     inputs: tuple[InputPoint, ...] = ()
     #: The next changelog offset of each store in that snapshot.
     stores: dict[str, int] = {}
+    #: Whether the object store did not tell if there was a snapshot to begin with.
+    unknown: bool = False
 
     def at(self, snapshot: Snapshot) -> LocalRecord:
         """The record of a database that has this snapshot."""
         stores = {name: point.offset for name, point in snapshot.stores.items()}
-        return msgspec.structs.replace(self, inputs=snapshot.inputs, stores=stores)
+        return msgspec.structs.replace(self, inputs=snapshot.inputs, stores=stores, unknown=False)
 
 
 class LocalState:

@@ -142,7 +142,7 @@ class Restores:
             bootstrap = self._outage.observed(self._remote.bootstrap)
         except ObjectStoreError as error:
             log.info("task %s: whether there was a bootstrap is not known: %s", task.id, error)
-            return PreparedDirectory()
+            return PreparedDirectory(unknown=error)
         return PreparedDirectory({} if bootstrap is None else _consumed(bootstrap.inputs(task.id)))
 
     def _prepare(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
@@ -151,16 +151,36 @@ class Restores:
         local.remove_leftovers()
         chain = self._remote.chain(task.id)
         record = local.read()
-        if not (local.has_database and self._is_good(record, facts, chain, task)):
+        kept = local.has_database and record.unknown and self._exactly_once
+        unknown = self._silence(chain) if kept else None
+        if not (local.has_database and self._is_good(record, facts, chain, task, unknown)):
             local.remove_database()
-            snapshot = self._fetch(chain, task, facts, local.directory, item)
-            record = LocalRecord() if snapshot is None else LocalRecord().at(snapshot)
+            found = self._fetch(chain, task, facts, local.directory, item)
+            unknown = found if isinstance(found, ObjectStoreError) else None
+            record = LocalRecord(unknown=unknown is not None)
+            record = record.at(found) if isinstance(found, Snapshot) else record
         local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
-        return PreparedDirectory(_consumed(record.inputs), record.stores if self._exactly_once else {})
+        stores = record.stores if self._exactly_once else {}
+        return PreparedDirectory(_consumed(record.inputs), stores, unknown)
 
     # ---- the local database ------------------------------------------------------------------------------------
 
-    def _is_good(self, record: LocalRecord, facts: ChangelogFacts, chain: ManifestChain, task: StreamTask) -> bool:
+    def _silence(self, chain: ManifestChain) -> ObjectStoreError | None:
+        """The error of an object store that does not tell whether there is a snapshot."""
+        try:
+            self._outage.observed(chain.newest)
+        except ObjectStoreError as error:
+            return error
+        return None
+
+    def _is_good(
+        self,
+        record: LocalRecord,
+        facts: ChangelogFacts,
+        chain: ManifestChain,
+        task: StreamTask,
+        unknown: ObjectStoreError | None,
+    ) -> bool:
         for store, topic_id in record.topics.items():
             if facts.ids.get(store, topic_id) != topic_id:
                 log.warning(
@@ -168,6 +188,9 @@ class Restores:
                     task.id, store,
                 )  # fmt: skip
                 return False
+        if record.unknown and unknown is None:
+            log.info("task %s: its local state knows of no snapshot, as the object store did not answer", task.id)
+            return False
         return record.epoch is None or self._is_owners(record.epoch, chain, task)
 
     def _is_owners(self, epoch: int, chain: ManifestChain, task: StreamTask) -> bool:
@@ -187,8 +210,9 @@ class Restores:
 
     def _fetch(
         self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, directory: Path, item: WorkItem
-    ) -> Snapshot | None:
-        """The snapshot that is in the directory now; ``None`` leaves everything to the changelog."""
+    ) -> Snapshot | ObjectStoreError | None:
+        """The snapshot that is in the directory now. ``None`` if there is none, or the error of an object store that
+        does not tell, leaves everything to the changelog."""
         progress = RestoreProgress(RestoreTiming(self._clock.monotonic()), self._clock, item)
         gaps: list[ChangelogGap] = []
 
@@ -203,15 +227,15 @@ class Restores:
                 gaps.extend(facts.gaps(snapshot, task))
             return fault
 
-        snapshot = self._fetch_until_stalled(chain, task, directory, objection, progress, item)
-        if snapshot is None:
+        found = self._fetch_until_stalled(chain, task, directory, objection, progress, item)
+        if not isinstance(found, Snapshot):
             self.local(task.id).remove_leftovers()
             self.timings.pop(task.id, None)
             if not item.cancelled.is_set():
                 self._changelogs.refuse_gaps(gaps, task)
-            return None
-        self._note(snapshot, task, progress)
-        return snapshot
+            return found
+        self._note(found, task, progress)
+        return found
 
     def _fetch_until_stalled(
         self,
@@ -221,7 +245,7 @@ class Restores:
         objection: Callable[[Snapshot], str | None],
         progress: RestoreProgress,
         item: WorkItem,
-    ) -> Snapshot | None:
+    ) -> Snapshot | ObjectStoreError | None:
         limit, verified = self._remote.config.max_snapshot_bytes, Verified()
 
         def reach() -> None:
@@ -242,7 +266,7 @@ class Restores:
                 if (progress.ended() or self._outage.lasts) and not (reached and progress.give_up()):
                     log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
                                 task.id, restore_progress.STALL_TIMEOUT, error)  # fmt: skip
-                    return None
+                    return error
             progress.pause()
 
     def _note(self, snapshot: Snapshot, task: StreamTask, progress: RestoreProgress) -> None:

@@ -180,7 +180,10 @@ def test_an_image_must_come_from_somewhere() -> None:
 
 
 def test_every_fault_is_told_at_once() -> None:
-    told = faults(lambda: revision(app("9", podTemplate={"spec": {"hostname": "h", "subdomain": "s"}})))
+    settings = RenderSettings(runtime_image="r:1", operator_namespace="operators", spark_image="s:1")
+    given = app("a" * 46, engine="spark", podTemplate={"spec": {"hostname": "h", "subdomain": "s"}})
+
+    told = faults(lambda: revision(given, settings))
 
     assert [line.partition(":")[0] for line in told] == [
         "metadata.name",

@@ -70,7 +70,14 @@ def test_knows_what_it_is_made_of() -> None:
 def test_it_is_done_when_the_job_is_complete_even_while_it_is_deleted() -> None:
     assert seen(condition={"type": "Complete"}).state is JobState.DONE
     assert seen(condition={"type": "Complete"}, deletionTimestamp="now").state is JobState.DONE
-    assert seen(pod("Succeeded", state={"terminated": {"exitCode": 0}})).state is JobState.WAITING
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
+def test_one_whose_pod_has_ended_well_runs_until_the_job_is_complete_and_is_not_tried_again(phase: str) -> None:
+    well = pod(phase, 1, {"terminated": {"exitCode": 0, "message": '{"inputLag":0}'}})
+    found = seen(well)
+    assert (found.state, found.message) == (JobState.RUNNING, None)
+    assert seen(ended(137, "", 0), well).message == "it is tried again after exit 137"
 
 
 def test_one_that_is_deleted_is_ending_whatever_its_pods_do() -> None:

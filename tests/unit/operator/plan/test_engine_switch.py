@@ -89,6 +89,12 @@ def test_every_pod_ends_before_the_driver_starts_and_the_pause_is_told_before_an
     assert reconciles.status.last_good_revision == "two"
 
 
+def test_a_new_application_says_the_engine_that_its_spec_asks_for() -> None:
+    reconciles = Reconciles(SPARK, AppStatus())
+    reconciles.plan([], **threads(0) | {"engine": None, "template_revision": None, "replicas": None})
+    assert (reconciles.rollout.phase, reconciles.status.engine) == ("Checking", "spark")
+
+
 def test_what_comes_back_while_new_pods_soak_is_not_of_the_engine_that_ended() -> None:
     reconciles = Reconciles(replace(SPARK, rollout=changed(SPARK.rollout, soak_seconds=30)))
     reconciles.plan(three(), **threads())

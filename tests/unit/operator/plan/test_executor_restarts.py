@@ -10,7 +10,7 @@ from msgspec.structs import replace as changed
 
 from observed_builders import NOW, active, passed, pod, wanted
 from planned_reconciles import RUNS, Reconciles, has, only
-from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict
+from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict, PostEvent
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.plan import ReconcilePlan
@@ -55,6 +55,10 @@ def revisions(planned: ReconcilePlan) -> tuple[str, str | None, bool]:
 
 def evicted(planned: ReconcilePlan) -> str | None:
     return only(planned, Evict).pod if has(planned, Evict) else None
+
+
+def messages(planned: ReconcilePlan, reason: str = "PodRestarted") -> list[str]:
+    return [it.message for it in planned.actions if isinstance(it, PostEvent) and it.reason == reason]
 
 
 def first_is_new(reconciles: Reconciles) -> ReconcilePlan:
@@ -103,6 +107,32 @@ def test_the_driver_is_replaced_when_all_executors_have_the_revision_and_the_que
     assert reconciles.rollout.phase == "Rolling"
     reconciles.plan(executors("two", "two"), driver=driver("two"), **query("two", "two"))
     assert (reconciles.rollout.phase, reconciles.status.last_good_revision) == ("Complete", "two")
+
+
+def test_the_replacement_of_the_driver_is_told_and_remembered_as_the_last_step() -> None:
+    reconciles = begun()
+    first_is_new(reconciles)
+    for begins in (["app-driver-0 is restarted"], []):
+        planned = reconciles.plan(executors("two", "two"), driver=driver(), **query("two"))
+        assert messages(planned, "PodRestarting") == begins
+    for seen in (driver(terminating=True), None, driver("two", ready=False)):
+        assert messages(reconciles.plan(executors("two", "two"), driver=seen, **query("two", "two"))) == []
+    planned = reconciles.plan(executors("two", "two"), driver=driver("two"), after=7, **query("two", "two"))
+    assert messages(planned, "PodRestarted") == ["app-driver-0 is done; its tasks ran again after 11.0 s"]
+    assert messages(reconciles.plan(executors("two", "two"), driver=driver("two"), **query("two", "two"))) == []
+    record = reconciles.status.history[0]
+    assert (record.revision, record.phase) == ("two", "Complete")
+    assert [it.pod for it in record.steps] == ["app-1", "app-0", "app-driver-0"]
+    assert record.steps[-1].observed_seconds == 11.0
+
+
+def test_a_driver_that_ends_instead_of_being_replaced_is_not_told_as_done() -> None:
+    reconciles = begun()
+    first_is_new(reconciles)
+    planned = reconciles.plan(executors("two", "two"), driver=driver(), **query("two"))
+    assert messages(planned, "PodRestarting") == ["app-driver-0 is restarted"]
+    suspended = query("two") | {"replicas": 0, "driver_replicas": 0}
+    assert messages(reconciles.plan([], driver=None, **suspended), "PodRestarted") == []
 
 
 def test_another_program_never_runs_beside_the_old_one() -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace as changed
 from observed_builders import passed, wanted
 from planned_reconciles import RUNS, Reconciles, three
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState
-from streamsapp_operator.model.status import RolloutRecord, RolloutStatus
+from streamsapp_operator.model.status import Phase, RolloutRecord, RolloutStatus
 from streamsapp_operator.plan.plan_input import moment
 from streamsapp_operator.plan.rollout_history import ROLLOUTS, STEPS, remembered
 
@@ -30,6 +30,23 @@ def test_the_restart_of_each_pod_is_remembered_with_what_was_predicted_and_what_
         began.predicted_seconds,
     )
     assert step.observed_seconds == 4.0
+
+
+def test_a_rollout_has_one_record_from_its_check_on() -> None:
+    reconciles = Reconciles(wanted("two"))
+    for checks in ({}, passed("two"), {}):
+        reconciles.plan(three(), checks=checks, template_revision="two")
+        assert [it.revision for it in reconciles.status.history] == ["two"]
+    assert reconciles.status.history[0].started_at == reconciles.rollout.started_at
+
+
+def test_a_rollout_that_was_refused_and_is_allowed_later_is_another_one() -> None:
+    status, now = RUNS, moment(0)
+    phases: list[tuple[Phase, int]] = [("Checking", 0), ("Refused", 0), ("Rolling", 9), ("Complete", 9)]
+    for phase, began in phases:
+        rollout = RolloutStatus(revision="two", phase=phase, started_at=moment(began))
+        status = changed(status, history=remembered(status, rollout, set(), now), rollout=rollout)
+    assert [(it.phase, it.started_at) for it in status.history] == [("Complete", moment(9)), ("Refused", moment(0))]
 
 
 def test_a_rollout_that_ended_says_when_and_why_and_the_next_is_put_before_it() -> None:

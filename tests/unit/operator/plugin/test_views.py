@@ -64,10 +64,17 @@ def on_spark() -> FakeCluster:
     )
 
 
+def by_schedule() -> FakeCluster:
+    runs = {"lastRun": ago(300), "result": "Succeeded", "inputLag": 12, "nextRun": "2026-03-01T12:30:00Z"}
+    shown = healthy_status(engine="spark", phase="Scheduled", replicas=0, readyReplicas=0, schedule=runs)
+    return FakeCluster([app_document(shown, replicas=1)])
+
+
 @pytest.mark.parametrize(
     ("name", "cluster", "style"),
     [
         ("spark", on_spark(), Style(width=120)),
+        ("schedule", by_schedule(), Style(width=120)),
         ("healthy", three_pods(), Style(width=120)),
         ("blocked", blocked_rollout(), Style(width=120)),
         ("blocked_narrow_ascii", blocked_rollout(), Style(width=72, unicode=False)),

@@ -1,0 +1,86 @@
+"""Windows that a count remembers: their number is bounded, and no record looks up again what another one did."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+import pytest
+
+from streamsapp import TimeWindows, UnlimitedWindows
+from streamsapp.dsl.operators.window_count import windows_by_step
+
+
+class Bytes:
+    """Stands for the bytes around a key, and can be watched."""
+
+
+def test_the_windows_that_are_remembered_are_bounded_however_many_a_step_has() -> None:
+    alive: WeakSet[Any] = WeakSet()
+
+    def around(start: int) -> Any:
+        made = Bytes(), Bytes()
+        alive.add(made[0])
+        return made
+
+    windows = TimeWindows.of(200_000).advance_by(1_000)
+    windows_of = windows_by_step(windows, around)
+    for step in range(2_000):
+        windows_of(step)
+    assert len(windows_of(2_000)) == 200
+    assert len(alive) <= 2_048
+
+
+@pytest.mark.parametrize(
+    ("windows", "starts"),
+    [
+        (UnlimitedWindows.of(), [0]),
+        (UnlimitedWindows.of().start_on(40_000), [40_000]),
+        (TimeWindows.of(60_000).advance_by(10_000), [0, 10_000, 20_000, 30_000, 40_000]),
+        (TimeWindows.of(60_001).advance_by(10_000), [0, 10_000, 20_000, 30_000, 40_000]),  # nothing but 1 divides both
+    ],
+)
+def test_the_bytes_of_a_window_are_asked_for_once(windows: TimeWindows | UnlimitedWindows, starts: list[int]) -> None:
+    asked = []
+
+    def around(start: int) -> tuple[bytes, bytes]:
+        asked.append(start)
+        return b"", b""
+
+    windows_of = windows_by_step(windows, around)
+    for timestamp in range(40_000, 50_000, 100):
+        found = windows_of(timestamp // windows.step_ms)
+        assert [start for start, *_ in found] == list(windows.starts_for(timestamp)) == starts
+    assert asked == starts
+
+
+@pytest.mark.parametrize(
+    ("windows", "most"),
+    [
+        (UnlimitedWindows.of().start_on(7), 2),
+        (TimeWindows.of(61).advance_by(10), 7),
+        (TimeWindows.of(25).advance_by(10), 7),
+        (TimeWindows.of(10).advance_by(7), 9),
+        (TimeWindows.of(5).advance_by(1), 31),
+    ],
+)
+def test_the_windows_of_a_timestamp_are_found_once_for_all_that_have_the_same(
+    windows: TimeWindows | UnlimitedWindows, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [list(windows.starts_for(timestamp)) for timestamp in range(31)]
+    found: list[int] = []
+    starts_for = type(windows).starts_for
+
+    def counted(self: Any, timestamp: int) -> Any:
+        found.append(timestamp)
+        return starts_for(self, timestamp)
+
+    monkeypatch.setattr(type(windows), "starts_for", counted)
+    windows_of = windows_by_step(windows, lambda start: (b"", b""))
+    for timestamp in range(31):
+        assert [start for start, *_ in windows_of(timestamp // windows.step_ms)] == expected[timestamp]
+    assert len(found) <= most
+
+
+def test_an_unlimited_window_from_zero_on_is_one_step() -> None:
+    assert {timestamp // UnlimitedWindows.of().step_ms for timestamp in (0, 1, 10**15)} == {0}
