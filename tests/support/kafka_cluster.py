@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -34,7 +35,18 @@ class Kafka:
         settings = {"retention.ms": "-1", **(config or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
         self.admin.create_topics([new])[topic].result()
+        self._seen_by_broker(topic, partitions)
         return topic
+
+    def _seen_by_broker(self, topic: str, partitions: int) -> None:
+        # The controller creates a topic; a busy broker may hear of it, and of who leads its partitions, much later.
+        for _ in range(600):
+            found = self.admin.list_topics(topic, timeout=60).topics[topic]
+            leaders = [each.leader for each in found.partitions.values()]
+            if found.error is None and len(leaders) == partitions and min(leaders) >= 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"the broker did not hear of {topic} within 30 s")
 
     def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], partition: int = -1) -> None:
         """Write records and wait until the broker has them; keys choose the partition unless one is given."""
