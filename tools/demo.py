@@ -41,22 +41,42 @@ STALLED_SECONDS = 240.0
 QUIET_SECONDS = 1.0
 
 
-def main(run: Callable[[Path, Path], int]) -> int:
-    """Call ``run`` with the folder to read and one to write into; the exit code, also for a signal or an error."""
-    signals: list[int] = []
+class Interruption:
+    """The handler of the signals that end the demo: the first one raises ``KeyboardInterrupt``."""
 
-    def end(number: int, frame: FrameType | None) -> None:
-        signals.append(number)
-        if len(signals) == 1:  # the clean-up that this one begins is not to be cut short by the next
+    def __init__(self) -> None:
+        self.came = False
+        self._waits = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        first, self.came = not self.came, True
+        if first and not self._waits:  # the clean-up that it begins is not to be cut short by the next
             raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGTERM, end)
+    @contextmanager
+    def after(self) -> Iterator[None]:
+        """A signal that comes in here raises at the end: a process that is being started is known only then."""
+        before, self._waits = self.came, True
+        try:
+            yield
+        finally:
+            self._waits = False
+        if self.came and not before:
+            raise KeyboardInterrupt
+
+
+_interruption = Interruption()
+
+
+def main(run: Callable[[Path, Path], int]) -> int:
+    """Call ``run`` with the folder to read and one to write into; the exit code, also for a signal or an error."""
+    signal.signal(signal.SIGINT, _interruption)
+    signal.signal(signal.SIGTERM, _interruption)
     try:
         with tempfile.TemporaryDirectory(prefix="streamsapp-demo-") as folder:
             return run(standard_library() if len(sys.argv) == 1 else Path(sys.argv[1]), Path(folder))
     except BaseException as error:
-        if signals:  # the Kafka client's C code may have made an error of its own out of the KeyboardInterrupt
+        if _interruption.came:  # the Kafka client's C code may have made an error of its own out of the KeyboardInterrupt
             print("\nstopped", file=sys.stderr)
             return 130
         if isinstance(error, StreamsAppError | KafkaException):
@@ -149,11 +169,14 @@ def application(
     servers: str, folder: Path, manifest: Path = MANIFEST, environment: Mapping[str, str] = os.environ
 ) -> Iterator[WordCount]:
     """``streamsapp run`` as a process of its own, stopped in good order at the end."""
-    app = WordCount(servers, folder, manifest, environment)
+    app: WordCount | None = None
     try:
+        with _interruption.after():
+            app = WordCount(servers, folder, manifest, environment)
         yield app
     finally:
-        app.stop()
+        if app is not None:
+            app.stop()
 
 
 class WordCount:
