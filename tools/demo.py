@@ -76,7 +76,7 @@ def main(run: Callable[[Path, Path], int]) -> int:
         with tempfile.TemporaryDirectory(prefix="streamsapp-demo-") as folder:
             return run(standard_library() if len(sys.argv) == 1 else Path(sys.argv[1]), Path(folder))
     except BaseException as error:
-        if _interruption.came:  # the Kafka client's C code may have made an error of its own out of the KeyboardInterrupt
+        if _interruption.came:  # the Kafka client's C code may have made another error out of the KeyboardInterrupt
             print("\nstopped", file=sys.stderr)
             return 130
         if isinstance(error, StreamsAppError | KafkaException):
