@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from instances import Instances, end_offsets, eventually
-from remote_state import Remote, metric, task
+from remote_state import Remote, metric, record, task
 from streamsapp import StreamsRuntime
 from streamsapp.clock import SystemClock
 from streamsapp.errors import ConfigError, StateStoreError
@@ -263,6 +263,28 @@ def test_a_group_without_offsets_goes_on_where_its_disk_stands(instances: Instan
     remote.counted()
 
     closed(second)
+    remote.assert_exact()
+
+
+def test_a_group_without_offsets_goes_on_where_the_snapshot_stands_that_another_instance_took(
+    instances: Instances,
+) -> None:
+    remote = Remote(instances, standby_replicas=1, interval=3600)
+    first = remote.start("one")
+    second = remote.start("two")
+    eventually(lambda: task(second).get("role") == "standby" and task(second)["state"] == "RUNNING")
+    remote.feed()
+    remote.counted()
+    closed(second)
+    closed(first)
+    assert record(remote.config("two").state_dir, remote.application_id)["inputs"] == []
+    lose_offsets(remote)
+    remote.feed()
+
+    again = remote.start("two")
+    remote.counted()
+
+    closed(again)
     remote.assert_exact()
 
 

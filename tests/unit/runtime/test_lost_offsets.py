@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from memory_objects import MemoryObjects
@@ -16,10 +18,12 @@ from streamsapp import Serdes, Stores, TaskId, TopicPartition, Topology
 from streamsapp.config import RemoteStateConfig
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import TopicError
+from streamsapp.remote.snapshot import InputPoint
 from streamsapp.runtime import lost_offsets
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.lost_offsets import refuse_lost_offsets
 from streamsapp.runtime.remote_state import restore_progress
+from streamsapp.runtime.remote_state.local_record import LocalRecord
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import Each, config, forwards, task_of
 
@@ -161,3 +165,62 @@ def test_a_task_that_has_read_nothing_begins_at_its_inputs_while_the_object_stor
 
         assert heir.thread.restored == [TaskId(0, 0)]
         assert task.start_offsets == {}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Heir]:
+    """An instance with a database that began without a snapshot; the owner has taken one since."""
+    objects = MemoryObjects()
+    Owner(tmp_path / "owner", objects).publish("a", "b")
+    with closing(Heir(tmp_path / "heir", objects)) as heir:
+        heir.thread.leave_on_disk("a", 1)
+        yield heir
+
+
+@pytest.mark.parametrize("epoch", [None, 1], ids=["replica", "owner"])
+@pytest.mark.parametrize("record", [LocalRecord(), LocalRecord(inputs=(InputPoint("in", 0, 1, ""),), stores={"s": 1})])
+def test_a_database_that_was_kept_goes_on_where_the_last_snapshot_stands_whoever_took_it(
+    kept: Heir, epoch: int | None, record: LocalRecord
+) -> None:
+    kept.restores.local(TaskId(0, 0)).write(msgspec.structs.replace(record, epoch=epoch))
+
+    task = restored(kept)
+
+    assert (kept.thread.restored, task.start_offsets[IN].offset) == ([task.id], 2)
+    assert kept.restores.local(task.id).read().inputs[0].offset == 2
+
+
+def test_a_database_that_was_kept_and_goes_further_than_the_last_snapshot_stops_the_task(kept: Heir) -> None:
+    kept.thread.log(CHANGELOG, 0, 1, 2)
+    kept.thread.log(IN, end=3)
+    task = kept.thread.task()
+
+    kept.restore(task)
+
+    ((_, error),) = kept.thread.failed
+    for told in ("offset 2 of in-0", "store s stands at offset 3", "would count twice", "--reset-offsets"):
+        assert told in error
+
+
+@pytest.mark.parametrize("epoch", [None, 1], ids=["replica", "owner"])
+def test_a_database_that_was_kept_does_not_begin_anew_while_the_object_store_does_not_answer(
+    kept: Heir, epoch: int | None
+) -> None:
+    kept.restores.local(TaskId(0, 0)).write(LocalRecord(epoch=epoch))
+    cast(MemoryObjects, kept.remote.objects).before = away
+
+    restored(kept)
+
+    ((_, error),) = kept.thread.failed
+    assert "does not tell where the task goes on (no answer)" in error
+
+
+def test_a_snapshot_of_a_changelog_that_was_created_again_tells_a_kept_database_nothing(kept: Heir) -> None:
+    kept.thread.admin.ids[CHANGELOG.topic] = "another"
+    kept.restores.local(TaskId(0, 0)).write(LocalRecord(topics={"s": "another"}))
+    kept.thread.consumer.offsets[IN] = 1
+
+    task = restored(kept)
+
+    assert task.start_offsets[IN].offset == 1
+    assert kept.restores.local(task.id).read().inputs == ()

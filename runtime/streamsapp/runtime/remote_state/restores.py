@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias
 
 import msgspec
 from confluent_kafka import KafkaException
@@ -37,7 +37,8 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+#: The answer to a question for the newest snapshot and its number, or the error of an object store that does not tell.
+_Asked: TypeAlias = tuple[int, Snapshot | None] | ObjectStoreError
 
 #: Tasks whose directories are prepared at the same time.
 THREADS = 4
@@ -151,9 +152,11 @@ class Restores:
         local.remove_leftovers()
         chain = self._remote.chain(task.id)
         record = local.read()
-        kept = local.has_database and record.unknown and self._exactly_once
-        unknown = self._silence(chain) if kept else None
-        if not (local.has_database and self._is_good(record, facts, chain, task, unknown)):
+        asked = self._newest(chain, task) if local.has_database else None
+        if asked is not None and self._is_good(record, facts, asked, task):
+            unknown = asked if isinstance(asked, ObjectStoreError) else None
+            record = record if isinstance(asked, ObjectStoreError) else _known_by(asked[1], record, facts, task)
+        else:
             local.remove_database()
             found = self._fetch(chain, task, facts, local.directory, item)
             unknown = found if isinstance(found, ObjectStoreError) else None
@@ -165,22 +168,17 @@ class Restores:
 
     # ---- the local database ------------------------------------------------------------------------------------
 
-    def _silence(self, chain: ManifestChain) -> ObjectStoreError | None:
-        """The error of an object store that does not tell whether there is a snapshot."""
+    def _newest(self, chain: ManifestChain, task: StreamTask) -> _Asked:
+        """Also for a database that is good: its own record may be older than the last snapshot, or of none, and the
+        group may have lost its offsets."""
         try:
-            self._outage.observed(chain.newest)
+            return self._outage.observed(chain.newest)
         except ObjectStoreError as error:
+            log.warning("task %s: who has had it since, and where its last snapshot stands, is not known: %s",
+                        task.id, error)  # fmt: skip
             return error
-        return None
 
-    def _is_good(
-        self,
-        record: LocalRecord,
-        facts: ChangelogFacts,
-        chain: ManifestChain,
-        task: StreamTask,
-        unknown: ObjectStoreError | None,
-    ) -> bool:
+    def _is_good(self, record: LocalRecord, facts: ChangelogFacts, asked: _Asked, task: StreamTask) -> bool:
         for store, topic_id in record.topics.items():
             if facts.ids.get(store, topic_id) != topic_id:
                 log.warning(
@@ -188,19 +186,20 @@ class Restores:
                     task.id, store,
                 )  # fmt: skip
                 return False
-        if record.unknown and unknown is None:
+        if isinstance(asked, ObjectStoreError):
+            if record.epoch is None and not record.unknown:
+                return True
+            verdict = "used, as it stands at a commit" if self._exactly_once else "not used"
+            log.warning("task %s: local state is %s", task.id, verdict)
+            return self._exactly_once
+        if record.unknown:
             log.info("task %s: its local state knows of no snapshot, as the object store did not answer", task.id)
             return False
-        return record.epoch is None or self._is_owners(record.epoch, chain, task)
+        return record.epoch is None or self._is_owners(record.epoch, asked, task)
 
-    def _is_owners(self, epoch: int, chain: ManifestChain, task: StreamTask) -> bool:
+    def _is_owners(self, epoch: int, asked: tuple[int, Snapshot | None], task: StreamTask) -> bool:
         """Return whether nobody else has had the task since this disk did."""
-        try:
-            number, newest = self._outage.observed(chain.newest)
-        except ObjectStoreError as error:
-            verdict = "used, as it stands at a commit" if self._exactly_once else "not used"
-            log.warning("task %s: who has had it since is not known (%s); local state is %s", task.id, error, verdict)
-            return self._exactly_once
+        number, newest = asked
         if newest is not None and newest.number == number and newest.epoch == epoch:
             return True
         log.info("task %s: others have had it since epoch %d; local state is not used", task.id, epoch)
@@ -279,6 +278,15 @@ class Restores:
                  snapshot.total_bytes)  # fmt: skip
         if snapshot.fingerprint != fingerprint(task.plan.sub_topology):
             log.info("task %s: its snapshot is of another version of the topology", task.id)
+
+
+def _known_by(newest: Snapshot | None, record: LocalRecord, facts: ChangelogFacts, task: StreamTask) -> LocalRecord:
+    """The record with the inputs of the task's newest snapshot, which somebody else may have taken: unless the snapshot
+    is of other changelogs, or stands before what is known."""
+    if newest is None or facts.objection(newest, task) is not None:
+        return record
+    known = record.at(newest)
+    return record if any(known.stores.get(store, 0) < at for store, at in record.stores.items()) else known
 
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:
