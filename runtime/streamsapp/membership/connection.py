@@ -54,6 +54,8 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.transport", "KafkaTCPTransport.__init__", ("self", "net", "sock", "host")),
     ("kafka.net.transport", "KafkaSSLTransport.__init__", ("self", "net", "sock", "host", "configs")),
     ("kafka.net.transport", "KafkaTCPTransport.abort", ("self", "error")),
+    ("kafka.net.transport", "KafkaTCPTransport._sock_recv", ("self",)),
+    ("kafka.net.transport", "KafkaSSLTransport._sock_recv", ("self",)),
     ("kafka.net.connection", "KafkaConnection.send_request", ("self", "request", "request_timeout_ms")),
     ("kafka.net.connection", "KafkaConnection.close", ("self", "error")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),

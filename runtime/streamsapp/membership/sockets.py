@@ -1,6 +1,7 @@
-"""Connections that leave no open socket behind when they fail, which kafka-python's own do.
+"""Connections that leave no open socket behind when they fail, and no last word unread, which kafka-python's own do.
 
-While a broker is away they would pile up by several a second. Part of ``connection``, which imports this after it has
+While a broker is away, sockets would pile up by several a second; and a broker that refuses credentials says so and
+hangs up at once, which a busy machine reads together. Part of ``connection``, which imports this after it has
 checked that kafka-python is the release that both know. Runs on the membership's thread.
 """
 
@@ -31,6 +32,22 @@ class _Sockets(KafkaNetSocket):  # type: ignore[misc]
         return sock
 
 
+class _HearsLastWord:
+    """A transport that delivers what was sent before the other side hung up: the end is read with the next call."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = super()._sock_recv()  # type: ignore[misc]
+        return received, None if received else error
+
+
+class _TcpTransport(_HearsLastWord, KafkaTCPTransport):  # type: ignore[misc]
+    pass
+
+
+class _TlsTransport(_HearsLastWord, KafkaSSLTransport):  # type: ignore[misc]
+    pass
+
+
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's own, but for how a connection begins."""
 
@@ -40,9 +57,9 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         try:
             if self.ssl_enabled:
                 context = self.config["ssl_context"]
-                transport = KafkaSSLTransport(self._net, sock, host=node.host, ssl_context=context)
+                transport = _TlsTransport(self._net, sock, host=node.host, ssl_context=context)
             else:
-                transport = KafkaTCPTransport(self._net, sock, host=node.host)
+                transport = _TcpTransport(self._net, sock, host=node.host)
         except BaseException:
             sock.close()
             raise

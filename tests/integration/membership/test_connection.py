@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from kafka.net.transport import KafkaTCPTransport
 
 from kafka_cluster import Kafka
 from members import ENDLESS, TIMEOUT, Dealer, Members, tasks_of
@@ -44,9 +45,18 @@ def test_a_member_shows_its_credentials(kafka: Kafka, broker: SecuredBroker, mem
     one.member.end_commit()
 
 
+@pytest.mark.parametrize("busy", [False, True])
 def test_credentials_that_are_refused_are_an_error_that_says_so(
-    kafka: Kafka, broker: SecuredBroker, members: Members
+    kafka: Kafka, broker: SecuredBroker, members: Members, monkeypatch: pytest.MonkeyPatch, busy: bool
 ) -> None:
+    if busy:  # the broker's answer and the end of its connection are read together
+        receive = KafkaTCPTransport._sock_recv
+
+        def late(transport: KafkaTCPTransport) -> object:
+            time.sleep(0.3)
+            return receive(transport)
+
+        monkeypatch.setattr(KafkaTCPTransport, "_sock_recv", late)
     one = members.join(
         kafka.unique("app"),
         tasks_of(kafka.create_topic(), 1),
