@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import cache
+from typing import Any
 
 import pytest
 
-from streamsapp import native
+from streamsapp import TopicPartition, native
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import build
+
+PARTITIONS = 4
+NOBODY = "127.0.0.1:1"
 
 
 @cache
@@ -23,3 +32,65 @@ def compiled() -> native.DataPath:
 def take(chosen: native.DataPath | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """``None`` is Python's."""
     monkeypatch.setattr(native, "data_path", lambda: chosen)
+
+
+@contextmanager
+def producing(broker: str, failed: list[Any] | None = None, **more: str | int) -> Iterator[RecordProducer]:
+    properties: ClientProperties = {
+        "bootstrap.servers": broker,
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "delivery.report.only.error": True,
+        "message.max.bytes": 1_000_000,
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+    told = [] if failed is None else failed
+    producer = RecordProducer(properties, lambda error, *record: told.append((error.code(), error.str(), *record)))
+    with closing(producer):
+        yield producer
+
+
+@contextmanager
+def consuming(broker: str) -> Iterator[PartitionConsumer]:
+    properties: ClientProperties = {
+        "bootstrap.servers": broker,
+        "group.id": "readers",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": False,
+    }
+    with closing(PartitionConsumer(properties)) as consumer:
+        yield consumer
+
+
+def fetched_until(consumer: PartitionConsumer, done: Callable[[Fetched], object], limit: int = 100) -> list[Fetched]:
+    """Returns what comes until ``done``; the test's own time limit ends it otherwise."""
+    answers = [consumer.poll(limit, 1.0)]
+    while not done(answers[-1]):
+        answers.append(consumer.poll(limit, 1.0))
+    return answers
+
+
+def everything(broker: str, topic: str) -> tuple[dict[TopicPartition, list[Any]], dict[TopicPartition, int]]:
+    """All records of a topic, with all that tasks can ask of them, and where its partitions end."""
+    found: dict[TopicPartition, list[Any]] = {TopicPartition(topic, number): [] for number in range(PARTITIONS)}
+    ends: dict[TopicPartition, int] = {}
+    with consuming(broker) as consumer:
+        consumer.assign(dict.fromkeys(found, 0))
+        for answer in fetched_until(consumer, lambda answer: ends.update(answer.ends) or len(ends) == PARTITIONS):
+            for partition, records in answer.records:
+                found[partition] += [
+                    (
+                        it.topic(),
+                        it.partition(),
+                        it.offset(),
+                        it.timestamp(),
+                        it.key(),
+                        it.value(),
+                        it.headers(),
+                        len(it),
+                    )
+                    for it in records
+                ]
+    return found, ends

@@ -144,6 +144,8 @@ def nomemory(broker: str) -> None:
     with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader, closing(lost):
         to, of, nowhere = handle_of(sender._producer), handle_of(reader._consumer), handle_of(lost._producer)
         assert without_memory(lambda: path.send(to, batch, 0)) > 1
+        changes = [(b"k", (b"%d" % number, 1)) for number in range(3)]
+        assert without_memory(lambda: path.send_changes(to, "nomemory", 0, changes, 0, bytes.upper, 0)) > 1
         assert sender.send(numbered("nomemory", 3, MOST_ALLOCATIONS * 4)) == []
         assert sender.flush(60)
         reader.assign({TopicPartition("nomemory", 0): 0})

@@ -16,10 +16,12 @@ import threading
 from contextlib import closing, suppress
 from typing import Any
 
-from streamsapp import TopicPartition, native
+from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.producer import RecordProducer
+from streamsapp.state.entries import Cell, TimestampedFormat
+from streamsapp.state.managed_store import ChangelogSlice
 
 NOBODY = "127.0.0.1:1"
 BATCH = 5_000
@@ -53,6 +55,14 @@ def sent_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str,
     given = records(topic, rng, BATCH)
     assert sender.send(given) == []
     assert sender.flush(60)
+    assert read(reader, topic, rng, at) == [
+        (value, key, time or 1, headers or None) for _, value, key, _, _, _, time, headers in given
+    ]
+    return at + BATCH
+
+
+def read(reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> list[Any]:
+    """Returns the batch that begins at an offset."""
     partition = TopicPartition(topic, 0)
     reader.assign({partition: at})
     seen: list[Any] = []
@@ -60,7 +70,28 @@ def sent_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str,
         for _, run in reader.poll(rng.choice([1, 100, BATCH]), 1.0).records:
             seen += [(it.value(), it.key(), it.timestamp()[1], it.headers()) for it in run]
     reader.unassign([partition])
-    assert seen == [(value, key, time or 1, headers or None) for _, value, key, _, _, _, time, headers in given]
+    return seen
+
+
+def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> int:
+    """Sends a batch of a store's entries and reads it; returns where the next one begins."""
+    serde = rng.choice([Serdes.long(), Serdes.of(lambda value: b"%d" % value, int, immutable=True)])
+    form = TimestampedFormat(serde)
+    entries: list[Any] = []
+    for number in range(BATCH):
+        stored, time = rng.choice([None, rng.randrange(-(1 << 63), 1 << 63)]), rng.choice([0, 1, 1 << 40])
+        entries.append((b"%d" % number, rng.choice([(stored, time), Cell.of(stored, time, 0)])))
+    assert not sender.send_changes(ChangelogSlice(topic, 0, entries, form))
+    assert sender.flush(60)
+    assert read(reader, topic, rng, at) == [
+        (None if stored is None else form.raw(stored), key, time or 1, None) for key, (stored, time) in entries
+    ]
+    with suppress(ZeroDivisionError):
+        failing = TimestampedFormat(Serdes.of(lambda value: b"" if value else 1 // value, int, immutable=True))
+        sender.send_changes(ChangelogSlice("t", 0, [(b"k", (1, 1)), (b"k", (0, 1))], failing))
+    for wrong in (None, (), (b"k",), ("k", (1, 1)), (b"k", None), (b"k", (1,)), (b"k", (1, "1"))):
+        with suppress(TypeError, ValueError, IndexError):
+            sender.send_changes(ChangelogSlice("t", 0, [(b"k", (1, 1)), wrong], form))  # type: ignore[list-item]
     return at + BATCH
 
 
@@ -90,6 +121,7 @@ def stress(broker: str) -> None:
     with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader:
         for _ in range(4):
             at = sent_and_read(sender, reader, "stress", rng, at)
+            at = changed_and_read(sender, reader, "stress", rng, at)
             refused(sender)
             undelivered()
         if (child := os.fork()) == 0:
@@ -132,6 +164,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             if number == int(rounds) // 4:  # all that is made once is there
                 before = in_use()
             at = sent_and_read(sender, reader, "leaks", rng, at)
+            at = changed_and_read(sender, reader, "leaks", rng, at)
             refused(sender)
             undelivered()
             forgotten()

@@ -22,6 +22,8 @@ from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.state.entries import identity
+from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.tasks.output import OutputRecord
 
 log = client_log(__name__)
@@ -113,6 +115,20 @@ class RecordProducer:
                 return records[taken:]
             taken += 1
         return []
+
+    def send_changes(self, changes: ChangelogSlice) -> ChangelogSlice:
+        """Hand entries of a store to the client, for its changelog; returns those that its full queue left over."""
+        count, form = len(changes), changes.format
+        if self._native is None or form.has_headers:
+            return changes.part(count - len(self.send(changes.records())))
+        taken, to = 0, (handle_of(self._producer), changes.topic, changes.partition, changes.entries)
+        values = None if form.raw is identity else form.raw, form.number_size
+        while (taken := self._native.send_changes(*to, taken, *values)) < count:
+            # As above.
+            if self._send_each(changes.part(taken, taken + 1).records()):
+                return changes.part(taken)
+            taken += 1
+        return changes.part(count)
 
     def _send_each(self, records: list[OutputRecord]) -> list[OutputRecord]:
         produce = self._produce
@@ -273,6 +289,10 @@ class ExactlyOnceProducer(RecordProducer):
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         self._begin()
         return super().send(records)
+
+    def send_changes(self, changes: ChangelogSlice) -> ChangelogSlice:
+        self._begin()
+        return super().send_changes(changes)
 
     def announce(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Begin a transaction that will commit offsets of these partitions, for now those where they stand: whoever

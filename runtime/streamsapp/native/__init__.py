@@ -7,6 +7,7 @@ whether it runs. Where it cannot be had Python does the same, and everything beh
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -43,6 +44,22 @@ class DataPath(Protocol):
     def send(self, handle: int, records: list[Any], begin: int, /) -> int:
         """Hands over ``records[begin:]``; returns the index of the first that was not taken: the client refused it,
         its queue is full, or it is none of those that are known here, which are records with a time after zero."""
+
+    def send_changes(
+        self,
+        handle: int,
+        topic: str,
+        partition: int,
+        changes: list[Any],
+        begin: int,
+        raw: Callable[[Any], bytes] | None,
+        number_size: int,
+        /,
+    ) -> int:
+        """Hands over ``changes[begin:]``, which are ``(key, (stored, timestamp))``, as records of a changelog; returns
+        as ``send`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its errors are raised;
+        ``None`` says that bytes are stored. It is not asked for whole numbers if these are written big-endian in
+        ``number_size`` bytes; 0 if they are not."""
 
     def failures(self, handle: int, /) -> list[tuple[int, InputRecord]]:
         """The records of ``send`` that could not be delivered since the last call, each with the error's code. For a

@@ -20,11 +20,14 @@
 #include "record.h"
 #include "fetch.h"
 #include "send.h"
+#include "changes.h"
 #include "failures.h"
 
 static PyMethodDef functions[] = {
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
     {"send", send, METH_VARARGS, "send(producer's handle, records, begin): the first record that was not taken"},
+    {"send_changes", send_changes, METH_VARARGS,
+     "send_changes(producer's handle, topic, partition, [(key, entry)], begin, raw, number's size): as send"},
     {"failures", failures, METH_VARARGS, "failures(producer's handle): [(code, record)] since the last call"},
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,

@@ -3,11 +3,14 @@
 #define AT_A_TIME 1024
 
 typedef struct {
-    PyObject *record; /* keeps key and value */
+    PyObject *kept[2]; /* keep key and value; the second may be NULL */
+    const void *key, *value; /* NULL for none */
+    size_t key_size, value_size;
     Topic *topic;
     Headers *headers;
     int64_t timestamp;
     int32_t partition;
+    char number[8]; /* a value that was made here */
 } Outgoing;
 
 static _Thread_local int sending; /* what send refuses, it tells itself */
@@ -40,6 +43,12 @@ static Topic *topic_of(Client *client, PyObject *topics, PyObject *name) {
 
 static int is_bytes_or_none(PyObject *given) { return given == Py_None || PyBytes_CheckExact(given); }
 
+/* What the record has of bytes or None. */
+static void point_at(PyObject *given, const void **start, size_t *size) {
+    *start = given == Py_None ? NULL : PyBytes_AS_STRING(given);
+    *size = given == Py_None ? 0 : (size_t)PyBytes_GET_SIZE(given);
+}
+
 /* NULL if they are not a list of pairs as Headers says. */
 static Headers *headers_from(PyObject *given) {
     Headers *headers = PyList_CheckExact(given) ? rd_kafka_headers_new(PyList_GET_SIZE(given)) : NULL;
@@ -66,24 +75,26 @@ static int number(PyObject *given, int64_t least, int64_t most, int64_t *found) 
 }
 
 /* Whether the record is one of those that send knows: (topic, value, key, partition, None, None, timestamp, headers),
- * as OutputRecord says, with a time after zero. All others, and their errors, are left to confluent-kafka. */
-static int prepare(Client *client, PyObject *topics, PyObject *record, Outgoing *out) {
+ * as OutputRecord says, with a time after zero. All others, and their errors, are left to confluent-kafka. The one
+ * before, if there is one, often has the same topic. */
+static int prepare(Client *client, PyObject *topics, PyObject *record, const Outgoing *before, Outgoing *out) {
     if (!PyTuple_CheckExact(record) || PyTuple_GET_SIZE(record) != 8) return 0;
     PyObject **field = &PyTuple_GET_ITEM(record, 0);
     int64_t partition;
     if (!is_bytes_or_none(field[1]) || !is_bytes_or_none(field[2]) || field[4] != Py_None || field[5] != Py_None ||
         !number(field[3], -1, INT32_MAX, &partition) || !number(field[6], 1, INT64_MAX, &out->timestamp)) return 0;
     out->partition = (int32_t)partition;
-    out->topic = topic_of(client, topics, field[0]);
+    int same_topic = before && PyTuple_GET_ITEM(before->kept[0], 0) == field[0];
+    out->topic = same_topic ? before->topic : topic_of(client, topics, field[0]);
     if (!out->topic) return 0;
     out->headers = field[7] == Py_None ? NULL : headers_from(field[7]);
     if (!out->headers && field[7] != Py_None) return 0;
-    out->record = Py_NewRef(record);
+    point_at(field[1], &out->value, &out->value_size);
+    point_at(field[2], &out->key, &out->key_size);
+    out->kept[0] = Py_NewRef(record);
+    out->kept[1] = NULL;
     return 1;
 }
-
-static const void *start_of(PyObject *given) { return given == Py_None ? NULL : PyBytes_AS_STRING(given); }
-static size_t size_of(PyObject *given) { return given == Py_None ? 0 : (size_t)PyBytes_GET_SIZE(given); }
 
 /* Hands them over until one is refused; returns how many were taken. Without the interpreter. */
 static Py_ssize_t produce(Client *client, Outgoing *outgoing, Py_ssize_t count) {
@@ -91,14 +102,30 @@ static Py_ssize_t produce(Client *client, Outgoing *outgoing, Py_ssize_t count) 
     sending = 1;
     for (; taken < count; taken++) {
         Outgoing *out = &outgoing[taken];
-        PyObject *value = PyTuple_GET_ITEM(out->record, 1), *key = PyTuple_GET_ITEM(out->record, 2);
         if (rd_kafka_producev(client, ARGUMENT_TOPIC, out->topic, ARGUMENT_PARTITION, out->partition,
-                              ARGUMENT_VALUE, start_of(value), size_of(value), ARGUMENT_KEY, start_of(key), size_of(key),
+                              ARGUMENT_VALUE, out->value, out->value_size, ARGUMENT_KEY, out->key, out->key_size,
                               ARGUMENT_FLAGS, FLAG_COPY, ARGUMENT_TIMESTAMP, out->timestamp,
                               ARGUMENT_HEADERS, out->headers, ARGUMENT_END)) break;
         out->headers = NULL; /* the client's now */
     }
     sending = 0;
+    return taken;
+}
+
+/* Hands over what was prepared, with the interpreter released, and lets it go; returns how many were taken. Those of
+ * an exception are let go only. */
+static Py_ssize_t hand_over(Client *client, Outgoing *outgoing, Py_ssize_t count) {
+    Py_ssize_t taken = 0;
+    if (count && !PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        taken = produce(client, outgoing, count);
+        Py_END_ALLOW_THREADS
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (outgoing[i].headers) rd_kafka_headers_destroy(outgoing[i].headers);
+        Py_DECREF(outgoing[i].kept[0]);
+        Py_XDECREF(outgoing[i].kept[1]);
+    }
     return taken;
 }
 
@@ -115,17 +142,9 @@ static PyObject *send(PyObject *module, PyObject *args) {
     if (topics && !outgoing) PyErr_NoMemory();
     while (!PyErr_Occurred() && taken == count && at < PyList_GET_SIZE(records)) {
         for (count = 0; count < AT_A_TIME && at + count < PyList_GET_SIZE(records); count++)
-            if (!prepare(client, topics, PyList_GET_ITEM(records, at + count), &outgoing[count])) break;
-        if (!count || PyErr_Occurred()) taken = 0;
-        else {
-            Py_BEGIN_ALLOW_THREADS
-            taken = produce(client, outgoing, count);
-            Py_END_ALLOW_THREADS
-        }
-        for (Py_ssize_t i = 0; i < count; i++) {
-            if (outgoing[i].headers) rd_kafka_headers_destroy(outgoing[i].headers);
-            Py_DECREF(outgoing[i].record);
-        }
+            if (!prepare(client, topics, PyList_GET_ITEM(records, at + count), count ? &outgoing[count - 1] : NULL,
+                         &outgoing[count])) break;
+        taken = hand_over(client, outgoing, count);
         at += taken;
         if (!taken) break;
     }

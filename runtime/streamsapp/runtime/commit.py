@@ -25,7 +25,6 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
 
@@ -132,11 +131,11 @@ class Commit:
             changelog = changelogs.get(store)
             if changelog is None:
                 continue
-            for records in changes.records(changelog.topic, changelog.partition, SLICE):
-                written[store] = written.get(store, 0) + len(records)
-                batch: list[OutputRecord] = records
-                while batch:
-                    batch = self._producer.send(batch)
+            for each in changes.slices(changelog.topic, changelog.partition, SLICE):
+                written[store] = written.get(store, 0) + len(each)
+                left = each
+                while left:
+                    left = self._producer.send_changes(left)
                     self._producer.poll()
                     yield
 

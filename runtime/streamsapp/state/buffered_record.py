@@ -135,6 +135,7 @@ class BufferedFormat:
     def __init__(self, operator: str, headers: Headers | None = None) -> None:
         """``headers`` are those of every record of the changelog, and required of what is restored."""
         self.has_headers = headers is not None
+        self.number_size = 0
         self.to_stored: Callable[[Any], Any] = identity
         self.from_stored: Callable[[Any], Any] = identity
         self._operator = operator

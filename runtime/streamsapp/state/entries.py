@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.numbers import FixedSizeSerde
 
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
 Entry: TypeAlias = tuple[Any, int]
@@ -141,6 +142,8 @@ class EntryFormat(Protocol):
 
     #: Says whether changelog records carry headers.
     has_headers: bool
+    #: If :meth:`raw` writes whole numbers big-endian in so many bytes; 0 for everything else.
+    number_size: int
     #: Of a value that is not ``None``; raises for what could not be written at the commit.
     to_stored: Callable[[Any], Any]
     from_stored: Callable[[Any], Any]
@@ -177,6 +180,7 @@ class PlainFormat:
 
     def __init__(self, serde: AnySerde) -> None:
         serialize, deserialize = serde.serialize, serde.deserialize
+        self.number_size = serde.size if isinstance(serde, FixedSizeSerde) and serde.bounds is not None else 0
         if serde.immutable:
             self.to_stored: Callable[[Any], Any] = serde.checked or _checking(serialize)
             self.from_stored: Callable[[Any], Any] = identity

@@ -15,6 +15,7 @@ from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine import StoreEngine
+from streamsapp.state.entries import Entry, EntryFormat
 from streamsapp.state.epoch import Epoch
 from streamsapp.state.read_only import ReadOnlyLayers
 from streamsapp.state.resources import StateResources
@@ -150,6 +151,46 @@ class ManagedStore:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangelogSlice:
+    """Some entries on their way to a partition of a changelog, by the key that they have there."""
+
+    topic: str
+    partition: int
+    entries: list[tuple[bytes, Entry]]
+    format: EntryFormat
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def part(self, begin: int, end: int | None = None) -> ChangelogSlice:
+        """Returns some of them."""
+        return replace(self, entries=self.entries[begin:end])
+
+    def records(self) -> list[ChangelogRecord]:
+        """Returns the records to produce."""
+        topic, partition, raw = self.topic, self.partition, self.format.raw
+        if self.format.has_headers:
+            headers = self.format.headers
+            return [
+                (
+                    topic,
+                    None if entry[0] is None else raw(entry[0]),
+                    key,
+                    partition,
+                    None,
+                    None,
+                    entry[1],
+                    headers(entry),
+                )
+                for key, entry in self.entries
+            ]
+        return [
+            (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
+            for key, (stored, timestamp) in self.entries
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class StoreChanges:
     """The writes of one epoch to a logged store."""
 
@@ -160,30 +201,15 @@ class StoreChanges:
         """Returns the number of entries, which is not that of records: a store may keep an entry in several places."""
         return len(self.epoch)
 
-    def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
-        """Yields the records to produce to the changelog, at most ``limit`` at a time."""
-        raw, has_headers, headers = self.store.format.raw, self.store.format.has_headers, self.store.format.headers
+    def slices(self, topic: str, partition: int, limit: int) -> Iterator[ChangelogSlice]:
+        """Yields what to produce to the changelog, at most ``limit`` records at a time."""
         entries = iter(self.store.layout.changelog(self.epoch))
         while chunk := list(islice(entries, limit)):
-            if has_headers:
-                yield [
-                    (
-                        topic,
-                        None if entry[0] is None else raw(entry[0]),
-                        key,
-                        partition,
-                        None,
-                        None,
-                        entry[1],
-                        headers(entry),
-                    )
-                    for key, entry in chunk
-                ]
-            else:
-                yield [
-                    (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
-                    for key, (stored, timestamp) in chunk
-                ]
+            yield ChangelogSlice(topic, partition, chunk, self.store.format)
+
+    def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
+        """Yields the records to produce to the changelog, at most ``limit`` at a time."""
+        return (each.records() for each in self.slices(topic, partition, limit))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.state.session import SessionType
 from streamsapp.state.store_type import StoreType
 from streamsapp.state.versioned import VersionedType
@@ -60,6 +61,9 @@ class FakeProducer:
         self._unacknowledged = self._unacknowledged or bool(taken)
         self.events += [f"sent {topic} {(value or b'').decode()}" for topic, value, *_ in taken]
         return rest
+
+    def send_changes(self, changes: ChangelogSlice) -> ChangelogSlice:
+        return changes.part(len(changes) - len(self.send(changes.records())))
 
     def poll(self) -> None:
         self._room = self.queue

@@ -1,0 +1,140 @@
+"""Entries of stores go to their changelogs the same way on both data paths, and as their records would."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError
+
+from data_paths import NOBODY, everything, producing, take
+from streamsapp import Serdes, native
+from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.serdes.api import AnySerde, Serde
+from streamsapp.state.entries import Cell, Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
+from streamsapp.state.managed_store import ChangelogSlice
+
+#: Serdes, and what stores keep of their values.
+KINDS: dict[str, tuple[AnySerde, Callable[[random.Random], Any]]] = {
+    "long": (Serdes.long(), lambda rng: rng.choice([0, 1, -1, 255, -(1 << 63), (1 << 63) - 1, True])),
+    "integer": (Serdes.integer(), lambda rng: rng.randrange(-(1 << 31), 1 << 31)),
+    "short": (Serdes.short(), lambda rng: rng.randrange(-(1 << 15), 1 << 15)),
+    "double": (Serdes.double(), lambda rng: rng.choice([0, -1, 0.5, 1e300])),
+    "boolean": (Serdes.boolean(), lambda rng: rng.choice([True, False])),
+    "string": (Serdes.string(), lambda rng: rng.choice(["", "ü", "x" * 200])),
+    "bytes": (Serdes.bytes(), lambda rng: rng.randbytes(rng.randrange(40))),
+    "json": (Serdes.json(), lambda rng: b"%d" % rng.randrange(100)),
+}
+
+FAILING: AnySerde = Serde(lambda _: bytes(1 // 0), bytes, immutable=True)
+#: Gives numbers, in spite of what it says.
+NO_BYTES: AnySerde = Serde(cast(Callable[[Any], bytes], len), len, immutable=True)
+
+
+def random_entries(rng: random.Random, value: Callable[[random.Random], Any], count: int) -> list[tuple[bytes, Entry]]:
+    def entry(number: int) -> Any:
+        stored = rng.choice([None, value(rng), value(rng)])
+        timestamp = rng.choice([-1, 0, 1, 1_700_000_000_000 + number])
+        kinds = (stored, timestamp), Cell.of(stored, timestamp, 0), LoggedEntry.of(stored, timestamp, [("h", b"1")])
+        return rng.choice(kinds)
+
+    return [(b"" if number == 7 else b"%d" % number, entry(number)) for number in range(count)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_entries_become_the_same_records_whichever_path_sends_them(
+    kind: str, broker: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serde, value = KINDS[kind]
+    entries = random_entries(random.Random(3), value, 2500)
+    found = []
+    for topic, sender in ((f"{kind}-by-python", None), (f"{kind}-by-native", compiled)):
+        take(sender, monkeypatch)
+        with producing(broker) as producer:
+            changes = ChangelogSlice(topic, 1, entries, TimestampedFormat(serde))
+            assert not producer.send_changes(changes)
+            assert producer.flush(60)
+        records, _ = everything(broker, topic)
+        found.append([[it[1:3] + it[4:] for it in records[each]] for each in sorted(records)])
+        # A record without a time has that of the moment.
+        times = [it[3][1] for run in records.values() for it in run]
+        assert [max(entry[1], 1) for _, entry in entries if entry[1] >= 0] == [
+            time for time, (_, entry) in zip(times, entries, strict=True) if entry[1] >= 0
+        ]
+
+    raw = TimestampedFormat(serde).raw
+    assert found[0] == found[1]
+    assert [(key, sent) for _, _, key, sent, _, _ in found[1][1]] == [
+        (key, None if entry[0] is None else raw(entry[0])) for key, entry in entries
+    ]
+
+
+def test_entries_with_headers_have_them_in_the_changelog(broker: str, data_path: str) -> None:
+    topic = f"headed-{data_path}"
+    entries: list[tuple[bytes, Entry]] = [(b"1", LoggedEntry.of("a", 5, [("h", b"1")])), (b"2", ("b", 6))]
+    with producing(broker) as producer:
+        assert not producer.send_changes(ChangelogSlice(topic, 0, entries, HeadersLoggedFormat(Serdes.string())))
+        assert producer.flush(60)
+
+    records, _ = everything(broker, topic)
+
+    assert [it[3:7] for run in records.values() for it in run] == [
+        ((1, 5), b"1", b"a", [("h", b"1")]),
+        ((1, 6), b"2", b"b", None),
+    ]
+
+
+def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_reported(data_path: str) -> None:
+    failed: list[Any] = []
+    entries: list[tuple[bytes, Entry]] = [(b"%d" % number, ("v", 1)) for number in range(3500)]
+    entries[1500] = (b"large", ("v" * 2_000_000, 1))
+    entries[1600] = (b"early", ("v", 0))
+    with producing(NOBODY, failed, queue_buffering_max_messages=3000) as producer:
+        left = producer.send_changes(ChangelogSlice("full", 0, entries, PlainFormat(Serdes.string())))
+
+        assert left.entries == entries[3001:]
+        assert producer.send_changes(left) == left
+
+    assert [(code, topic, key) for code, _, topic, key, _ in failed] == [
+        (KafkaError.MSG_SIZE_TOO_LARGE, "full", b"large")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "serde", "error"),
+    [
+        ("text", Serdes.long(), TypeError),
+        (1 << 63, Serdes.long(), ValueError),
+        (-(1 << 15) - 1, Serdes.short(), ValueError),
+        (1, Serdes.string(), TypeError),
+        (object(), FAILING, ZeroDivisionError),
+        ("no bytes", NO_BYTES, TypeError),
+    ],
+)
+def test_what_cannot_be_written_raises_the_same(
+    data_path: str, stored: Any, serde: AnySerde, error: type[Exception]
+) -> None:
+    entries: list[tuple[bytes, Entry]] = [(b"good", (None, 1)), (b"bad", (stored, 1))]
+    with producing(NOBODY) as producer, pytest.raises(error):
+        producer.send_changes(ChangelogSlice("t", 0, entries, TimestampedFormat(serde)))
+
+
+def test_calls_that_make_no_sense_are_refused(compiled: native.DataPath) -> None:
+    with producing(NOBODY) as producer:
+        handle = handle_of(producer._producer)
+        senseless: list[tuple[Any, ...]] = [
+            (0, "t", 0, [], 0, None, 0),
+            (handle, "t", -1, [], 0, None, 0),
+            (handle, "t", 0, [], -1, None, 0),
+            (handle, "t", 0, [], 0, None, 9),
+            (handle, "t", 0, [], 0, None, -1),
+            (handle, "t\0", 0, [], 0, None, 0),
+        ]
+        for arguments in senseless:
+            with pytest.raises(ValueError, match=r"send_changes takes|null character"):
+                compiled.send_changes(*arguments)
+        for wrong in (None, (), (b"k",), ("k", (b"v", 1)), (b"k", None), (b"k", (b"v",)), (b"k", (b"v", "1"))):
+            assert compiled.send_changes(handle, "t", 0, [(b"k", (b"v", 1)), wrong], 0, None, 0) == 1
+        assert compiled.send_changes(handle, "t", 0, [], 5, None, 0) == 5
