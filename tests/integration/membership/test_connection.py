@@ -52,9 +52,9 @@ def test_credentials_that_are_refused_are_an_error_that_says_so(
     if busy:  # the broker's answer and the end of its connection are read together
         receive = KafkaTCPTransport._sock_recv
 
-        def late(transport: KafkaTCPTransport) -> object:
+        def late(self: KafkaTCPTransport) -> object:
             time.sleep(0.3)
-            return receive(transport)
+            return receive(self)
 
         monkeypatch.setattr(KafkaTCPTransport, "_sock_recv", late)
     one = members.join(
