@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +19,7 @@ from streamsapp import Serdes, Stores, TaskId, TopicPartition, Topology
 from streamsapp.config import RemoteStateConfig
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import TopicError
+from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint
 from streamsapp.runtime import lost_offsets
 from streamsapp.runtime.application_layout import ApplicationLayout
@@ -224,3 +226,93 @@ def test_a_snapshot_of_a_changelog_that_was_created_again_tells_a_kept_database_
 
     assert task.start_offsets[IN].offset == 1
     assert kept.restores.local(task.id).read().inputs == ()
+
+
+@dataclass
+class Broken:
+    """Snapshots whose manifests or files an instance without a disk cannot use."""
+
+    owner: Owner
+    heir: Heir
+
+    def spoil(self, folder: str) -> None:
+        objects = self.owner.remote.objects
+        assert isinstance(objects, MemoryObjects)
+        for key in [each for each in objects.objects if f"/{folder}/" in each]:
+            objects.objects[key] = b"{"
+
+    def hang(self) -> None:
+        """Downloads end with an error each time, until the restore gives them up."""
+
+        def stalls(operation: str, key: str) -> None:
+            if operation == "download":
+                raise ObjectStoreError("the download hangs")
+
+        cast(MemoryObjects, self.owner.remote.objects).before = stalls
+
+
+@pytest.fixture(params=[True, False], ids=["exactly-once", "at-least-once"])
+def broken(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broken]:
+    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", -1.0)
+    objects = MemoryObjects()
+    owner = Owner(tmp_path / "owner", objects)
+    owner.publish("a", "b")
+    with closing(Heir(tmp_path / "heir", objects, exactly_once=request.param)) as heir:
+        yield Broken(owner, heir)
+
+
+@pytest.mark.parametrize("fault", ["damaged", "hangs"])
+def test_a_snapshot_whose_files_cannot_be_had_tells_all_the_same_where_the_task_goes_on(
+    broken: Broken, fault: str
+) -> None:
+    if fault == "damaged":
+        broken.spoil("files")
+    else:
+        broken.hang()
+
+    task = restored(broken.heir)
+
+    assert (broken.heir.thread.restored, task.start_offsets[IN].offset) == ([task.id], 2)
+
+
+def test_state_that_goes_further_than_a_snapshot_whose_files_cannot_be_had_stops_exactly_once(broken: Broken) -> None:
+    broken.spoil("files")
+    broken.heir.thread.log(CHANGELOG, 0, 1, 2)
+    broken.heir.thread.log(IN, end=3)
+    task = broken.heir.thread.task()
+
+    broken.heir.restore(task)
+
+    failed = [error for _, error in broken.heir.thread.failed]
+    assert ["would count twice" in error for error in failed] == [True] * broken.heir.exactly_once
+    assert task.start_offsets[IN].offset == 2
+
+
+def test_a_task_of_which_no_manifest_can_be_read_does_not_begin_anew(broken: Broken) -> None:
+    broken.spoil("manifests")
+
+    restored(broken.heir)
+
+    ((_, error),) = broken.heir.thread.failed
+    for told in ("no offsets of in-0", "store s stands at offset 2", "none of its manifests", "streamsapp reset"):
+        assert told in error
+
+
+def test_a_task_that_died_before_its_first_commit_starts_with_and_without_the_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = MemoryObjects()
+    assert Owner(tmp_path / "owner", objects).turn()  # a claim, and no snapshot
+    for before in (away, lambda operation, key: None):
+        objects.before = before
+        with monkeypatch.context() as patched, closing(Heir(tmp_path / "heir", objects)) as heir:
+            if before is away:
+                patched.setattr(restore_progress, "STALL_TIMEOUT", -1.0)
+            heir.thread.log(CHANGELOG, end=3)  # of a transaction that was aborted
+            heir.thread.log(IN, end=2)
+            task = heir.thread.task()
+
+            heir.restore(task)
+
+            assert (heir.thread.restored, task.start_offsets) == ([task.id], {})
+            task.stores.close()

@@ -16,10 +16,11 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
+from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError
-from streamsapp.remote.snapshot import InputPoint, Snapshot
+from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotInvalidError
 from streamsapp.remote.snapshot_fetch import DATABASE, Verified, fetch
 from streamsapp.runtime.application_layout import fingerprint
 from streamsapp.runtime.directory_preparation import PreparedDirectory
@@ -154,17 +155,31 @@ class Restores:
         record = local.read()
         asked = self._newest(chain, task) if local.has_database else None
         if asked is not None and self._is_good(record, facts, asked, task):
-            unknown = asked if isinstance(asked, ObjectStoreError) else None
+            unknown: StreamsError | None = asked if isinstance(asked, ObjectStoreError) else None
             record = record if isinstance(asked, ObjectStoreError) else _known_by(asked[1], record, facts, task)
         else:
             local.remove_database()
             found = self._fetch(chain, task, facts, local.directory, item)
-            unknown = found if isinstance(found, ObjectStoreError) else None
-            record = LocalRecord(unknown=unknown is not None)
-            record = record.at(found) if isinstance(found, Snapshot) else record
+            if isinstance(found, Snapshot):
+                record, unknown = LocalRecord().at(found), None
+            else:
+                record, unknown = self._without_files(chain, task, facts, found)
         local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
         stores = record.stores if self._exactly_once else {}
         return PreparedDirectory(_consumed(record.inputs), stores, unknown)
+
+    def _without_files(
+        self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, error: ObjectStoreError | None
+    ) -> tuple[LocalRecord, StreamsError | None]:
+        """The record of a database that the changelog alone fills, and why that does not know where the task goes on.
+        The manifest of a snapshot whose files are damaged, or do not come, tells it all the same."""
+        asked = self._newest(chain, task) if error is None else error
+        if isinstance(asked, ObjectStoreError):
+            return LocalRecord(unknown=True), asked
+        number, newest = asked
+        if number and newest is None:
+            return LocalRecord(unknown=True), SnapshotInvalidError(f"none of its manifests up to {number} can be read")
+        return _known_by(newest, LocalRecord(), facts, task), None
 
     # ---- the local database ------------------------------------------------------------------------------------
 
