@@ -82,7 +82,6 @@ class GroupMembership:
         self.coordinator = GroupCoordinator(connection, settings, clock, self.end)
         self.session = MemberSession(settings.session_timeout, clock)
         self._join_due = connection.wake_up()
-        self._heartbeat_due = connection.wake_up()
         self._phase = Phase.OUT
         self._member_id = member_id
         #: Generation and member id while the member has them.
@@ -135,7 +134,7 @@ class GroupMembership:
     async def heartbeats(self) -> None:
         """Show signs of life, until the end."""
         while not self.ended:
-            await self._heartbeat_due.wait(self._settings.heartbeat_interval)
+            await self._connection.sleep(self._settings.heartbeat_interval)
             identity = self._identity
             if identity is None or self.ended:
                 continue
@@ -171,7 +170,6 @@ class GroupMembership:
             self._member_id.set("")
         self._become(Phase.ENDED)
         self._join_due.notify()
-        self._heartbeat_due.notify()
 
     def end(self, error: Exception) -> None:
         """The membership cannot go on."""

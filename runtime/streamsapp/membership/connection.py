@@ -40,6 +40,9 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.selector", "NetworkSelector.drain", ("self", "scheduled")),
     ("kafka.net.selector", "NetworkSelector.sleep", ("self", "delay")),
     ("kafka.net.selector", "NetworkSelector.call_soon_threadsafe", ("self", "callback")),
+    ("kafka.net.selector", "NetworkSelector.register_event", ("self", "fileobj", "event", "task")),
+    ("kafka.net.selector", "NetworkSelector.unregister_event", ("self", "fileobj", "event")),
+    ("kafka.net.selector", "KernelEvent.__init__", ("self", "method", "args")),
     ("kafka.net.manager", "KafkaConnectionManager.__init__", ("self", "net", "configs")),
     ("kafka.net.manager", "KafkaConnectionManager.close", ("self", "node_id", "timeout_ms")),
     (
@@ -56,6 +59,8 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.transport", "KafkaTCPTransport.abort", ("self", "error")),
     ("kafka.net.transport", "KafkaTCPTransport._sock_recv", ("self",)),
     ("kafka.net.transport", "KafkaSSLTransport._sock_recv", ("self",)),
+    ("kafka.net.transport", "KafkaTCPTransport.write", ("self", "data")),
+    ("kafka.net.transport", "KafkaTCPTransport._read_from_sock", ("self",)),
     ("kafka.net.connection", "KafkaConnection.send_request", ("self", "request", "request_timeout_ms")),
     ("kafka.net.connection", "KafkaConnection.close", ("self", "error")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),
@@ -110,12 +115,10 @@ class Connection:
         check_client()
         _quieten()
         # Not before they were checked.
-        from kafka.net.selector import NetworkSelector
-
-        from streamsapp.membership.sockets import ConnectionManager
+        from streamsapp.membership.sockets import ConnectionManager, WatchingLoop
 
         settings = {**_SETTINGS, **settings}
-        self._loop = NetworkSelector(**settings)
+        self._loop = WatchingLoop(**settings)
         self._manager = ConnectionManager(self._loop, **settings)
         self._thread = Thread(target=self._serve, name=f"kafka-io-{self._loop.config['client_id']}", daemon=True)
         self._closed = False

@@ -187,8 +187,8 @@ def test_an_idle_member_wakes_for_its_heartbeats_and_no_more(
 
     members.until(lambda: len(beats) >= before + 20, "some more heartbeats")
 
-    # Of its loop: for each the time has come, the request goes out, the answer comes in, and goes to whoever asked.
-    assert len(turns) <= 10 * (len(beats) - before + 1)
+    # Of its loop: for each the time has come and the request goes out, the answer comes in, and goes to whoever asked.
+    assert len(turns) <= 5 * (len(beats) - before + 1)
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[str]:
