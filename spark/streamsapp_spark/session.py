@@ -38,6 +38,10 @@ JAVA_OPTIONS = (
     f"-XX:Tier4BackEdgeThreshold=400000 -XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 )
 
+#: Of the driver of ``engine: spark``. Its batches are many and short: Java's second compiler went on for minutes over
+#: code that has little to do, and took a third of what Java takes for a batch.
+BATCH_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
+
 #: Of every session that tasks of ours run in.
 SQL_SETTINGS = {
     # One task of ours is one task of Spark's: partitions must not be merged.
@@ -54,6 +58,15 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+}
+
+#: Of the driver of ``engine: spark``, beside these. Its query has next to nothing to compute: Java code that is made
+#: and compiled for that never pays.
+BATCH_SETTINGS = {
+    "spark.ui.enabled": "true",
+    "spark.driver.extraJavaOptions": BATCH_JAVA_OPTIONS,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 

@@ -38,7 +38,8 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     overrides = {name: value for name, value in overrides.items() if value is not None}
     overrides["processing_guarantee"] = "exactly_once"
     config = to_config(app, code=user_code(app, folder), **overrides)
-    settings = ["spark.ui.enabled=true", *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
+    own = [f"{key}={value}" for key, value in session.BATCH_SETTINGS.items()]
+    settings = [*own, *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
     engine = engine_module.SparkEngine(program.of(app, folder, overrides), topology, config, app.spec.spark)
     told_to_end = threading.Event()

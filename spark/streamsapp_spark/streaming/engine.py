@@ -42,7 +42,7 @@ from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.service import BatchService
 from streamsapp_spark.streaming.source import NAME, source_of
-from streamsapp_spark.streaming.worker import EngineJob
+from streamsapp_spark.streaming.worker import FIGURES, EngineJob
 
 log = logging.getLogger(__name__)
 
@@ -224,8 +224,7 @@ def observed(frame: DataFrame) -> DataFrame:
         "lag": sql.min,
         "batch_size": sql.max,
     }
-    done = sql.from_json("report", ", ".join(f"{name} bigint" for name in totals))
     # A row stands for a record, and few have a report. Java is slow at adding up until it has compiled that well.
     return frame.where("report is not null").observe(
-        "streamsapp", *(total(done[name]).alias(name) for name, total in totals.items())
+        "streamsapp", *(totals[name](sql.col("report")[at]).alias(name) for at, name in enumerate(FIGURES))
     )

@@ -42,7 +42,7 @@ class EngineSource(DataSource):
         return NAME
 
     def schema(self) -> StructType | str:
-        return "report string"
+        return "report array<bigint>"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         return EngineReader(self.JOB)

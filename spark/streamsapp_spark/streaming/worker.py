@@ -8,7 +8,6 @@ place of another finds its state.
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import socket
@@ -49,7 +48,9 @@ _BEAT = 1.0
 #: The time between two collections of all objects, in seconds.
 _COLLECT = 60.0
 
-SCHEMA = pa.schema([("report", pa.string())])
+#: The figures of a report, in their order.
+FIGURES = ("records", "outputs", "state_rows", "state_bytes", "lag", "batch_size")
+SCHEMA = pa.schema([("report", pa.list_(pa.int64()))])
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,10 @@ def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatc
     """A row for each record; the first says what was done, the others nothing."""
     records = sum(task.records for task in report.tasks)
     if records:
-        outputs = sum(task.outputs for task in report.tasks)
-        done = json.dumps({"records": records, "outputs": outputs, "lane": report.number, **figures})
-        column = pa.concat_arrays([pa.array([done]), pa.nulls(records - 1, pa.string())])
+        known = {"records": records, "outputs": sum(task.outputs for task in report.tasks), **figures}
+        of_type = SCHEMA.field("report").type
+        done = pa.array([[known[name] for name in FIGURES]], of_type)
+        column = pa.concat_arrays([done, pa.nulls(records - 1, of_type)])
         yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
 
 

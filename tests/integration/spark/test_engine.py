@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,11 +95,40 @@ def test_rows_offsets_lag_and_state_that_spark_shows_are_those_of_the_broker(ins
     read = json.loads(last["sources"][0]["endOffset"])[counted.words]
     committed = {each: at for each, (at, _) in counted.kafka.committed(counted.app.name, counted.words).items()}
     assert read == {str(partition): at for partition, at in committed.items()}
-    row = last["observedMetrics"]["streamsapp"]
-    seen = dict(zip((field["name"] for field in row["schema"]["fields"]), row["values"], strict=True))
+    seen = _observed(last)
     assert seen["lag"] == end_offsets(counted.kafka, counted.words) - sum(committed.values()) == 0
     assert seen["state_rows"] == len(counted.state()) == 300
     assert seen["state_bytes"] > 0
+
+
+@pytest.mark.long
+def test_rows_of_many_batches_that_spark_shows_add_up_to_the_records_that_were_written(instances: Instances) -> None:
+    events = instances.directory / "events"
+    events.mkdir()
+    kept = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
+    counted = Counted(instances, "many", "200ms", conf=kept)
+    driver = counted.driver()
+    try:
+        for _ in range(8):
+            counted.produce(25)
+            eventually(counted.done, "the results of a few batches", 240.0)
+        driver.terminate()
+        code, _, errors = finished(driver)
+        assert code == 0, errors[-6000:]
+    finally:
+        driver.kill()
+        driver.communicate()
+    counted.check()
+    told = [json.loads(line) for path in events.rglob("events_*") for line in path.read_text().splitlines()]
+    batches = [each["progress"] for each in told if each["Event"].endswith("QueryProgressEvent")]
+    ran = {each["batchId"]: each for each in batches}.values()
+    assert len([each for each in ran if each["sources"][0]["numInputRows"]]) > 5
+    seen = [_observed(each) for each in ran if each["sources"][0]["numInputRows"]]
+    assert sum(each["records"] for each in seen) == 2 * counted.produced, (
+        "each word is read twice: as it came, and grouped"
+    )
+    assert sum(each["sources"][0]["numInputRows"] for each in ran) == 2 * counted.produced
+    assert sum(each["outputs"] for each in seen) == 2 * counted.produced
 
 
 @pytest.mark.long
@@ -187,3 +217,9 @@ def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
         for driver in drivers:
             driver.kill()
             driver.communicate()
+
+
+def _observed(progress: dict[str, Any]) -> dict[str, int]:
+    """Spark's observed metric of a batch, as its event has it."""
+    row = progress["observedMetrics"]["streamsapp"]
+    return dict(zip((field["name"] for field in row["schema"]["fields"]), row["values"], strict=True))

@@ -23,7 +23,7 @@ MANIFEST = {
         "engine": "spark",
         "kafka": {"bootstrapServers": "localhost:9"},
         "topology": {"steps": [{"stream": "in"}, {"to": "out"}]},
-        "spark": {"trigger": "availableNow"},
+        "spark": {"trigger": "availableNow", "conf": {"spark.a": "of the manifest"}},
     },
 }
 
@@ -63,8 +63,13 @@ class Engine:
 def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
     early: bool, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings: list[str] = []
     modules = {
-        "session": SimpleNamespace(start_java=lambda *_: None, session=lambda _: None),
+        "session": SimpleNamespace(
+            start_java=lambda name, master, given: settings.extend(given),
+            session=lambda _: None,
+            BATCH_SETTINGS={"spark.ui.enabled": "true", "spark.a": "ours"},
+        ),
         "manifest_program": SimpleNamespace(ManifestProgram=SimpleNamespace(of=lambda *_: None)),
         "streaming.engine": SimpleNamespace(SparkEngine=Engine),
     }
@@ -73,5 +78,7 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
     manifest, report = tmp_path / "app.yaml", tmp_path / "report"
     manifest.write_text(yaml.safe_dump(MANIFEST))
     options = ["--state-dir", str(tmp_path / "state"), "--http-port", "0", "--report", str(report)]
-    assert main(["run", "-f", str(manifest), *options]) == code
+    assert main(["run", "-f", str(manifest), *options, "--conf", "spark.a=of the command"]) == code
     assert report.read_text() == said
+    later_ones_win = ["spark.ui.enabled=true", "spark.a=ours", "spark.a=of the manifest", "spark.a=of the command"]
+    assert settings == later_ones_win

@@ -24,7 +24,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest.load import decode
 from streamsapp.record import TaskId
-from streamsapp.runtime.batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder, LaneReport
 from streamsapp.runtime.client_state import ClientState
 from streamsapp_spark.manifest_program import ManifestProgram
 from streamsapp_spark.streaming import view, worker
@@ -36,10 +36,10 @@ from streamsapp_spark.streaming.worker import EngineJob, pull
 class Driver:
     """Notes what workers tell it, and has an order for the first that asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, serve: Callable[[Connection], None] | None = None) -> None:
         self.heard: list[tuple[Any, ...]] = []
         self.order: LaneOrder | None = None
-        self.server = Server("127.0.0.1", self._serve)
+        self.server = Server("127.0.0.1", serve or self._serve)
 
     def _serve(self, connection: Connection) -> None:
         while True:
@@ -108,6 +108,41 @@ def test_a_worker_of_the_drivers_versions_asks_for_lanes_and_tells_its_pod(
     ((name, process, partition, attempt, pod),) = driver.heard
     assert (name, partition, attempt, pod) == ("join", 3, 0, "uid-1")
     assert process.startswith(f"{socket.gethostname()}:{tmp_path / 'state'}")
+
+
+class Processed:
+    """Instead of a process with clients of Kafka's: it says that it has processed three records."""
+
+    def __init__(self, *given: object) -> None: ...
+
+    def run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
+        tasks = (
+            BatchTaskReport(TaskId(0, 0), 2, 5, {}, {}, 0, 0, 0),
+            BatchTaskReport(TaskId(0, 1), 1, 6, {}, {}, 0, 0, 0),
+        )
+        return LaneReport(order.number, tasks, 0.0, 0.0, 0.0, None)
+
+    def close(self) -> None: ...
+
+
+def test_spark_gets_a_row_for_each_record_and_the_first_has_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "BatchProcess", Processed)
+    known = {"batch_size": 10, "lag": 9, "state_bytes": 8, "state_rows": 7}
+    answers = iter((LaneOrder(0, ()), known, None))
+
+    def answer(connection: Connection) -> None:
+        while True:
+            connection.recv()
+            connection.send(next(answers))
+
+    with closing(Driver(answer)) as driver:
+        (batch,) = pull(driver.job(tmp_path), 0)
+    assert batch.schema == worker.SCHEMA
+    report = dict(zip(worker.FIGURES, batch.column(0)[0].as_py(), strict=True))
+    assert report == {"records": 3, "outputs": 11, **known}
+    assert batch.column(0).to_pylist()[1:] == [None, None]
 
 
 class Process:
