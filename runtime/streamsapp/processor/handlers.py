@@ -40,7 +40,8 @@ class ErrorContext:
     """Tells a handler where the error happened.
 
     ``topic``, ``partition`` and ``offset`` name the input record, whose original bytes are ``key`` and ``value``; they
-    are ``None`` in a punctuator, which has no input record.
+    are ``None`` in a punctuator, which has no input record, and for a result held for the commit by
+    ``emit="commit"`` unless somebody below it reads its record.
     """
 
     task_id: TaskId

@@ -61,6 +61,8 @@ class FailureHandling:
         self._on_production = on_production
         #: Of nodes, where the user added them; filled when they are wired.
         self.places: dict[str, str] = {}
+        #: Tells which records it is about where none is in process; ``None`` while punctuators are called.
+        self.held: Callable[[], str] | None = None
 
     def deserialization(self, node: str, message: InputRecord, error: Exception) -> None:
         """A key or value could not be read; returns when the record is to be skipped."""
@@ -146,7 +148,7 @@ class FailureHandling:
     def _name(self, described: ErrorContext) -> str:
         node = f"node {self.named(described.node)}, task {described.task_id}"
         if described.topic is None:
-            return f"{node}, in a punctuator"
+            return f"{node}, in a punctuator" if self.held is None else f"{node}, {self.held()}"
         return f"{node}, record {described.topic}-{described.partition}@{described.offset}"
 
     def _describe(self, node: str, message: InputRecord | None, timestamp: int) -> ErrorContext:

@@ -308,7 +308,22 @@ class StreamTask:
 
         Upstream operators first: what they emit may be held again further down.
         """
-        return sum(operator.emit_held(limit) for operator in self._holding)
+        self._failures.held = self._held_records
+        try:
+            return sum(operator.emit_held(limit) for operator in self._holding)
+        finally:
+            self._failures.held = None
+
+    def _held_records(self) -> str:
+        """The records that held results are of, as an error names them: to note the last one of each key costs more
+        than a count does."""
+        read = [
+            f"{partition}@{'' if (first := self._committed.get(partition)) is None else first}..{queue.position - 1}"
+            for partition, queue in self._group.queues.items()
+            if queue.position is not None and queue.position != self._committed.get(partition)
+        ]
+        of = f", of one of the records {', '.join(read)}" if read else ""
+        return f"in a result held for the commit{of}"
 
     def emit_all_held(self) -> None:
         """Emit every result that operators hold back: the epoch ends."""

@@ -288,6 +288,26 @@ def test_a_result_sent_at_a_commit_is_part_of_the_last_record_of_its_key(
     assert task.context.metadata() is None
 
 
+@pytest.mark.parametrize("program", [counts, reduced, counts_of_windows])
+def test_a_step_that_fails_on_a_result_held_for_the_commit_is_named_with_the_records_it_may_be_of(
+    program: Callable[[KGroupedStream[str, str], Materialized[Any, Any]], KStream[Any, Any]],
+) -> None:
+    def fails(value: Any) -> Any:
+        raise ValueError("boom")
+
+    strings = Consumed(Serdes.string(), Serdes.string())
+    builder = StreamsBuilder()
+    out = program(builder.stream("in", strings).group_by_key(), Materialized("st", store="memory", emit="commit"))
+    out.map_values(fails, "mapper").to("out", Produced(Serdes.string(), Serdes.string()))
+    task = task_of(builder.build())
+
+    sent_by(task, raw(3, key=b"a"), raw(4, key=b"b"), raw(5, key=b"a"))
+
+    records = r"task 0_0, in a result held for the commit, of one of the records in-0@\.\.5: boom"
+    with pytest.raises(ProcessingError, match=rf"ValueError at node mapper .*{records}"):
+        task.emit_all_held()
+
+
 def test_no_message_is_held_until_the_commit() -> None:
     strings = Consumed(Serdes.string(), Serdes.string())
     builder = StreamsBuilder()
