@@ -111,7 +111,9 @@ class Lifecycle:
         return news
 
     def take_last_news(self) -> None:
-        """Hear the group's news before the last commit, which may not begin otherwise; assignments are not followed."""
+        """Hear the group's news before the last commit, which may not begin otherwise; assignments are not followed.
+        Raises ``AbortableError`` once others may have taken over."""
+        self._group.check_session()
         self._take_news(leaving=True)
 
     def _take_news(self, *, leaving: bool = False) -> bool:

@@ -131,6 +131,8 @@ class PollingThread(threading.Thread):
             self._output.send()
 
     def _advance_commit(self) -> bool:
+        if not self._life.may_write:
+            return False  # the process stood still in the middle of this pass; the next one gives the commit up
         ended_at = self._output.advance()
         if ended_at is None:
             return False

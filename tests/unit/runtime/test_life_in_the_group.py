@@ -140,6 +140,16 @@ def test_at_least_once_nothing_is_written_when_others_may_have_taken_over() -> N
     assert it.life.may_commit
 
 
+def test_at_least_once_the_last_commit_is_given_up_too_when_others_may_have_taken_over() -> None:
+    it = joined("at_least_once")
+    it.membership.safe_until = 5.0
+    it.life.take_last_news()
+
+    it.clock.advance(6_000)
+    with pytest.raises(AbortableError, match="no sign of life"):
+        it.life.take_last_news()
+
+
 def test_a_warmup_replica_that_has_caught_up_is_told_and_after_a_while_again() -> None:
     it = joined(warmup=frozenset({TaskId(0, 1)}))
     it.restoration.lags[SECOND] = 10_001

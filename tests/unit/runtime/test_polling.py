@@ -193,6 +193,21 @@ def test_a_commit_is_started_when_it_is_due_and_advanced_pass_by_pass() -> None:
     assert it.output.commit_latency.count == 1
 
 
+def test_a_commit_under_way_sends_nothing_while_others_may_have_taken_over() -> None:
+    it = Loop()
+    it.touch()
+    it.clock.advance(1_000)
+    it.passes()
+
+    it.life.may_write = False
+    it.passes(3)
+    assert (it.life.asked, it.output.committing) == (["commit"], True)
+
+    it.life.may_write = True
+    it.passes()
+    assert it.life.asked == ["commit", "committed"]
+
+
 def test_no_commit_is_started_when_nothing_happened() -> None:
     it = Loop()
     it.clock.advance(1_000)
