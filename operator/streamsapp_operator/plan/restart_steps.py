@@ -36,12 +36,14 @@ class RestartStep:
     held: str | None = None
     #: The event that it waits for, which comes by itself.
     waits: str | None = None
+    #: Whether the pod of the step is there with the new revision, and not ready yet.
+    made: bool = False
 
     @property
     def begins_none(self) -> bool:
         """Says whether no further pod is to have the new revision now: those that come back by themselves have the last
         good one."""
-        return self.held is not None or self.waits is not None
+        return self.made or self.held is not None or self.waits is not None
 
 
 def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
@@ -103,7 +105,7 @@ def _go_on(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RestartSte
             if takes
             else None
         )
-    return RestartStep(rollout) if not pod.ready and pod.revision == target else None
+    return RestartStep(rollout, made=True) if not pod.ready and pod.revision == target else None
 
 
 def _unmade(rollout: RolloutStatus) -> str:
@@ -124,7 +126,7 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
         return RestartStep(rollout, stuck=away, held=held, waits=soaking)
     coming = [pod for pod in inputs.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
-        return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time))
+        return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time), made=True)
     if soaking is not None:
         return RestartStep(rollout, waits=soaking)
     if held is not None or not outdated:

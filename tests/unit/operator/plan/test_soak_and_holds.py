@@ -110,6 +110,23 @@ def test_a_pod_that_is_away_while_the_new_ones_soak_comes_back_with_the_last_goo
     assert has(reconcile(reconciles, seen), Evict)
 
 
+def test_a_pod_that_is_away_while_the_newest_one_is_not_ready_comes_back_with_the_last_good_revision() -> None:
+    reconciles = rolling(RolloutSpec(soak_seconds=0))
+    taken = only(reconcile(reconciles, three()), Evict)
+    assert taken.pod == "app-2"
+    # Until it is made it is to have the new revision.
+    for pods in ([*three()[:2], replace(three()[2], terminating=True, ready=False)], three()[:2]):
+        assert only(reconcile(reconciles, pods), ApplyChildren).revision == "two"
+    coming = replace(mixed("one", "one", "two")[2], uid="new", ready=False)
+    for others in (three()[:2], three()[1:2], three()[:2]):
+        assert only(reconcile(reconciles, [*others, coming]), ApplyChildren).revision == "one"
+    # The newest one itself is lost: its step ends, and is made again.
+    lost = [*three()[:2], replace(three()[2], uid="third")]
+    reconcile(reconciles, lost, "one")
+    assert only(reconcile(reconciles, lost, "one"), ApplyChildren).revision == "two"
+    assert has(reconcile(reconciles, lost), Evict)
+
+
 @pytest.mark.parametrize("partition", [1, 2])
 def test_a_pod_that_is_away_while_the_rollout_is_held_comes_back_with_the_last_good_revision(partition: int) -> None:
     reconciles = rolling(RolloutSpec(soak_seconds=0, partition=partition))
