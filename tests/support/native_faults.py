@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from itertools import count, islice
 from typing import Any
 
 from confluent_kafka import Producer, cimpl
@@ -28,6 +29,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.producer import ExactlyOnceProducer
+from streamsapp.state.segments import Segments
 
 BATCH, BATCHES = 1000, 20
 TRANSACTIONS = 8
@@ -136,9 +138,26 @@ def without_memory(call: Callable[[], object], failing: Iterable[int] = range(MO
     return refused
 
 
+def keeping(path: native.DataPath) -> Callable[[], None]:
+    """Returns a function that keeps records for a join, finds some and forgets others, some more with each call."""
+    segments, numbers = Segments(200, 60_000, lambda key: 0), count()
+    recent = path.Recent(segments, lambda: 1_000)
+
+    def keep() -> None:
+        for number in islice(numbers, 30):
+            key = b"%d" % (number % 40)
+            recent.append(b"prefix", key, number, number, b"v%d" % number)
+            segments.observe(number)
+            assert recent.between(key, number + 1, number + 2) == ()
+            recent.between(key, number - 100, number)
+
+    return keep
+
+
 def nomemory(broker: str) -> None:
     path = native.data_path()
     assert path is not None
+    assert without_memory(keeping(path)) > 1
     batch = numbered("nomemory", 0, 3)
     lost = producer(NOBODY, [], **{"message.timeout.ms": 10})
     with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader, closing(lost):

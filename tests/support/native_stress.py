@@ -22,6 +22,7 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.state.entries import Cell, TimestampedFormat
 from streamsapp.state.managed_store import ChangelogSlice
+from streamsapp.state.segments import Segments
 
 NOBODY = "127.0.0.1:1"
 BATCH = 5_000
@@ -108,6 +109,23 @@ def refused(sender: RecordProducer) -> None:
             sender.send([good, each, good])
 
 
+def joined(rng: random.Random, count: int) -> None:
+    """Keeps records for a join, finds some, forgets those that expire, and begins anew now and then."""
+    path = native.data_path()
+    assert path is not None
+    segments = Segments(rng.choice([1, 100, 5_000]), 60_000, lambda key: 0)
+    recent = path.Recent(segments, lambda: rng.choice([0, 100, 100_000]))
+    for number in range(count):
+        key, time = rng.randbytes(rng.randrange(3)), max(0, number - rng.choice([0, 0, 3, 90]))
+        recent.append(b"prefix", key, time, number, rng.choice([None, rng.randbytes(20), "text"]))
+        segments.observe(time)
+        recent.between(key, time - rng.randrange(50), time + 1)
+        with suppress(OverflowError):
+            recent.append(b"prefix", key, 1 << 70, number, b"")
+        if not rng.randrange(2_000):
+            segments.stand_at(segments.facts())
+
+
 def undelivered() -> None:
     failed: list[Any] = []
     with closing(producer(NOBODY, failed, **{"message.timeout.ms": 10})) as sender:
@@ -122,6 +140,7 @@ def stress(broker: str) -> None:
         for _ in range(4):
             at = sent_and_read(sender, reader, "stress", rng, at)
             at = changed_and_read(sender, reader, "stress", rng, at)
+            joined(rng, 20_000)
             refused(sender)
             undelivered()
         if (child := os.fork()) == 0:
@@ -165,6 +184,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
                 before = in_use()
             at = sent_and_read(sender, reader, "leaks", rng, at)
             at = changed_and_read(sender, reader, "leaks", rng, at)
+            joined(rng, BATCH)
             refused(sender)
             undelivered()
             forgotten()

@@ -24,6 +24,21 @@ VARIABLE = "STREAMSAPP_NATIVE"
 _choosing = Lock()
 
 
+class RecentRecords(Protocol):
+    """The newest records of one side of a join, by key, as ``state.recent_entries.Recent`` has them in Python."""
+
+    def __init__(self, segments: Any, room: Callable[[], int], /) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def append(self, prefix: bytes, key: bytes, time: int, number: int, stored: Any, /) -> bytes:
+        """Adds a record, or puts it in the place of the one with this time and number; not one whose value is ``None``.
+        Returns ``prefix ‖ key ‖ time (8 bytes) ‖ number (4 bytes, without its sign)``."""
+
+    def between(self, key: bytes, from_ms: int, to_ms: int, /) -> tuple[tuple[int, int, Any], ...] | None:
+        """The records of a key in order, both bounds inclusive; ``None`` says that some may not be here."""
+
+
 class DataPath(Protocol):
     """The compiled module. A ``handle`` is that of a client which is open, and belongs to the calling thread."""
 
@@ -61,6 +76,10 @@ class DataPath(Protocol):
         ``None`` says that bytes are stored. It is not asked for whole numbers if these are written big-endian in
         ``number_size`` bytes; 0 if they are not."""
 
+    #: The newest records of one side of a join: made with the store's ``Segments``, and a function that tells how many
+    #: may be held. It is not to be used by two threads at once.
+    Recent: type[RecentRecords]
+
     def failures(self, handle: int, /) -> list[tuple[int, InputRecord]]:
         """The records of ``send`` that could not be delivered since the last call, each with the error's code. For a
         producer that was made with the module as its plugin."""
@@ -70,6 +89,12 @@ def data_path() -> DataPath | None:
     """The native data path unless it is refused or cannot be had here. Compiles it if nobody did so before. Raises
     ``ConfigError`` for a wrong setting."""
     return _chosen()[0]
+
+
+def data_path_at_hand() -> DataPath | None:
+    """The native data path if it was chosen before, as it is by the first client. Who makes none, as a test driver,
+    has nothing compiled."""
+    return data_path() if _choose.cache_info().currsize else None
 
 
 def described() -> str:

@@ -11,6 +11,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
+#include <endian.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@
 #include "send.h"
 #include "changes.h"
 #include "failures.h"
+#include "recent.h"
 
 static PyMethodDef functions[] = {
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
@@ -34,7 +36,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    if (find_functions() || PyType_Ready(&RecordType)) return NULL;
+    if (find_functions() || PyType_Ready(&RecordType) || PyType_Ready(&RecentType)) return NULL;
     pthread_atfork(lock_failures, unlock_failures, unlock_failures); /* a child finds the lock free */
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddObjectRef(module, "Recent", (PyObject *)&RecentType)) Py_CLEAR(module);
+    return module;
 }

@@ -9,8 +9,9 @@ Read on processing threads and by queries; taken in and written by the owner of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from typing import TypeAlias
 
 from streamsapp.state.engine import Restored
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
@@ -25,11 +26,17 @@ _GROWTH = 4
 SLICE_SIZE = 2000
 
 
+#: ``(keys, facts)``: the keys of entries that live, as :meth:`Layout.living` says.
+Living: TypeAlias = Callable[[Iterable[bytes], bytes | None], Iterable[bytes]]
+
+
 class BackloggedStore:
     """The engine of one persistent store: RocksDB, and the entries that RocksDB does not have yet."""
 
-    def __init__(self, store: RocksDBStore, format: EntryFormat) -> None:
+    def __init__(self, store: RocksDBStore, format: EntryFormat, living: Living) -> None:
+        """Takes ``living``, which leaves out the keys of entries that nobody asks for any more."""
         self._store = store
+        self._living = living
         self._readable = format.readable
         #: Epochs, the newest first. Replaced as a whole, never changed: readers keep what they hold.
         self._waiting: tuple[Epoch, ...] = ()
@@ -55,9 +62,10 @@ class BackloggedStore:
 
     def in_order(self) -> Iterator[tuple[bytes, Entry]]:
         """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Those that are deleted again
-        with the last batch are left out."""
+        with the last batch are left out, and those that have expired: what the newest epoch that waits knows of time is
+        committed, which the store's own time, that of the running epoch, is not."""
         waiting = _merged(self._waiting)
-        keys: Iterable[bytes] = waiting
+        keys: Iterable[bytes] = self._living(waiting, waiting.facts)
         for start, end in dict(sorted(self.deleted)).items():  # of one start the furthest end
             keys = [key for key in keys if not start <= key < end]
         return zip(keys := sorted(keys), map(waiting.__getitem__, keys), strict=True)

@@ -63,6 +63,7 @@ def over(newer: Epoch, older: Epoch) -> Epoch:
     both = Epoch(older)
     both.update(newer)
     both.deleted = (*older.deleted, *newer.deleted)
+    both.facts = newer.facts
     return both
 
 

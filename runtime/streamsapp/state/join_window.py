@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp import native
+from streamsapp.native import RecentRecords
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.entries import EntryFormat, HeadersLoggedFormat, LoggedEntry
@@ -22,6 +24,17 @@ from streamsapp.state.window import WindowStoreImpl, WindowType, windowed_change
 class JoinWindowStore(WindowStoreImpl):
     """Keeps records by key and time. A record is appended without a read, and near ones are found in memory."""
 
+    #: In place of ``_recent``.
+    _native: RecentRecords | None = None
+
+    def keep_recent(self) -> None:
+        library = native.data_path_at_hand()
+        if library is None:
+            self._native = None
+            super().keep_recent()
+        else:
+            self._native = library.Recent(self._segments, self._layers.room)
+
     def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
         """Keeps a record, with its headers for the changelog."""
         physical = self._appended_key(key, stored, timestamp)
@@ -32,9 +45,20 @@ class JoinWindowStore(WindowStoreImpl):
         one time in the order in which they were appended."""
         if from_ms < self._segments.expired_before:
             from_ms = self._segments.expired_before
-        if self._recent is not None and (found := self._recent.between(key, from_ms, to_ms)) is not None:
+        recent = self._recent if self._native is None else self._native
+        if recent is not None and (found := recent.between(key, from_ms, to_ms)) is not None:
             return found
         return ((start, 0, stored) for start, (stored, _) in self.scan(key, from_ms, to_ms))
+
+    def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
+        if self._native is None:
+            return super()._appended_key(key, stored, start_ms)
+        segments = self._segments
+        segments.appended = number = segments.appended + 1
+        physical = self._native.append(segments.prefixes[start_ms // self._interval], key, start_ms, number, stored)
+        if stored is not None and start_ms > segments.stream_time:
+            segments.observe(start_ms)
+        return physical
 
 
 @dataclass(frozen=True)

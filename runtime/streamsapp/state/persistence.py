@@ -31,7 +31,9 @@ class Persistence:
         self._resources = resources
         self._stores = {store.name: store for store in stores}
         self._engines = {
-            store.name: BackloggedStore(RocksDBStore(self._database, store.family, store.format), store.format)
+            store.name: BackloggedStore(
+                RocksDBStore(self._database, store.family, store.format), store.format, store.layout.living
+            )
             for store in stores
         }
         #: The next changelog offset of each store, and facts about the task: as applied, perhaps not yet written.

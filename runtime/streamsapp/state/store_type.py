@@ -93,6 +93,11 @@ class Layout(Protocol):
         """Returns ranges of physical keys that are to be deleted, each until its deletion is committed or reverted."""
         ...
 
+    def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
+        """Returns the physical keys without those whose entries nobody asks for any more once the store stands at these
+        facts; on any thread. Whoever keeps entries may leave the others out."""
+        ...
+
     def facts(self) -> bytes | None:
         """Returns the facts besides entries that the next instance has to know; ``None`` if there are none."""
         ...
@@ -192,6 +197,9 @@ class PlainLayout:
 
     def take_expired(self) -> Sequence[Range]:
         return ()
+
+    def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
+        return keys
 
     def facts(self) -> bytes | None:
         return None

@@ -61,6 +61,24 @@ def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
     return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + _ADDITIONAL_RETENTION_MS)}
 
 
+class WindowSegments(Segments):
+    """Makes the keys of a store that never gives what has expired, whatever else its segment has."""
+
+    def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
+        """Returns the keys of windows that live at the stream time of these facts. That of the running epoch may be
+        later, and be taken back."""
+        if facts is None:
+            return keys
+        expired_before = self.expired_at(self._stream_time_of(facts))
+        segment = expired_before // self._interval
+        # The times of one segment alone have to be looked at.
+        begin, end = self.prefix(segment), self.prefix(segment + 1)
+        starts, suffix = _SUFFIX.unpack_from, _SUFFIX.size
+        return [
+            key for key in keys if key >= end or (key >= begin and starts(key, len(key) - suffix)[0] >= expired_before)
+        ]
+
+
 class WindowStoreImpl(SegmentedFacade):
     """Keeps values by key and window start."""
 
@@ -283,7 +301,7 @@ class WindowType:
         return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
 
     def layout(self) -> Segments:
-        return Segments(self.retention_ms, self.interval_ms, _start_of)
+        return WindowSegments(self.retention_ms, self.interval_ms, _start_of)
 
     def facade(self, parts: StoreParts) -> WindowStoreImpl:
         assert isinstance(parts.layout, Segments)

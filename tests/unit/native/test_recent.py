@@ -1,0 +1,191 @@
+"""The newest records of a join in C are what they are in Python, and so are the join's results."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streamsapp import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder, native
+from streamsapp.record import Headers
+from streamsapp.state.recent_entries import Recent
+from streamsapp.state.segments import Segments
+from streamsapp.state.window import window_key
+from streamsapp.testing import TopologyTestDriver
+
+STRING = Serdes.string()
+KEYS = [b"", b"k", b"kk", b"\x00", b"k" * 300]
+
+
+def segments(retention_ms: int) -> Segments:
+    return Segments(retention_ms, 60_000, lambda key: 0)
+
+
+def steps(seed: int) -> list[tuple[Any, ...]]:
+    """Records and looks, late ones, values of all sizes, and now and then a store that begins anew."""
+    rng = random.Random(seed)
+    retention, now = rng.choice([1, 40, 5_000]), 0
+    made: list[tuple[Any, ...]] = [(retention, rng.choice([0, 1, 7, 900, 100_000]), rng.choice([3, 4_000]))]
+    for number in range(1, 4_000):
+        now += rng.choice([0, 0, 1, 3])
+        time = max(0, now - rng.choice([0, 0, 0, 2, retention, 2 * retention]))
+        key = rng.choice(KEYS) + b"%d" % rng.randrange(made[0][2])
+        made.append(("append", key, time, number, rng.choice([rng.randbytes(3), "text", 7, None])))
+        low = max(0, now - rng.randrange(2 * retention + 1))
+        made.append(("between", key, low, low + rng.randrange(retention + 1)))
+        if rng.randrange(700) == 0:
+            made.append(("begin", rng.choice([None, "as it is"])))
+    return made
+
+
+def play(given: list[tuple[Any, ...]], make: Callable[[Segments, Callable[[], int]], Any]) -> list[object]:
+    (retention, room, _) = given[0]
+    store = segments(retention)
+    recent = make(store, lambda: room)
+    seen: list[object] = []
+    for step in given[1:]:
+        if step[0] == "begin":
+            store.stand_at(None if step[1] is None else store.facts())
+        elif step[0] == "between":
+            found = recent.between(*step[1:])
+            seen += [len(recent), None if found is None else list(found)]
+        else:
+            _, key, time, number, stored = step
+            if isinstance(recent, Recent):
+                if stored is not None:
+                    recent.put(key, (time, number, stored))
+                seen.append(store.physical(window_key(key, time, number), time))
+            else:
+                seen.append(recent.append(store.prefixes[time // 60_000], key, time, number, stored))
+            if stored is not None:
+                store.observe(time)
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_records_are_found_as_in_python(seed: int, compiled: native.DataPath) -> None:
+    given = steps(seed)
+
+    assert play(given, compiled.Recent) == play(given, Recent)
+
+
+def test_records_of_a_key_are_in_order_and_one_of_the_same_number_is_replaced(compiled: native.DataPath) -> None:
+    store = segments(100)
+    recent = compiled.Recent(store, lambda: 1_000)
+    for time, number in ((5, 1), (3, 2), (5, 0), (9, 3)):
+        recent.append(b"", b"k", time, number, f"{time}-{number}")
+    recent.append(b"", b"k", 5, 1, "again")
+
+    assert recent.between(b"k", 4, 8) == ((5, 0, "5-0"), (5, 1, "again"))
+    assert recent.between(b"other", 0, 9) == recent.between(b"k", 10, 9) == ()
+    assert len(recent) == 4
+
+
+def test_values_are_let_go_when_they_expire_and_with_the_store(compiled: native.DataPath) -> None:
+    store = segments(50)
+    recent = compiled.Recent(store, lambda: 5_000)
+    value, held = object(), sys.getrefcount
+    before = held(value)
+    for time in range(3_000):
+        recent.append(b"", b"%d" % (time % 500), time, time, value)
+        store.observe(time)
+    assert len(recent) == held(value) - before <= 2_000
+
+    found = recent.between(b"%d" % (2_999 % 500), 2_999, 2_999)
+    assert found is not None
+    del recent, found
+    assert held(value) == before
+
+
+def test_a_value_may_use_the_store_when_it_goes(compiled: native.DataPath) -> None:
+    store = segments(1)
+    recent = compiled.Recent(store, lambda: 100)
+    asked: list[object] = []
+
+    class Curious:
+        def __del__(self) -> None:
+            asked.append(recent.between(b"k", 1 << 40, 1 << 41))
+            recent.append(b"", b"of one that went", 1 << 40, 1, "more")
+
+    for time in range(1_500):
+        recent.append(b"", b"k", time, time, Curious())
+        store.observe(time)
+
+    assert len(asked) > 100
+    assert set(asked) == {()}
+    del Curious
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda recent: recent.append(b"", b"k", 1, 2),
+        lambda recent: recent.append("", b"k", 1, 2, b"v"),
+        lambda recent: recent.append(b"", bytearray(b"k"), 1, 2, b"v"),
+        lambda recent: recent.append(b"", b"k", "1", 2, b"v"),
+        lambda recent: recent.append(b"", b"k", 1 << 70, 2, b"v"),
+        lambda recent: recent.between(b"k", 1),
+        lambda recent: recent.between("k", 1, 2),
+        lambda recent: recent.between(b"k", 1, None),
+    ],
+)
+def test_wrong_calls_are_refused(call: Callable[[Any], object], compiled: native.DataPath) -> None:
+    with pytest.raises((TypeError, OverflowError)):
+        call(compiled.Recent(segments(10), lambda: 10))
+
+
+def test_errors_of_what_it_asks_come_through(compiled: native.DataPath) -> None:
+    def broken() -> int:
+        raise RuntimeError("no room is known")
+
+    recent = compiled.Recent(segments(10), broken)
+    with pytest.raises(RuntimeError, match="no room is known"):
+        recent.append(b"", b"k", 1, 1, b"v")
+    nothing: Any = object()
+    with pytest.raises(AttributeError, match="begun"):
+        compiled.Recent(nothing, lambda: 10).between(b"k", 1, 2)
+
+
+def results(kind: str, seed: int) -> tuple[list[object], dict[str, list[object]]]:
+    """The results of random records, some late, some with headers or without value, and what the stores have."""
+    rng, builder = random.Random(seed), StreamsBuilder()
+    left, right = (builder.stream(topic, Consumed(STRING, STRING)) for topic in ("left", "right"))
+    windows, options = JoinWindows.of(50, grace=30), StreamJoined(STRING, STRING, STRING, store_name="pairs")
+    join = getattr(left, kind)
+    join(right, lambda one, other: f"{one}+{other}", windows, options).to("out", Produced(STRING, STRING))
+    with TopologyTestDriver(builder.build()) as driver:
+        topics = [driver.create_input_topic(topic, STRING, STRING) for topic in ("left", "right")]
+        for number in range(500):
+            headers: Headers | None = [("h", b"%d" % number)] if rng.randrange(2) else None
+            value = rng.choice([f"{number}", f"{number}", f"{number}", None])
+            at = max(0, number * 5 - rng.choice((0, 0, 7, 40, 90)))
+            rng.choice(topics).pipe_input(rng.choice("abc"), value, at, headers=headers)
+            if number % 150 == 149:
+                driver._task.stores.revert()  # all state is read back
+        names = [name for name in driver._task.stores.stores if "shared" not in name]
+        stores = {name: list(driver.get_window_store(name).all()) for name in names}
+        output = driver.create_output_topic("out", STRING, STRING).read_records()
+        return [(each.key, each.value, each.timestamp, each.headers) for each in output], stores
+
+
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "join_prior"])
+def test_joins_have_the_same_results_whichever_path_keeps_their_records(
+    kind: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
+    expected = results(kind, seed=3)
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+
+    assert len(expected[0]) > 100
+    assert results(kind, seed=3) == expected
+
+
+def test_a_process_without_clients_keeps_records_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    native._choose.cache_clear()
+
+    assert native.data_path_at_hand() is None
