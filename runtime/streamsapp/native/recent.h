@@ -154,7 +154,7 @@ static int put(Recent *self, PyObject *key, int64_t time, int64_t number, PyObje
     if (begin_if_anew(self)) return -1;
     if (time < self->complete_from) return 0;
     if ((!self->slots || 2 * self->groups > self->mask) && keep_from(self, INT64_MIN)) return -1;
-    Py_hash_t hash = PyObject_Hash(key);
+    Py_hash_t hash = PyBytes_Type.tp_hash(key);
     Slot *slot = slot_of(self, hash, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key));
     Group *group = group_for(self, slot, hash, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key));
     if (!group) return -1;
@@ -172,6 +172,13 @@ static int put(Recent *self, PyObject *key, int64_t time, int64_t number, PyObje
     return ++self->count > self->limit ? make_room(self) : 0;
 }
 
+/* A key as bytes: serdes may give anything that is like them. A new reference, or NULL with an exception. */
+static PyObject *as_bytes(PyObject *given) {
+    if (PyBytes_Check(given)) return Py_NewRef(given);
+    if (PyObject_CheckBuffer(given)) return PyBytes_FromObject(given);
+    return PyErr_Format(PyExc_TypeError, "keys are bytes, not %.100s", Py_TYPE(given)->tp_name);
+}
+
 static int are_integers(PyObject *const *given, Py_ssize_t count, int64_t *found) {
     for (Py_ssize_t i = 0; i < count; i++) {
         found[i] = PyLong_AsLongLong(given[i]);
@@ -180,36 +187,44 @@ static int are_integers(PyObject *const *given, Py_ssize_t count, int64_t *found
     return 1;
 }
 
+/* prefix, key, time (8 bytes), number (4 bytes, without its sign) */
+static PyObject *physical_key(PyObject *prefix, PyObject *key, int64_t time, int64_t number) {
+    size_t before = (size_t)PyBytes_GET_SIZE(prefix), size = (size_t)PyBytes_GET_SIZE(key);
+    uint64_t last_8 = htobe64((uint64_t)time);
+    uint32_t last_4 = htobe32((uint32_t)number & INT32_MAX);
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(before + size + sizeof(last_8) + sizeof(last_4)));
+    if (!made) return NULL;
+    char *at = PyBytes_AS_STRING(made);
+    memcpy(at, PyBytes_AS_STRING(prefix), before);
+    memcpy(at += before, PyBytes_AS_STRING(key), size);
+    memcpy(at += size, &last_8, sizeof(last_8));
+    memcpy(at + sizeof(last_8), &last_4, sizeof(last_4));
+    return made;
+}
+
 /* append(prefix, key, time, number, stored): puts the record, if it has a value, and returns its physical key. */
 static PyObject *recent_append(Recent *self, PyObject *const *given, Py_ssize_t count) {
     int64_t of[2]; /* time and number */
-    if (count != 5 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1]))
+    if (count != 5 || !PyBytes_Check(given[0]))
         return PyErr_Format(PyExc_TypeError, "append takes a prefix, a key, a time, a number and a value");
-    if (!are_integers(given + 2, 2, of)) return NULL;
-    Py_ssize_t prefix = PyBytes_GET_SIZE(given[0]), key = PyBytes_GET_SIZE(given[1]);
-    PyObject *physical = PyBytes_FromStringAndSize(NULL, prefix + key + 12);
-    if (!physical) return NULL;
-    char *at = PyBytes_AS_STRING(physical);
-    memcpy(at, PyBytes_AS_STRING(given[0]), (size_t)prefix);
-    memcpy(at + prefix, PyBytes_AS_STRING(given[1]), (size_t)key);
-    uint64_t time = htobe64((uint64_t)of[0]);
-    uint32_t sequence = htobe32((uint32_t)of[1] & INT32_MAX);
-    memcpy(at + prefix + key, &time, sizeof(time));
-    memcpy(at + prefix + key + sizeof(time), &sequence, sizeof(sequence));
-    if (given[4] != Py_None && put(self, given[1], of[0], of[1], given[4])) Py_CLEAR(physical);
+    PyObject *key = are_integers(given + 2, 2, of) ? as_bytes(given[1]) : NULL;
+    PyObject *physical = key ? physical_key(given[0], key, of[0], of[1]) : NULL;
+    if (physical && given[4] != Py_None && put(self, key, of[0], of[1], given[4])) Py_CLEAR(physical);
+    Py_XDECREF(key);
     return physical;
 }
 
 /* between(key, from, to), both inclusive: (time, number, stored) in order, or None if some may not be here. */
 static PyObject *recent_between(Recent *self, PyObject *const *given, Py_ssize_t count) {
     int64_t bounds[2];
-    if (count != 3 || !PyBytes_CheckExact(given[0]))
-        return PyErr_Format(PyExc_TypeError, "between takes a key and two times");
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "between takes a key and two times");
     if (!are_integers(given + 1, 2, bounds) || begin_if_anew(self)) return NULL;
     if (bounds[0] < self->complete_from) return Py_NewRef(Py_None);
-    Py_hash_t hash = PyObject_Hash(given[0]);
-    const Group *group =
-        self->slots ? slot_of(self, hash, PyBytes_AS_STRING(given[0]), PyBytes_GET_SIZE(given[0]))->group : NULL;
+    PyObject *key = as_bytes(given[0]);
+    if (!key) return NULL;
+    const Group *group = self->slots ? slot_of(self, PyBytes_Type.tp_hash(key), PyBytes_AS_STRING(key),
+                                               PyBytes_GET_SIZE(key))->group : NULL;
+    Py_DECREF(key);
     Py_ssize_t first = group ? position(group, bounds[0], INT64_MIN) : 0, end = first;
     while (group && end < group->count && group->kept[end].time <= bounds[1]) end++;
     self->is_read = 1; /* a new object may wake the collector of cycles, and with it anybody's code */

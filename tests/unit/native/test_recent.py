@@ -85,6 +85,20 @@ def test_records_of_a_key_are_in_order_and_one_of_the_same_number_is_replaced(co
     assert len(recent) == 4
 
 
+def test_keys_may_be_anything_that_is_like_bytes(compiled: native.DataPath) -> None:
+    class Named(bytes):
+        def __hash__(self) -> int:
+            return 7
+
+    recent = compiled.Recent(segments(100), lambda: 1_000)
+    alike: list[Any] = [b"k", Named(b"k"), memoryview(b"k"), bytearray(b"k")]
+    made = {recent.append(b"p", key, 5, number, "v") for number, key in enumerate(alike)}
+
+    assert made == {b"p" + window_key(b"k", 5, number) for number in range(4)}
+    assert {type(each) for each in made} == {bytes}
+    assert [recent.between(key, 5, 5) for key in alike] == [tuple((5, number, "v") for number in range(4))] * 4
+
+
 def test_values_are_let_go_when_they_expire_and_with_the_store(compiled: native.DataPath) -> None:
     store = segments(50)
     recent = compiled.Recent(store, lambda: 5_000)
@@ -126,7 +140,8 @@ def test_a_value_may_use_the_store_when_it_goes(compiled: native.DataPath) -> No
     [
         lambda recent: recent.append(b"", b"k", 1, 2),
         lambda recent: recent.append("", b"k", 1, 2, b"v"),
-        lambda recent: recent.append(b"", bytearray(b"k"), 1, 2, b"v"),
+        lambda recent: recent.append(b"", "k", 1, 2, b"v"),
+        lambda recent: recent.append(b"", 7, 1, 2, b"v"),
         lambda recent: recent.append(b"", b"k", "1", 2, b"v"),
         lambda recent: recent.append(b"", b"k", 1 << 70, 2, b"v"),
         lambda recent: recent.between(b"k", 1),
@@ -185,7 +200,26 @@ def test_joins_have_the_same_results_whichever_path_keeps_their_records(
     assert results(kind, seed=3) == expected
 
 
-def test_a_process_without_clients_keeps_records_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_clients_keeps_records_in_python() -> None:
     native._choose.cache_clear()
 
     assert native.data_path_at_hand() is None
+
+
+class Name(bytes):
+    """The bytes of a key, as a serde may give them."""
+
+
+def test_a_join_takes_keys_that_a_serde_gives_as_a_kind_of_bytes(
+    compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    names, builder = Serdes.of(lambda key: Name(key.encode()), bytes.decode), StreamsBuilder()
+    left, right = (builder.stream(topic, Consumed(names, STRING)) for topic in ("left", "right"))
+    options = StreamJoined(names, STRING, STRING)
+    left.join(right, lambda one, other: one + other, JoinWindows.of(50), options).to("out", Produced(STRING, STRING))
+    with TopologyTestDriver(builder.build()) as driver:
+        for topic in ("left", "right"):
+            driver.create_input_topic(topic, STRING, STRING).pipe_input("k", topic, 5)
+        output = driver.create_output_topic("out", STRING, STRING)
+        assert [(each.key, each.value) for each in output.read_records()] == [("k", "leftright")]
