@@ -5,6 +5,7 @@ Called by the tests that compare engines. Pods and drivers are processes of thei
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from engine_programs import PARTITIONS, EngineProgram, Row, Same
 from instances import Instances, end_offsets, eventually, produce
 from spark_apps import App
 from streamsapp.runtime.client_state import ClientState
+from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
 
 #: Longer than a driver takes to start on a busy machine, and what it does then.
@@ -72,8 +74,13 @@ class EngineRun:
         time.sleep(_EMIT_INTERVAL)
         for each in self.program.ended:
             for partition in range(self._partitions):
-                last = _raw((f"end{partition}", "end0", self.program.end_ms))
+                last = _raw((self._last_key(partition), "end0", self.program.end_ms))
                 produce(self.kafka, self.topics[each], [last], partition=partition)
+
+    def _last_key(self, partition: int) -> str:
+        """One that belongs there: where streams are merged, those that were repartitioned have it there, too."""
+        keys = (f"end{number}" for number in itertools.count())
+        return next(key for key in keys if partition_for(key.encode(), self._partitions) == partition)
 
     # ---- engines -----------------------------------------------------------------------------------------------
 
