@@ -122,9 +122,10 @@ def handlers(program: Program) -> dict[str, Any]:
     return {"deserialization_exception_handler": handler, "processing_exception_handler": handler}
 
 
-def run_here(program: Program) -> Outcome:
-    """Returns the outcome of a program in streamsapp."""
-    config = StreamsConfig(application_id=_APPLICATION, bootstrap_servers="unused:9092", **handlers(program))
+def run_here(program: Program, **settings: Any) -> Outcome:
+    """Returns the outcome of a program in streamsapp, with further settings of ``StreamsConfig``."""
+    settings = handlers(program) | settings
+    config = StreamsConfig(application_id=_APPLICATION, bootstrap_servers="unused:9092", **settings)
     try:
         topology = build(program)
         driver = TopologyTestDriver(topology, config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -40,6 +41,52 @@ def test_a_record_whose_topic_cannot_be_found_is_dropped_alone(oracle: Oracle) -
     ours = run_here(program)
     assert "error" not in ours
     assert {topic: len(records) for topic, records in ours["outputs"].items()} == {"out": 1, "all": 2}
+
+
+def _with_values_no_serde_writes(left: str, right: str) -> dict[str, Any]:
+    """A foreign-key join of the tables "t" and "m"; "m" has the values of "u" made anew, and other readers."""
+    texts = {"key": "string", "value": "string"}
+    steps: list[dict[str, Any]] = [
+        {"op": "table", "id": "t", "topic": "t", "consumed": texts},
+        {"op": "table", "id": "u", "topic": "u", "consumed": texts},
+        {"op": "map_values", "id": "m", "of": "u", "fn": "exclaim"},
+        {"op": "join", "id": "j", "of": left, "with": right, "fn": "both", "materialized": texts},
+        {"op": "to_stream", "id": "o", "of": "m"},
+        {"op": "to", "of": "o", "topic": "out", "produced": texts},
+    ]
+    steps[3] |= {"extractor": "first_letter", "extractor_args": 2}
+    rows = [("t", "b", "a"), ("u", "a", "cc"), ("t", "c", "a"), ("u", "a", "b")]
+    events = [{"topic": topic, "key": key, "value": value, "ts": 1} for topic, key, value in rows]
+    inputs = {"t": texts, "u": texts}
+    return {"survives": True, "optimize": False, "steps": steps, "inputs": inputs, "events": events}
+
+
+def test_the_production_handler_decides_about_a_foreign_row_that_cannot_be_sent(oracle: Oracle) -> None:
+    """Kafka Streams lets the processing handler decide (docs/departures.md)."""
+    program = _with_values_no_serde_writes("t", "m")
+    theirs = oracle.ask(kind="run", **program)
+    assert "error" not in theirs
+    ours = run_here(program)
+    assert (ours["error"], ours["failed_at"]) == ("SerializationError", 1)
+    assert "FK-JOIN-SUBSCRIPTION-RESPONSE" in ours["message"]
+    assert "declare a serde" in ours["message"]
+    going_on = run_here(program, production_exception_handler="continue")
+    assert "error" not in going_on
+    assert going_on["outputs"] == theirs["outputs"]
+    assert len(going_on["outputs"]["out"]) == 2
+
+
+def test_a_row_that_cannot_be_compared_with_its_answer_is_dropped_by_the_foreign_key_join_alone(oracle: Oracle) -> None:
+    """Kafka Streams takes its update away from the table's other readers, too (docs/departures.md)."""
+    program = _with_values_no_serde_writes("m", "t")
+    theirs = oracle.ask(kind="run", **program)
+    assert "error" not in theirs
+    assert "out" not in theirs["outputs"]
+    ours = run_here(program)
+    assert "error" not in ours
+    sent = ours["outputs"].pop("out")
+    assert [b64decode(record["value"]) for record in sent] == [b"cc!", b"b!"]
+    assert ours["outputs"] == theirs["outputs"]
 
 
 @pytest.mark.seeds(40)

@@ -87,9 +87,21 @@ def resolve(result: str, given: str) -> str:
     return given if result == SAME else result
 
 
-def _survivable(step: Step) -> Step:
-    """The step without what Kafka Streams' handlers are not asked for, or fail for again and again
-    (docs/departures.md)."""
+def _without_serde(steps: list[Step]) -> set[str]:
+    """The tables and streams whose values are made anew, with no serde declared for them."""
+    made: set[str] = set()
+    for step in steps:
+        anew = step["op"] == "map_values" or (step["op"] in ("filter", "filter_not") and step["of"] in made)
+        if anew and "value" not in step.get("materialized", {}):
+            made.add(step["id"])
+    return made
+
+
+def _survivable(step: Step, unwritten: set[str]) -> Step:
+    """The step without what Kafka Streams' handlers are not asked for, or fail for again and again, or lose more than
+    the one record for (docs/departures.md)."""
+    if "extractor" in step and "with" in step and unwritten & {step["of"], step["with"]}:
+        step = {name: value for name, value in step.items() if name not in ("extractor", "extractor_args")}
     step = {name: value for name, value in step.items() if name != "extractor" or step["op"] not in _EXTRACTING}
     if "consumed" in step:
         step["consumed"] = {name: value for name, value in step["consumed"].items() if name != "extractor"}
@@ -184,7 +196,8 @@ class Generator:
             "events": self.events(events),
         }
         if self.chance(0.2) and not any(step.get("windows", {}).get("kind") == "session" for step in self.steps):
-            steps = [_survivable(step) for step in self.steps]
+            unwritten = _without_serde(self.steps)
+            steps = [_survivable(step, unwritten) for step in self.steps]
             # Optimised, Kafka Streams writes values of one type with the serde of another, and drops them there.
             program |= {
                 "survives": True,
