@@ -94,6 +94,9 @@ static int keep_from(Recent *self, int64_t time) {
     return 0;
 }
 
+/* Where nothing is later it is the same time, from which on nothing is said to be complete. */
+static int64_t following(int64_t time) { return time < INT64_MAX ? time + 1 : time; }
+
 static int integer(PyObject *from, const char *name, int64_t *found) {
     PyObject *given = PyObject_GetAttrString(from, name);
     *found = given ? PyLong_AsLongLong(given) : -1;
@@ -113,7 +116,7 @@ static int begin_if_anew(Recent *self) {
     if (integer(self->segments, "stream_time", &stream_time) || keep_from(self, INT64_MAX)) return -1;
     self->begun = begun;
     self->limit = 0;
-    self->complete_from = stream_time + 1;
+    self->complete_from = following(stream_time);
     return 0;
 }
 
@@ -124,9 +127,9 @@ static int make_room(Recent *self) {
     Py_XDECREF(given);
     if (PyErr_Occurred() || integer(self->segments, "expired_before", &expired_before) ||
         integer(self->segments, "stream_time", &stream_time) || keep_from(self, expired_before)) return -1;
-    while (self->count > room && self->complete_from <= stream_time) {
+    while (self->count > room && self->complete_from <= stream_time && self->complete_from < INT64_MAX) {
         int64_t earliest = self->complete_from > expired_before ? self->complete_from : expired_before;
-        self->complete_from = earliest + (stream_time - earliest) / 2 + 1;
+        self->complete_from = following(earliest + (stream_time - earliest) / 2);
         if (keep_from(self, self->complete_from)) return -1;
     }
     self->limit = 2 * self->count > LEAST_LIMIT ? 2 * self->count : LEAST_LIMIT;
@@ -214,12 +217,20 @@ static PyObject *recent_append(Recent *self, PyObject *const *given, Py_ssize_t 
     return physical;
 }
 
+/* A time that may lie beyond all that records can have. */
+static int bound(PyObject *given, int64_t *found) {
+    int beyond;
+    *found = PyLong_AsLongLongAndOverflow(given, &beyond);
+    if (beyond) *found = beyond > 0 ? INT64_MAX : INT64_MIN;
+    return beyond || *found != -1 || !PyErr_Occurred();
+}
+
 /* between(key, from, to), both inclusive: (time, number, stored) in order, or None if some may not be here. */
 static PyObject *recent_between(Recent *self, PyObject *const *given, Py_ssize_t count) {
     int64_t bounds[2];
     if (count != 3) return PyErr_Format(PyExc_TypeError, "between takes a key and two times");
-    if (!are_integers(given + 1, 2, bounds) || begin_if_anew(self)) return NULL;
-    if (bounds[0] < self->complete_from) return Py_NewRef(Py_None);
+    if (!bound(given[1], &bounds[0]) || !bound(given[2], &bounds[1]) || begin_if_anew(self)) return NULL;
+    if (bounds[0] < self->complete_from || self->complete_from == INT64_MAX) return Py_NewRef(Py_None);
     PyObject *key = as_bytes(given[0]);
     if (!key) return NULL;
     const Group *group = self->slots ? slot_of(self, PyBytes_Type.tp_hash(key), PyBytes_AS_STRING(key),

@@ -6,6 +6,7 @@ The serdes run on processing threads, for every record.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,10 @@ from streamsapp.serdes.api import Serde, T
 
 #: Layouts of ``struct`` that take whole numbers.
 _INTEGERS = "hiq"
+
+
+#: The functions that write whole numbers, and in how many bytes.
+_WHOLE_NUMBERS: list[tuple[Callable[[Any], bytes], int]] = []
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,15 @@ def number_serde(name: str, layout: str) -> FixedSizeSerde[Any]:
 
     highest = (1 << 8 * codec.size - 1) - 1
     bounds = (-highest - 1, highest) if layout[-1] in _INTEGERS else None
+    if bounds is not None:
+        _WHOLE_NUMBERS.append((serialize, codec.size))
     return FixedSizeSerde(serialize, deserialize, immutable=True, name=name, bounds=bounds, size=codec.size)
+
+
+def whole_number_size(serialize: Callable[[Any], bytes]) -> int:
+    """Returns in how many bytes a function of :func:`number_serde` writes whole numbers, the highest first; 0 for any
+    other function, as that of a serde made from one of ours may write them otherwise."""
+    return next((size for known, size in _WHOLE_NUMBERS if known is serialize), 0)
 
 
 def _unfit(name: str, value: Any, error: Exception) -> Exception:

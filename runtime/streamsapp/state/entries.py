@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
-from streamsapp.serdes.numbers import FixedSizeSerde
+from streamsapp.serdes.numbers import whole_number_size
 
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
 Entry: TypeAlias = tuple[Any, int]
@@ -180,7 +180,7 @@ class PlainFormat:
 
     def __init__(self, serde: AnySerde) -> None:
         serialize, deserialize = serde.serialize, serde.deserialize
-        self.number_size = serde.size if isinstance(serde, FixedSizeSerde) and serde.bounds is not None else 0
+        self.number_size = whole_number_size(serialize)
         if serde.immutable:
             self.to_stored: Callable[[Any], Any] = serde.checked or _checking(serialize)
             self.from_stored: Callable[[Any], Any] = identity

@@ -99,6 +99,25 @@ def test_keys_may_be_anything_that_is_like_bytes(compiled: native.DataPath) -> N
     assert [recent.between(key, 5, 5) for key in alike] == [tuple((5, number, "v") for number in range(4))] * 4
 
 
+def test_a_look_may_reach_beyond_all_times_that_records_have(compiled: native.DataPath) -> None:
+    recent = compiled.Recent(segments(100), lambda: 1_000)
+    recent.append(b"", b"k", 5, 0, "v")
+
+    assert recent.between(b"k", 0, 1 << 63) == ((5, 0, "v"),)
+    assert recent.between(b"k", -1 << 64, 1 << 64) is None
+
+
+def test_nothing_is_said_to_be_complete_at_the_last_of_all_times(compiled: native.DataPath) -> None:
+    latest, store = (1 << 63) - 1, segments(100)
+    store.observe(latest)
+    store.stand_at(store.facts())
+    recent = compiled.Recent(store, lambda: 1)
+    for number in range(2_000):
+        recent.append(b"", b"k", latest, number, "v")
+
+    assert recent.between(b"k", latest, latest) is None
+
+
 def test_values_are_let_go_when_they_expire_and_with_the_store(compiled: native.DataPath) -> None:
     store = segments(50)
     recent = compiled.Recent(store, lambda: 5_000)
