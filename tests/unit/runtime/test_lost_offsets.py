@@ -228,6 +228,48 @@ def test_a_snapshot_of_a_changelog_that_was_created_again_tells_a_kept_database_
     assert kept.restores.local(task.id).read().inputs == ()
 
 
+def test_a_kept_database_without_offsets_does_not_begin_anew_where_its_snapshot_is_of_another_changelog(
+    kept: Heir,
+) -> None:
+    kept.thread.admin.ids[CHANGELOG.topic] = "another"
+    kept.restores.local(TaskId(0, 0)).write(LocalRecord(topics={"s": "another"}))
+
+    restored(kept)
+
+    ((_, error),) = kept.thread.failed
+    for told in ("does not tell where the task goes on (snapshot", "is not to be used", "created again"):
+        assert told in error
+
+
+def test_a_kept_database_of_which_no_manifest_can_be_read_does_not_begin_anew(kept: Heir) -> None:
+    objects = cast(MemoryObjects, kept.remote.objects).objects
+    for key in [each for each in objects if "/manifests/" in each]:
+        objects[key] = b"{"
+
+    restored(kept)
+
+    ((_, error),) = kept.thread.failed
+    assert "none of its manifests" in error
+
+
+def test_databases_that_are_good_by_themselves_wait_for_a_silent_object_store_but_once(kept: Heir) -> None:
+    asked: list[str] = []
+
+    def silent(operation: str, key: str) -> None:
+        asked.append(key)
+        away(operation, key)
+
+    cast(MemoryObjects, kept.remote.objects).before = silent
+    kept.thread.consumer.offsets[IN] = 1
+    restored(kept).stores.close()
+    once = len(asked)
+    assert (once > 0, kept.thread.restored.pop()) == (True, TaskId(0, 0))
+
+    restored(kept)
+
+    assert (len(asked), kept.thread.restored) == (once, [TaskId(0, 0)])
+
+
 @dataclass
 class Broken:
     """Snapshots whose manifests or files an instance without a disk cannot use."""
@@ -273,6 +315,20 @@ def test_a_snapshot_whose_files_cannot_be_had_tells_all_the_same_where_the_task_
     task = restored(broken.heir)
 
     assert (broken.heir.thread.restored, task.start_offsets[IN].offset) == ([task.id], 2)
+
+
+def test_a_snapshot_whose_changelog_has_lost_what_came_after_it_tells_all_the_same_where_the_task_goes_on(
+    broken: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = broken.heir.thread
+    monkeypatch.setattr(thread.admin, "only_compacts", lambda topic: False)
+    thread.consumer.logs[CHANGELOG] = Log([], end=3, low=3)
+    thread.log(IN, end=2)
+    task = thread.task()
+
+    broken.heir.restore(task)
+
+    assert (thread.restored, task.start_offsets[IN].offset) == ([task.id], 2)
 
 
 def test_state_that_goes_further_than_a_snapshot_whose_files_cannot_be_had_stops_exactly_once(broken: Broken) -> None:

@@ -39,6 +39,12 @@ class StoreOutage:
         found, now = self._found, self._clock.monotonic()
         return found[2] if found is not None and now - found[0] > STALL_TIMEOUT >= now - found[1] else None
 
+    @property
+    def seen(self) -> ObjectStoreError | None:
+        """The fault of a request a moment ago, for those who can go on without an answer; ``None`` without one."""
+        found = self._found
+        return found[2] if found is not None and self._clock.monotonic() - found[1] <= STALL_TIMEOUT else None
+
     def observed(self, request: Callable[[], T]) -> T:
         """The result of ``request``; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
         if (error := self.lasts) is not None:

@@ -153,40 +153,31 @@ class Restores:
         local.remove_leftovers()
         chain = self._remote.chain(task.id)
         record = local.read()
-        asked = self._newest(chain, task) if local.has_database else None
+        asked = self._newest(chain, record, task) if local.has_database else None
         if asked is not None and self._is_good(record, facts, asked, task):
-            unknown: StreamsError | None = asked if isinstance(asked, ObjectStoreError) else None
-            record = record if isinstance(asked, ObjectStoreError) else _known_by(asked[1], record, facts, task)
+            record, unknown = _known_by(asked, record, facts, task)
         else:
             local.remove_database()
             found = self._fetch(chain, task, facts, local.directory, item)
             if isinstance(found, Snapshot):
                 record, unknown = LocalRecord().at(found), None
             else:
-                record, unknown = self._without_files(chain, task, facts, found)
+                # The manifest of a snapshot whose files are damaged, or do not come, tells where the task goes on.
+                asked = self._newest(chain, LocalRecord(unknown=True), task) if found is None else found
+                record, unknown = _known_by(asked, LocalRecord(), facts, task)
+                record = msgspec.structs.replace(record, unknown=unknown is not None)
         local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
         stores = record.stores if self._exactly_once else {}
         return PreparedDirectory(_consumed(record.inputs), stores, unknown)
 
-    def _without_files(
-        self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, error: ObjectStoreError | None
-    ) -> tuple[LocalRecord, StreamsError | None]:
-        """The record of a database that the changelog alone fills, and why that does not know where the task goes on.
-        The manifest of a snapshot whose files are damaged, or do not come, tells it all the same."""
-        asked = self._newest(chain, task) if error is None else error
-        if isinstance(asked, ObjectStoreError):
-            return LocalRecord(unknown=True), asked
-        number, newest = asked
-        if number and newest is None:
-            return LocalRecord(unknown=True), SnapshotInvalidError(f"none of its manifests up to {number} can be read")
-        return _known_by(newest, LocalRecord(), facts, task), None
-
     # ---- the local database ------------------------------------------------------------------------------------
 
-    def _newest(self, chain: ManifestChain, task: StreamTask) -> _Asked:
+    def _newest(self, chain: ManifestChain, record: LocalRecord, task: StreamTask) -> _Asked:
         """Also for a database that is good: its own record may be older than the last snapshot, or of none, and the
-        group may have lost its offsets."""
+        group may have lost its offsets. Those that do not need the answer wait for a silent object store but once."""
         try:
+            if record.epoch is None and not record.unknown and (fault := self._outage.seen) is not None:
+                raise fault
             return self._outage.observed(chain.newest)
         except ObjectStoreError as error:
             log.warning("task %s: who has had it since, and where its last snapshot stands, is not known: %s",
@@ -295,13 +286,22 @@ class Restores:
             log.info("task %s: its snapshot is of another version of the topology", task.id)
 
 
-def _known_by(newest: Snapshot | None, record: LocalRecord, facts: ChangelogFacts, task: StreamTask) -> LocalRecord:
-    """The record with the inputs of the task's newest snapshot, which somebody else may have taken: unless the snapshot
-    is of other changelogs, or stands before what is known."""
-    if newest is None or facts.objection(newest, task) is not None:
-        return record
+def _known_by(
+    asked: _Asked, record: LocalRecord, facts: ChangelogFacts, task: StreamTask
+) -> tuple[LocalRecord, StreamsError | None]:
+    """The record with the inputs of the task's newest snapshot, which somebody else may have taken, unless it stands
+    before what is known; and why nothing tells where the task goes on. A snapshot whose changelog has lost records
+    since still tells it, but none of other changelogs or stores does."""
+    if isinstance(asked, ObjectStoreError):
+        return record, asked
+    number, newest = asked
+    if newest is None:
+        return record, SnapshotInvalidError(f"none of its manifests up to {number} can be read") if number else None
+    fault = facts.objection(newest, task)
+    if fault is not None and not facts.gaps(newest, task):
+        return record, SnapshotInvalidError(f"snapshot {newest.number} is not to be used: {fault}")
     known = record.at(newest)
-    return record if any(known.stores.get(store, 0) < at for store, at in record.stores.items()) else known
+    return (record if any(known.stores.get(store, 0) < at for store, at in record.stores.items()) else known), None
 
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:
