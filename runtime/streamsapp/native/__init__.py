@@ -92,8 +92,8 @@ def data_path() -> DataPath | None:
 
 
 def data_path_at_hand() -> DataPath | None:
-    """The native data path if it was chosen before, as it is by the first client. Who makes none, as a test driver,
-    has nothing compiled."""
+    """The native data path if it was chosen before, as it is by the first client. A program that makes none, as a
+    test driver, has nothing compiled."""
     return data_path() if _choose.cache_info().currsize else None
 
 

@@ -95,7 +95,7 @@ class Layout(Protocol):
 
     def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
         """Returns the physical keys without those whose entries nobody asks for any more once the store stands at these
-        facts; on any thread. Whoever keeps entries may leave the others out."""
+        facts; on any thread. A keeper of entries may leave the others out."""
         ...
 
     def facts(self) -> bytes | None:
