@@ -271,6 +271,7 @@ def test_a_group_without_offsets_goes_on_where_the_snapshot_stands_that_another_
 ) -> None:
     remote = Remote(instances, standby_replicas=1, interval=3600)
     first = remote.start("one")
+    eventually(lambda: first.state is ClientState.RUNNING)  # else the other one may be the owner
     second = remote.start("two")
     eventually(lambda: task(second).get("role") == "standby" and task(second)["state"] == "RUNNING")
     remote.feed()
