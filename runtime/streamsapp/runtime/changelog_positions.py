@@ -88,8 +88,8 @@ def refuse_to_begin_anew(admin: TopicAdmin, task: StreamTask, unknown: Exception
         raise StateStoreError(
             f"task {task.id}: the group has no offsets of {', '.join(map(str, unread))}, and its state is not new: "
             f"store {store} stands at offset {stands[store]} of its changelog. The object store does not tell where "
-            f"the task goes on ({unknown}): start again when it does, set the group's offsets to where the application "
-            "had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
+            f"the task goes on ({unknown}): start again when it does, if it was away, set the group's offsets to where "
+            "the application had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
         )
 
 

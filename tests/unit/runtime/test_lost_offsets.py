@@ -20,15 +20,18 @@ from streamsapp.config import RemoteStateConfig
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import TopicError
 from streamsapp.remote.object_store import ObjectStoreError
-from streamsapp.remote.snapshot import InputPoint
+from streamsapp.remote.snapshot import InputPoint, StorePoint
 from streamsapp.runtime import lost_offsets
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.lost_offsets import refuse_lost_offsets
 from streamsapp.runtime.remote_state import restore_progress
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts
 from streamsapp.runtime.remote_state.local_record import LocalRecord
+from streamsapp.runtime.remote_state.restores import _known_by
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import Each, config, forwards, task_of
 
+OTHER = TopicPartition("app-t-changelog", 0)
 #: Of another task than the one that has a snapshot.
 INPUT = TopicPartition("in", 1)
 
@@ -329,6 +332,33 @@ def test_a_snapshot_whose_changelog_has_lost_what_came_after_it_tells_all_the_sa
     broken.heir.restore(task)
 
     assert (thread.restored, task.start_offsets[IN].offset) == ([task.id], 2)
+
+
+def test_a_changelog_that_was_created_again_counts_also_beside_one_that_has_lost_records(broken: Broken) -> None:
+    facts = ChangelogFacts({"s": "1", "t": "new"}, {CHANGELOG: 3, OTHER: 0}, {CHANGELOG: 3, OTHER: 2})
+    points = {
+        "s": StorePoint("s", CHANGELOG.topic, 0, "1", 2),
+        "t": StorePoint("t", OTHER.topic, 0, "old", 2),
+    }
+    _, newest = broken.owner.remote.chain(TaskId(0, 0)).newest()
+    assert newest is not None
+    snapshot = msgspec.structs.replace(newest, stores=points)
+    plan = SimpleNamespace(all_changelogs={"s": CHANGELOG, "t": OTHER})
+    task = cast(StreamTask, SimpleNamespace(plan=plan, stores=SimpleNamespace(families={"s": "s", "t": "t"})))
+
+    record, unknown = _known_by((2, snapshot), LocalRecord(), facts, task)
+
+    assert (record, len(facts.gaps(snapshot, task))) == (LocalRecord(), 1)
+    assert "store t was made from a topic" in str(unknown)
+
+
+def test_a_snapshot_of_another_changelog_does_not_make_every_start_read_the_changelog_again(broken: Broken) -> None:
+    broken.heir.thread.admin.ids[CHANGELOG.topic] = "another"
+    broken.heir.thread.consumer.offsets[IN] = 1
+
+    task = restored(broken.heir)
+
+    assert not broken.heir.restores.local(task.id).read().unknown
 
 
 def test_state_that_goes_further_than_a_snapshot_whose_files_cannot_be_had_stops_exactly_once(broken: Broken) -> None:

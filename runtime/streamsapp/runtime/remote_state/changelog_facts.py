@@ -46,14 +46,21 @@ class ChangelogFacts:
     def objection(self, snapshot: Snapshot, task: StreamTask) -> str | None:
         """Returns why a task cannot go on from a snapshot, if it cannot. Stores that one of both does not know do not
         matter: they are dropped, or restored from their changelog."""
+        fault = self.mismatch(snapshot, task)
+        if fault is None and (gaps := self.gaps(snapshot, task)):
+            gap = gaps[0]
+            stands = f"store {gap.store} stands at offset {gap.stands_at} of {gap.changelog}"
+            return f"{stands}, which begins at {gap.begins_at}"
+        return fault
+
+    def mismatch(self, snapshot: Snapshot, task: StreamTask) -> str | None:
+        """Returns why a snapshot is not of the task's stores and their changelogs, if it is not. One that is of them
+        tells where the task's inputs stood, also where :meth:`gaps` keep the task from its files."""
         known = {name: point for name, point in snapshot.stores.items() if name in task.plan.all_changelogs}
         if not any(point.family == task.stores.families.get(name) for name, point in known.items()):
             return f"it has none of the task's stores {', '.join(task.stores.families)}"
-        for name, point in known.items():
-            fault = self._fault(name, point, task.plan.all_changelogs[name])
-            if fault is not None:
-                return fault
-        return None
+        faults = (self._fault(name, point, task.plan.all_changelogs[name]) for name, point in known.items())
+        return next((fault for fault in faults if fault is not None), None)
 
     def _fault(self, store: str, point: StorePoint, changelog: TopicPartition) -> str | None:
         made_from = TopicPartition(point.changelog, point.partition)
@@ -64,10 +71,6 @@ class ChangelogFacts:
         if point.offset > self.highs[changelog]:
             return (
                 f"store {store} stands at offset {point.offset} of {changelog}, which ends at {self.highs[changelog]}"
-            )
-        if point.offset < self.lows[changelog]:
-            return (
-                f"store {store} stands at offset {point.offset} of {changelog}, which begins at {self.lows[changelog]}"
             )
         return None
 

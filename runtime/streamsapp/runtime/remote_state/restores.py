@@ -165,7 +165,7 @@ class Restores:
                 # The manifest of a snapshot whose files are damaged, or do not come, tells where the task goes on.
                 asked = self._newest(chain, LocalRecord(unknown=True), task) if found is None else found
                 record, unknown = _known_by(asked, LocalRecord(), facts, task)
-                record = msgspec.structs.replace(record, unknown=unknown is not None)
+                record = msgspec.structs.replace(record, unknown=isinstance(asked, ObjectStoreError))
         local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
         stores = record.stores if self._exactly_once else {}
         return PreparedDirectory(_consumed(record.inputs), stores, unknown)
@@ -297,8 +297,7 @@ def _known_by(
     number, newest = asked
     if newest is None:
         return record, SnapshotInvalidError(f"none of its manifests up to {number} can be read") if number else None
-    fault = facts.objection(newest, task)
-    if fault is not None and not facts.gaps(newest, task):
+    if (fault := facts.mismatch(newest, task)) is not None:
         return record, SnapshotInvalidError(f"snapshot {newest.number} is not to be used: {fault}")
     known = record.at(newest)
     return (record if any(known.stores.get(store, 0) < at for store, at in record.stores.items()) else known), None
