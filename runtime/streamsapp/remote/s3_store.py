@@ -205,7 +205,7 @@ class S3Store:
             with closing(response["Body"]) as body:
                 self._check_range(key, response, ByteRange(begin, end), size)
                 while begin < end and (block := body.read(min(_BLOCK, end - begin))):
-                    os.pwrite(handle, block, begin)
+                    _write_whole(handle, block, begin)
                     begin += len(block)
                     budget.progressed()
                     moved(len(block))
@@ -245,6 +245,14 @@ class S3Store:
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{self._prefix}{key}"
+
+
+def _write_whole(handle: int, block: bytes, position: int) -> None:
+    """Write a block to a place of a file. A disk that is filling up takes a part first, and refuses only the rest."""
+    rest = memoryview(block)
+    while rest:
+        written = os.pwrite(handle, rest, position)
+        rest, position = rest[written:], position + written
 
 
 def _on_threads(action: Callable[[T], Any], items: Sequence[T]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -139,6 +140,19 @@ def test_a_body_that_ends_too_early_is_asked_for_from_where_it_ended(
     assert sum(moved) == 200
     assert [headers["range"] for _, headers in server.asked] == ["bytes=0-199", "bytes=150-199"]
     assert [headers.get("if-match") for _, headers in server.asked] == [None, '"1"']
+
+
+def test_a_disk_that_takes_only_a_part_of_a_block_is_heard(server: Scripted, credentials: Path, tmp_path: Path) -> None:
+    whole = bytes(5_000_000)
+    server.answers = [piece(whole, 0, len(whole))]
+    store = store_at(server, credentials)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) - 100, hard))
+    try:
+        with pytest.raises(ObjectStoreError, match=r"File too large.*is there room"):
+            store.download("a", tmp_path / "target", len(whole))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_small_object_that_ends_too_early_is_read_again(server: Scripted, credentials: Path) -> None:
