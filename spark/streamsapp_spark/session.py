@@ -18,6 +18,7 @@ from streamsapp.errors import ManifestError, StreamsError
 from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
 from streamsapp_spark.master import check_master, has_executors, is_local
 from streamsapp_spark.session_end import SessionEnd
+from streamsapp_spark.spark_home import leave_out_archives
 from streamsapp_spark.stage_rows import ORDER, SQL_SCHEMA, Row
 from streamsapp_spark.task_run import TRIES
 
@@ -83,6 +84,7 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
     if is_local(master):
         # Without it workers start whichever Python is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        leave_out_archives()
     conf.setAppName(name).setAll(list((own | _parsed(settings)).items()))
     check_master(master)
     check_java()
