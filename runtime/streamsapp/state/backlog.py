@@ -18,8 +18,8 @@ from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
 
-#: An epoch is merged with the one before unless that is so many times as large: few are left to look into, and an entry
-#: is copied a few times only, however many commits wait.
+#: An epoch that cannot be absorbed by the one before is merged with it into a new one unless that is so many times as
+#: large: few are left to look into, and an entry is copied a few times only, however many commits wait.
 _GROWTH = 4
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
@@ -38,7 +38,8 @@ class BackloggedStore:
         self._store = store
         self._living = living
         self._readable = format.readable
-        #: Epochs, the newest first. Replaced as a whole, never changed: readers keep what they hold.
+        #: Epochs, the newest first. Replaced as a whole: readers keep what they hold. The newest may absorb the next
+        #: one, so whoever goes through entries one after the other has them in order or copied.
         self._waiting: tuple[Epoch, ...] = ()
         #: Changelog records they stand for.
         self.records = 0
@@ -53,6 +54,8 @@ class BackloggedStore:
     def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
         """Takes an epoch in one step: it waits as it is."""
         newest, older = epoch, self._waiting
+        if older and older[0].absorb(epoch):
+            newest, older = older[0], older[1:]
         while older and len(newest) * _GROWTH >= len(older[0]):
             newest, older = over(newest, older[0]), older[1:]
         self._waiting = (newest, *older)
@@ -117,7 +120,7 @@ class BackloggedStore:
         return found
 
     def count(self) -> int:
-        return max(0, self._store.count() + self._store.count_change(_merged(self._waiting)))
+        return max(0, self._store.count() + self._store.count_change(dict(_merged(self._waiting))))
 
     def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
         return self._store.count_change(uncommitted)

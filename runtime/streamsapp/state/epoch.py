@@ -1,7 +1,8 @@
 """Holds the writes of one epoch to one store, and merges layers of entries into one.
 
 A running epoch is written, and brought into order, by the processing thread that holds the task. From the moment it is
-frozen it is constant: any thread reads it, on its way through the commit and while it waits for RocksDB.
+frozen any thread reads it, on its way through the commit and while it waits for RocksDB; while it waits, the owner of
+the task lets it absorb the next ones, for as long as nobody reads it in order.
 """
 
 from __future__ import annotations
@@ -45,6 +46,18 @@ class Epoch(dict[bytes, Entry]):
             self._ordered.remove(key)
             self._seen -= 1
 
+    def absorb(self, newer: Epoch) -> bool:
+        """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if somebody
+        has the keys in order, and so may be reading one entry after the other. It costs the newer entries only, and a
+        reader of single keys sees all of them at once."""
+        with self._lock:
+            if self._ordered is not None:
+                return False
+            self.update(newer)
+            self.deleted = (*self.deleted, *newer.deleted)
+            self.facts = newer.facts
+            return True
+
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
         """Returns the keys with ``start <= key < end``, in order; those of a running epoch must be taken before it is
         written again."""
@@ -59,11 +72,10 @@ class Epoch(dict[bytes, Entry]):
 
 
 def over(newer: Epoch, older: Epoch) -> Epoch:
-    """Returns two frozen epochs as one, in which the newer wins."""
+    """Returns two frozen epochs as one, in which the newer wins. Both stay as they are."""
     both = Epoch(older)
-    both.update(newer)
-    both.deleted = (*older.deleted, *newer.deleted)
-    both.facts = newer.facts
+    both.deleted = older.deleted
+    both.absorb(newer)
     return both
 
 

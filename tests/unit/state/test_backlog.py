@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -66,6 +68,47 @@ def test_commits_wait_and_are_read_as_if_they_did_not(stores: TaskStores) -> Non
     assert dict(stores.stores["s"].all()) == {"a": "1", "b": "2", "c": "2"}
     assert [key for key, _ in stores.stores["s"].reverse_range("a", "b")] == ["b", "a"]
     assert stores.views["s"].get(b"b", committed=True)[0] == "2"
+
+
+def test_a_query_that_has_begun_sees_the_commits_of_before(stores: TaskStores) -> None:
+    commit(stores, 3, a="1", b="1", c="1")
+    begun = stores.views["s"].range(b"", None, committed=True)
+    assert next(begun)[0] == b"a"
+    commit(stores, 6, b=None, c="2", d="2")
+    commit(stores, 7, c="3")
+
+    assert [(key, value) for key, (value, _) in begun] == [(b"b", "1"), (b"c", "1")]
+    assert [key for key, _ in stores.views["s"].range(b"", None, committed=True)] == [b"a", b"c", b"d"]
+    assert stores.views["s"].get(b"c", committed=True)[0] == "3"
+
+
+def distinct_values(stores: TaskStores) -> int:
+    return len({entry[0] for _, entry in stores.views["s"].range(b"", None, committed=True)})
+
+
+def count(stores: TaskStores) -> int:
+    assert stores.stores["s"].approximate_num_entries() >= 1
+    return 1
+
+
+@pytest.mark.parametrize("look", [distinct_values, count])
+def test_queries_and_counts_go_on_while_commits_come(stores: TaskStores, look: Callable[[TaskStores], int]) -> None:
+    """Each commit writes its number to every key there is, and to one more."""
+    over = Event()
+
+    def look_on() -> set[int]:
+        seen = set()
+        while not over.is_set():
+            seen.add(look(stores))
+        return seen
+
+    commit(stores, 0, a0="0")
+    with ThreadPoolExecutor(2) as pool:
+        looking = [pool.submit(look_on) for _ in range(2)]
+        for number in range(1, 200):
+            commit(stores, number, **{f"a{key}": str(number) for key in range(number + 1)})
+        over.set()
+        assert [each.result() for each in looking] == [{1}, {1}]
 
 
 def test_many_commits_wait_as_one(stores: TaskStores) -> None:
