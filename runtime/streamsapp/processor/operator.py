@@ -98,6 +98,11 @@ class NodeContext(Protocol):
         """Numbers that are committed with the offsets, and are restored wherever the task goes on."""
         ...
 
+    def keep_stream_time(self, observed: Callable[[], int]) -> int | None:
+        """Commits with the offsets the latest time that this node has seen, which ``observed`` tells, and returns the
+        one that was committed last; ``None`` if it is not known."""
+        ...
+
     @property
     def emit_interval_ms(self) -> int:
         """The interval in milliseconds of wall-clock time at which results that wait for a window to close are looked

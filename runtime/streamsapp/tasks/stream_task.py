@@ -186,7 +186,7 @@ class StreamTask:
         )
         for consumed in self.start_offsets.values():
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
-            self.context.keep(consumed.processor_metadata)
+            self.context.kept.start(consumed.processor_metadata)
         self._wired = wire(self.plan.sub_topology, wires)
         self._holding = [each for each in self._wired.operators if type(each).emit_held is not Operator.emit_held]
         self._group = PartitionGroup(config.max_task_idle_ms)
@@ -350,7 +350,7 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
-        metadata = dict(self.context.processor_metadata)
+        metadata = self.context.kept.to_commit()
         offsets = {
             partition: ConsumedOffset(queue.position, queue.partition_time, metadata)
             for partition, queue in self._group.queues.items()

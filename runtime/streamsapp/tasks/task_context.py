@@ -5,11 +5,10 @@ Made on the polling thread with the task; read and written on the processing thr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from streamsapp.clock import Clock
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
+from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
 from streamsapp.tasks.mishaps import Mishaps
 from streamsapp.tasks.punctuation import PunctuationQueue
@@ -28,11 +27,11 @@ class TaskContext:
         "commit_requested",
         "counts",
         "emit_interval_ms",
+        "kept",
         "lateness",
         "message",
         "mishaps",
         "observed_topics",
-        "processor_metadata",
         "stream_time",
         "stream_time_punctuation",
         "task_id",
@@ -69,17 +68,10 @@ class TaskContext:
         self.timestamp = -1
         #: Highest timestamp processed so far; -1 before the first record.
         self.stream_time = -1
-        #: The metadata that processors want kept with the committed offsets.
-        self.processor_metadata: dict[str, int] = {}
+        self.kept = KeptMetadata()
         self.commit_requested = False
         self.stream_time_punctuation = PunctuationQueue()
         self.wall_clock_punctuation = PunctuationQueue()
-
-    def keep(self, metadata: Mapping[str, int]) -> None:
-        """Take over what processors had kept with one partition's offset: of one name the highest, as Kafka Streams
-        does."""
-        for name, value in metadata.items():
-            self.processor_metadata[name] = max(value, self.processor_metadata.get(name, value))
 
     def metadata(self) -> RecordMetadata | None:
         """The place from which the record in process was read."""

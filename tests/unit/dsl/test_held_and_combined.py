@@ -90,6 +90,9 @@ class Context:
     def processor_metadata(self) -> dict[str, int]:
         return {}
 
+    def keep_stream_time(self, observed: Callable[[], int]) -> int | None:
+        return None
+
     @property
     def emit_interval_ms(self) -> int:
         return 0

@@ -24,7 +24,7 @@ with session(start_java("homes", "local[1]", [])) as spark:
 
 
 def ran(program: str, **environment: str) -> str:
-    """What a Python process of its own prints."""
+    """Returns the output of a Python process of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     made = subprocess.run(
         [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=False

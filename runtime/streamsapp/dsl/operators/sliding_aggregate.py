@@ -49,8 +49,9 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
         at_commit = self._emit_at_commit
-        #: The highest timestamp that came here; after a restart at least that of what the store has.
-        stream_time = store.stream_time - 1  # the window right of a record starts after it
+        #: The highest timestamp that came here.
+        # The window right of a record starts after it.
+        stream_time = self._stream_time(context, store.stream_time - 1, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

@@ -31,8 +31,8 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
         on_error, dropped = context.on_error, context.dropped
         starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
         at_commit = self._emit_at_commit
-        #: The highest timestamp that came here; after a restart at least that of what the store has.
-        stream_time = store.stream_time
+        #: The highest timestamp that came here.
+        stream_time = self._stream_time(context, store.stream_time, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

@@ -52,8 +52,8 @@ class WindowCount(WindowAggregate):
         send_old_values = self._send_old_values
         step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
         windows_of = windows_by_step(self._windows, store.around)
-        #: The highest timestamp that came here; after a restart at least that of what the store has.
-        stream_time = store.stream_time
+        #: The highest timestamp that came here.
+        stream_time = self._stream_time(context, store.stream_time, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

@@ -69,6 +69,17 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         final = EmitFinal(context, store, *self._closes_after())
         return final.before(self._add(context, store, later), takes_null=self.takes_null_values)
 
+    @staticmethod
+    def _stream_time(context: NodeContext, in_store: int, observed: Callable[[], int]) -> int:
+        """Returns the stream time to begin with, and keeps that which ``observed`` tells from now on.
+
+        It goes with the offsets: a record that is read again finds the windows open that were open for it at first, and
+        no other ones, and so does one that comes late after a restart. Kafka Streams begins at -1, and opens windows
+        again. Where none was kept, by another program for one, it is that of the windows in the store.
+        """
+        kept = context.keep_stream_time(observed)
+        return in_store if kept is None else kept
+
     @abstractmethod
     def _add(self, context: NodeContext, store: Any, update: Update) -> Push:
         """The function that adds a record to its windows, and calls ``update`` for each of them."""
