@@ -121,6 +121,20 @@ def test_a_record_that_cannot_be_read_is_nobodys(owner: Owner, heir: Heir) -> No
     assert keys(task) == ["a"]
 
 
+def test_a_database_is_nobodys_if_the_process_that_fetched_it_ended_before_it_wrote_its_record(
+    owner: Owner, heir: Heir
+) -> None:
+    owner.publish("a")
+    local(heir).remove_database()
+    heir.thread.leave_on_disk("mine", 1)
+    heir.thread.log(CHANGELOG, end=2)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["a"]
+
+
 def test_ending_in_good_order_leaves_a_database_that_is_as_good_as_a_replicas(heir: Heir) -> None:
     leave_on_disk(heir, epoch=None)
     task = heir.thread.task()

@@ -55,9 +55,9 @@ class LocalState:
         return (self.directory / DATABASE / "CURRENT").exists()
 
     def remove_database(self) -> None:
-        """Remove the database and its record."""
+        """Remove the database. The next one is nobody's until it has a record: a process may end in between."""
         shutil.rmtree(self.directory / DATABASE, ignore_errors=True)
-        (self.directory / _NAME).unlink(missing_ok=True)
+        self.write(LocalRecord(epoch=_UNKNOWN))
 
     def remove_leftovers(self) -> None:
         """Remove the files of a process that ended in the middle of a snapshot."""
