@@ -151,3 +151,20 @@ def feed(task: StreamTask, records: Iterable[RawRecord]) -> None:
     """Put records into the input buffers, each as a batch of its own."""
     for record in records:
         task.add_records(TopicPartition(record.topic(), record.partition()), [record])
+
+
+def sent(topology: Topology, *records: Any, settings: StreamsConfig | None = None) -> list[OutputRecord]:
+    """Returns the records that a task of the topology sends for these."""
+    task = task_of(topology, settings=settings)
+    return sent_by(task, *records)
+
+
+def sent_by(task: StreamTask, *records: Any) -> list[OutputRecord]:
+    feed(task, records or [raw(0, 5)])
+    while task.buffered_records:
+        task.process(task.control, 100)
+    return task.take_output()
+
+
+def topics(output: list[OutputRecord]) -> list[str]:
+    return [record[0] for record in output]

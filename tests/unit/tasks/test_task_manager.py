@@ -1,4 +1,4 @@
-"""Who may touch a task: one thread at a time, and every task ends its epoch for a commit."""
+"""Who may touch a task: one thread at a time, and none while all stand still."""
 
 from __future__ import annotations
 
@@ -7,43 +7,14 @@ from collections.abc import Collection
 
 import pytest
 
+from managed_tasks import end_epoch, make, manager, taken, touched
 from streamsapp import TaskId
 from streamsapp.errors import StreamsError
-from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
-from task_parts import feed, raw, task_of, through
+from task_parts import feed, raw
 
 SOON = 5.0
-
-
-def make(number: int = 0) -> StreamTask:
-    return task_of(through(), number)
-
-
-def manager(*tasks: StreamTask) -> TaskManager:
-    made = TaskManager(MostBufferedFirst())
-    for task in tasks:
-        made.add(task)
-    return made
-
-
-def taken(tasks: TaskManager) -> StreamTask:
-    task = tasks.take(0)
-    assert task is not None
-    return task
-
-
-def end_epoch(tasks: TaskManager, task: StreamTask) -> None:
-    tasks.epoch_ended(task, task.freeze())
-
-
-def touched(number: int = 0) -> StreamTask:
-    """A task that processed a record since the last commit."""
-    task = make(number)
-    feed(task, [raw(0, partition=number)])
-    assert task.process(task.control, 1) == 1
-    return task
 
 
 # ---- taking and giving back --------------------------------------------------------------------------------------
@@ -184,172 +155,6 @@ def test_removing_a_task_that_is_not_given_back_says_that_it_hangs() -> None:
 
     with pytest.raises(StreamsError, match="task 0_0 hangs in user code"):
         tasks.remove(task.id, 0.01)
-
-
-# ---- epochs ------------------------------------------------------------------------------------------------------
-
-
-def test_a_task_that_did_nothing_is_in_the_next_epoch_at_once() -> None:
-    task = make()
-    tasks = manager(task)
-
-    end = tasks.end_epochs()
-
-    assert end.done
-    assert tasks.scheduling(task).epoch == 1
-
-
-def test_a_task_that_processed_something_is_asked_to_end_its_epoch() -> None:
-    task = touched()
-    tasks = manager(task)
-    tasks.give_back(taken(tasks), more=False)
-
-    end = tasks.end_epochs()
-
-    assert end.waiting == {task.id}
-    assert tasks.take(0) is task, "ready although it has no input"
-    assert tasks.scheduling(task).epoch == 0
-
-
-def test_a_held_task_is_asked_even_if_it_did_nothing_yet() -> None:
-    task = make()
-    tasks = manager(task)
-    taken(tasks)
-
-    end = tasks.end_epochs()
-
-    assert end.waiting == {task.id}
-    assert task.control.stop
-
-
-def test_an_ended_epoch_carries_the_offsets_of_what_was_processed() -> None:
-    task = touched()
-    tasks = manager(task)
-    end = tasks.end_epochs()
-
-    end_epoch(tasks, taken(tasks))
-
-    assert end.done
-    (epoch,) = end.epochs
-    assert {str(partition): consumed.offset for partition, consumed in epoch.offsets.items()} == {"in-0": 1}
-    assert tasks.scheduling(task).epoch == 1
-    assert not tasks.scheduling(task).epoch_end_wanted
-    assert not task.touched
-
-
-def test_an_epoch_in_which_nothing_happened_adds_nothing_to_the_commit() -> None:
-    tasks = manager(make())
-    task = taken(tasks)
-    end = tasks.end_epochs()
-
-    end_epoch(tasks, task)
-
-    assert end.done
-    assert end.epochs == []
-
-
-def test_the_wish_for_an_epochs_end_survives_giving_the_task_back() -> None:
-    tasks = manager(make())
-    task = taken(tasks)
-    tasks.end_epochs()
-
-    tasks.give_back(task, more=False)
-
-    assert tasks.take(0) is task
-
-
-def test_a_task_added_during_a_commit_belongs_to_the_next_epoch() -> None:
-    tasks = manager(touched(0))
-    end = tasks.end_epochs()
-    late = make(1)
-
-    tasks.add(late)
-
-    assert tasks.scheduling(late).epoch == 1
-    assert late.id not in end.waiting
-
-
-def test_a_task_that_fails_before_its_epoch_ended_breaks_the_commit() -> None:
-    tasks = manager(touched())
-    task = taken(tasks)
-    end = tasks.end_epochs()
-
-    tasks.failed(task)
-    tasks.give_back(task, more=True)
-
-    assert end.done
-    assert end.broken
-    assert tasks.take(0) is None, "it is not scheduled until it was revived"
-
-
-def test_a_task_that_failed_before_the_commit_began_breaks_it_too() -> None:
-    """What it sent may be in the open transaction, and its offsets will not be."""
-    tasks = manager(touched())
-    task = taken(tasks)
-    tasks.failed(task)
-    tasks.give_back(task, more=False)
-
-    end = tasks.end_epochs()
-
-    assert end.done
-    assert end.broken
-
-
-def test_a_task_that_fails_after_its_epoch_ended_leaves_the_commit_whole() -> None:
-    tasks = manager(touched())
-    task = taken(tasks)
-    end = tasks.end_epochs()
-    end_epoch(tasks, task)
-
-    tasks.failed(task)
-
-    assert not end.broken
-    assert len(end.epochs) == 1
-
-
-def test_a_task_that_is_removed_before_its_epoch_ended_breaks_the_commit() -> None:
-    task = touched()
-    tasks = manager(task)
-    end = tasks.end_epochs()
-
-    tasks.remove(task.id, 0)
-
-    assert end.done
-    assert end.broken
-
-
-def test_a_removed_task_does_not_hold_up_the_commit() -> None:
-    tasks = manager(touched(0), touched(1))
-    end = tasks.end_epochs()
-
-    tasks.remove(TaskId(0, 0), 0)
-
-    assert end.waiting == {TaskId(0, 1)}
-
-
-def test_an_epoch_that_ends_after_the_commit_was_abandoned_goes_nowhere() -> None:
-    tasks = manager(touched())
-    end = tasks.end_epochs()
-    task = taken(tasks)
-
-    assert tasks.abandon_commit() == 1
-    end_epoch(tasks, task)
-
-    assert end.epochs == []
-
-
-@pytest.mark.parametrize("held", [False, True])
-def test_a_commit_has_something_to_do_when_a_task_is_touched_or_held(held: bool) -> None:
-    task = make()
-    tasks = manager(task)
-    assert not tasks.anything_touched()
-
-    if held:
-        taken(tasks)
-    else:
-        task.touched = True
-
-    assert tasks.anything_touched()
 
 
 # ---- pausing -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,143 @@
+"""A producer over a client that fails as the test wants it to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp import TopicPartition
+from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.testing import MockClock
+
+IN = TopicPartition("in", 0)
+OFFSETS = {IN: (7, "time")}
+TIMES_OUT_AFTER_MS = 10_000
+
+
+class Report(NamedTuple):
+    """A record as a delivery report has it."""
+
+    record_topic: str
+    record_key: bytes | None
+    record_value: bytes | None
+
+    def topic(self) -> str:
+        return self.record_topic
+
+    def key(self) -> bytes | None:
+        return self.record_key
+
+    def value(self) -> bytes | None:
+        return self.record_value
+
+
+@dataclass
+class FakeClient:
+    """``confluent_kafka.Producer`` as far as it is used. ``errors`` are raised by the call of that name, in turn."""
+
+    properties: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, list[Exception]] = field(default_factory=dict)
+    produced: list[tuple[Any, ...]] = field(default_factory=list)
+    reports: list[KafkaError] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    room: int = 1000
+    left: int = 0
+
+    def produce(self, topic: str, value: bytes | None, key: bytes | None, *rest: Any) -> None:
+        if len(self.produced) == self.room:
+            raise BufferError("Local: Queue full")
+        self._fail("produce")
+        self.produced.append((topic, value, key, *rest))
+
+    def poll(self, timeout: float) -> int:
+        self._fail("poll")
+        for error in self.reports:
+            self.properties["on_delivery"](error, Report("out", b"k", b"v"))
+        self.reports.clear()
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        self._fail("flush")
+        self.poll(timeout)
+        return self.left
+
+    def purge(self) -> None:
+        self.calls.append("purge")
+        self.reports.append(KafkaError(KafkaError._PURGE_QUEUE))
+
+    def init_transactions(self, timeout: float) -> None:
+        self._call("init")
+
+    def begin_transaction(self) -> None:
+        self._call("begin")
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: object) -> None:
+        sent = ", ".join(f"{partition}@{offset} {metadata}" for partition, (offset, metadata) in offsets.items())
+        self._call("offsets", f"offsets {sent} of {group}")
+
+    def commit_transaction(self, timeout: float) -> None:
+        self._call("commit")
+
+    def abort_transaction(self, timeout: float) -> None:
+        self._call("abort")
+
+    def _call(self, name: str, written: str = "") -> None:
+        self.calls.append(written or name)
+        self._fail(name)
+
+    def _fail(self, name: str) -> None:
+        if self.errors.get(name):
+            raise self.errors[name].pop(0)
+
+
+class Group:
+    """The membership's side of a commit."""
+
+    def __init__(self) -> None:
+        self.committed: list[Any] = []
+
+    def commit(self, offsets: Any) -> None:
+        self.committed.append(offsets)
+
+    def metadata(self) -> str:
+        return "the group"
+
+
+class Producing:
+    """A producer over a fake client, with an ``on_failure`` that drops records or fails."""
+
+    def __init__(self, client: FakeClient, *, exactly_once: bool = False) -> None:
+        self.client = client
+        self.clock = MockClock()
+        self.group = Group()
+        self.handled: list[tuple[int, str, bytes | None, bytes | None]] = []
+        self.answer: Exception | None = None
+        properties = {"transaction.timeout.ms": TIMES_OUT_AFTER_MS}
+        self.producer: AtLeastOnceProducer | ExactlyOnceProducer = (
+            ExactlyOnceProducer(cast(Any, properties), self._failed, self.clock, reports=True)
+            if exactly_once
+            else AtLeastOnceProducer({}, self._failed)
+        )
+
+    def _failed(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+        self.handled.append((error.code(), topic, key, value))
+        if self.answer is not None:
+            raise self.answer
+
+    def commit(self) -> None:
+        self.producer.commit(OFFSETS, self.group)
+
+
+def record(value: bytes, timestamp: int = 5) -> OutputRecord:
+    return ("out", value, b"k", 3, None, None, timestamp, [("h", b"1")])
+
+
+def failure(code: int, *, fatal: bool = False, retriable: bool = False, abort: bool = False) -> KafkaException:
+    return KafkaException(KafkaError(code, "so it is", fatal, retriable, abort))
+
+
+TOO_LARGE = KafkaError.MSG_SIZE_TOO_LARGE

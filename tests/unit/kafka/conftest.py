@@ -1,0 +1,42 @@
+"""Producers over a client that fails as the test wants it to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from data_paths import take
+from producer_parts import (
+    FakeClient,
+    Producing,
+)
+from streamsapp.kafka import producer as module
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient()
+
+    def make(properties: dict[str, Any], logger: object) -> FakeClient:
+        fake.properties = properties
+        return fake
+
+    def send_to_transaction(producer: FakeClient, offsets: Any, group: object, timeout: float) -> None:
+        producer.send_offsets(offsets, group)
+
+    monkeypatch.setattr(module, "Producer", make)
+    take(None, monkeypatch)  # the native data path wants a client of librdkafka's
+    monkeypatch.setattr(module, "send_to_transaction", send_to_transaction)
+    monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
+    return fake
+
+
+@pytest.fixture
+def once(client: FakeClient) -> Producing:
+    return Producing(client, exactly_once=True)
+
+
+@pytest.fixture
+def least(client: FakeClient) -> Producing:
+    return Producing(client)

@@ -1,0 +1,138 @@
+"""From nodes to topics: sinks, sinks whose topic is chosen per record, and partitioners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamsapp import (
+    Serdes,
+    Topology,
+)
+from streamsapp.errors import ProcessingError, SerializationError
+from streamsapp.processor.api import StreamPartitioner
+from streamsapp.record import RecordMetadata
+from task_parts import config, raw, sent, through, topics
+
+
+def test_a_sink_keeps_key_value_timestamp_and_headers() -> None:
+    record = raw(0, 5, key=b"a", value=b"b", headers=[("h", b"1")])
+
+    assert sent(through(), record) == [("out", b"b", b"a", -1, None, None, 5, [("h", b"1")])]
+
+
+def test_null_keys_and_values_are_written_as_nulls() -> None:
+    assert sent(through(), raw(0, 5, key=None, value=None)) == [("out", None, None, -1, None, None, 5, None)]
+
+
+def test_a_value_the_sinks_serde_cannot_write_goes_to_the_production_handler() -> None:
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source", value_serializer=Serdes.long())
+
+    with pytest.raises(SerializationError, match="cannot serialise a record for topic out at node sink"):
+        sent(topology)
+    assert sent(topology, settings=config(production_exception_handler="continue")) == []
+
+
+def test_a_header_whose_name_utf_8_cannot_express_goes_to_the_production_handler_and_not_to_the_client() -> None:
+    record = raw(0, 5, headers=[("plain", b"1"), ("\ud800", b"1")])
+
+    with pytest.raises(SerializationError, match=r"header '\\ud800'"):
+        sent(through(), record)
+    assert sent(through(), record, settings=config(production_exception_handler="continue")) == []
+
+
+def partitioned(partitioner: StreamPartitioner) -> Topology:
+    return Topology().add_source("source", "in").add_sink("sink", "out", "source", partitioner=partitioner)
+
+
+def test_a_partitioner_chooses_among_the_partitions_the_topic_has() -> None:
+    told = []
+
+    def partitioner(topic: str, key: str, value: str, count: int) -> int:
+        told.append((topic, key, value, count))
+        return 3
+
+    ((_, _, _, partition, *_),) = sent(partitioned(partitioner))
+
+    assert partition == 3
+    assert told == [("out", "k", "v", 4)]
+
+
+def test_a_partitioner_that_gives_none_leaves_the_choice_to_the_keys_hash() -> None:
+    ((_, _, _, partition, *_),) = sent(partitioned(lambda topic, key, value, count: None))
+
+    assert partition == -1
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_a_partition_the_topic_does_not_have_is_refused(wrong: int) -> None:
+    for chosen in (wrong, {0, wrong}):
+        with pytest.raises(ProcessingError, match=f"chose partition {wrong} of topic out, which has 4"):
+            sent(partitioned(lambda topic, key, value, count, chosen=chosen: chosen))  # type: ignore[misc]
+
+
+def test_a_partitioner_sends_a_record_to_each_partition_that_it_chooses() -> None:
+    def partitioner(topic: str, key: str, value: str, count: int) -> set[int]:
+        return {"all": set(range(count)), "two": {3, 1}}.get(value, set())
+
+    out = sent(partitioned(partitioner), raw(0, value=b"all"), raw(1, value=b"none"), raw(2, value=b"two"))
+
+    assert [partition for _, _, _, partition, *_ in out] == [0, 1, 2, 3, 1, 3]
+    assert [value for _, value, *_ in out] == [*[b"all"] * 4, b"two", b"two"]
+
+
+class Index:
+    """A whole number that is no ``int``, as numpy's are."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        return self._number
+
+
+@pytest.mark.parametrize("chosen", [Index(2), [Index(2)], {Index(2), 2}, iter([2])])
+def test_a_partition_is_whatever_python_takes_for_an_index(chosen: Any) -> None:
+    ((_, _, _, partition, *_),) = sent(partitioned(lambda topic, key, value, count: chosen))
+
+    assert type(partition) is int
+    assert partition == 2
+
+
+@pytest.mark.parametrize("chosen", [0.0, [0.0], "0", b"\0", [None]])
+def test_the_handler_for_user_code_is_asked_about_a_choice_that_is_no_partition(chosen: Any) -> None:
+    topology = partitioned(lambda topic, key, value, count: chosen)
+
+    with pytest.raises(ProcessingError, match="TypeError at node sink") as failure:
+        sent(topology)
+    assert f"the partitioner chose {chosen!r} of topic out; return the number of a partition" in str(failure.value)
+    assert sent(topology, settings=config(processing_exception_handler="continue")) == []
+
+
+def test_a_record_whose_partitioner_fails_is_dropped_where_the_handler_for_user_code_says_so() -> None:
+    def partitioner(topic: str, key: str, value: str, count: int) -> int:
+        return int(value)
+
+    records = raw(0, value=b"x"), raw(1, value=b"2")
+    with pytest.raises(ProcessingError, match="ValueError at node sink"):
+        sent(partitioned(partitioner), *records)
+    out = sent(partitioned(partitioner), *records, settings=config(processing_exception_handler="continue"))
+    assert [partition for _, _, _, partition, *_ in out] == [2]
+
+
+def test_a_topic_extractor_sends_each_record_to_the_topic_it_names() -> None:
+    def extractor(key: str, value: str, metadata: RecordMetadata | None) -> str:
+        assert metadata is not None
+        return f"{value}-{metadata.topic}-{metadata.offset}"
+
+    topology = Topology().add_source("source", "in").add_sink("sink", extractor, "source")
+
+    assert topics(sent(topology, raw(0, value=b"x"), raw(1, value=b"y"))) == ["x-in-0", "y-in-1"]
+
+
+def test_a_topic_extractor_that_names_no_topic_fails_the_record() -> None:
+    topology = Topology().add_source("source", "in").add_sink("sink", lambda k, v, m: None, "source")  # type: ignore[arg-type,return-value]
+
+    with pytest.raises(ProcessingError, match="extractor of sink gave None, not a topic name"):
+        sent(topology)
