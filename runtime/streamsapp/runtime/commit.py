@@ -150,7 +150,8 @@ class Commit:
         pause = RETRY_FIRST
         while True:
             while not self._membership.begin_commit():
-                yield  # the group assigns anew: whose the tasks are is known in a moment
+                self._rest()  # the group assigns anew: whose the tasks are is known in a moment
+                yield
             try:
                 self._producer.commit(offsets, self._membership)
                 return
@@ -165,7 +166,12 @@ class Commit:
             again = self._clock.monotonic() + pause
             pause = min(2 * pause, RETRY_LONGEST)
             while self._clock.monotonic() < again:
+                self._rest()
                 yield
+
+    def _rest(self) -> None:
+        """Whoever advances the commit does so again and again: leave the processor to others for a moment."""
+        self._tasks.wait_for_progress(STEP_WAIT)
 
     def _apply(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
         """Apply the ended epoch's writes to RocksDB after the commit, in slices."""

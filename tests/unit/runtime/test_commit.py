@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from typing import Any, cast
@@ -13,7 +14,7 @@ from streamsapp import ProcessorContext, Record, Serdes, Stores, TopicPartition,
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
 from streamsapp.kafka.producer import AbortableError
-from streamsapp.runtime.commit import RETRY_FIRST, Commit
+from streamsapp.runtime.commit import RETRY_FIRST, STEP_WAIT, Commit
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.serdes.windowed import Windowed
@@ -439,3 +440,21 @@ def test_a_commit_waits_while_the_group_assigns_anew_and_says_when_it_is_through
 
     assert it.producer.events[-1].startswith("committed")
     assert it.gate.inside == 0
+
+
+@pytest.mark.parametrize("waits_for", ["the group", "the broker"])
+def test_a_commit_that_waits_leaves_the_processor_to_others(waits_for: str) -> None:
+    it = Instance()
+    it.read("a1")
+    commit = it.commit()
+    it.gate.open = waits_for != "the group"
+    it.producer.commit_errors = [retriable()]
+    commit.advance()
+    it.work()
+
+    steps, until = 0, time.monotonic() + 20 * STEP_WAIT
+    while time.monotonic() < until:
+        assert not commit.advance()
+        steps += 1
+
+    assert steps < 40, "each step waits, all but the few that came before"

@@ -7,8 +7,6 @@ import pytest
 from managed_tasks import end_epoch, make, manager, taken, touched
 from streamsapp import TaskId
 
-SOON = 5.0
-
 
 def test_a_task_that_did_nothing_is_in_the_next_epoch_at_once() -> None:
     task = make()
