@@ -20,6 +20,8 @@ from streamsapp.topology.partitioning import repartition_topic
 _CREATE_TIME = {"message.timestamp.type": "CreateTime"}
 _REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 _CHANGELOG = {"cleanup.policy": "compact"}
+#: Settings that a store's type derives from what the store keeps. Configured defaults are meant for all topics.
+_DERIVED = {"retention.ms", "min.compaction.lag.ms"}
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -56,7 +58,8 @@ def internal_topics(
     """Returns every internal topic, with as many partitions as it needs.
 
     ``partitions`` counts those of the repartition topics, ``tasks`` those of the changelogs. ``overrides`` are the
-    configured defaults of internal topics: they win over the library's settings, and a store's own win over both.
+    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. As in
+    Kafka Streams only a store's own make its changelog forget what the store keeps.
     """
     task_counts: dict[int, int] = {}
     for task in tasks:
@@ -70,8 +73,10 @@ def internal_topics(
         for store in sub.stores:
             if store.logging and sub.id in task_counts:
                 name = changelog_topic(application_id, store)
-                defaults = {**_CREATE_TIME, **_CHANGELOG, **store.type.changelog_settings}
-                config = {**defaults, **(overrides or {}), **store.log_config}
+                settings = store.type.changelog_settings
+                derived = {name: value for name, value in settings.items() if name in _DERIVED}
+                defaults = {**_CREATE_TIME, **_CHANGELOG, **settings}
+                config = {**defaults, **(overrides or {}), **derived, **store.log_config}
                 changelog = InternalTopic(name, InternalTopicKind.CHANGELOG, task_counts[sub.id], config)
                 topics[name] = _checked(changelog)
     return tuple(topics.values())

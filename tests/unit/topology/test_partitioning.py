@@ -9,6 +9,10 @@ from streamsapp.processor.api import Processor
 from streamsapp.record import Record, TaskId, TopicPartition
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.session import SessionType
+from streamsapp.state.store_type import StoreType
+from streamsapp.state.versioned import VersionedType
+from streamsapp.state.window import WindowType
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic, InternalTopicKind, internal_topics, missing_topics
 from streamsapp.topology.partition_grouper import group_by_partition
@@ -158,6 +162,25 @@ def test_configured_settings_win_over_the_librarys_and_a_stores_own_over_both() 
         "retention.ms": "5",
         "segment.bytes": "2",
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        (WindowType(1000, 100), "retention.ms"),
+        (SessionType(1000), "retention.ms"),
+        (VersionedType(1000), "min.compaction.lag.ms"),
+    ],
+)
+def test_settings_that_are_meant_for_all_topics_let_no_changelog_forget_what_its_store_keeps(
+    kind: StoreType, setting: str
+) -> None:
+    overrides = {"retention.ms": "5", "min.compaction.lag.ms": "6"}
+    _, changelog = needed(counting(StoreBuilder("kept", kind)), overrides, a=1)
+    assert changelog.config[setting] == str(1000 + 24 * 60 * 60 * 1000)
+
+    _, changelog = needed(counting(StoreBuilder("kept", kind, log_config={setting: "7"})), overrides, a=1)
+    assert changelog.config[setting] == "7"
 
 
 def test_a_store_without_logging_or_with_a_source_topic_as_changelog_gets_no_topic() -> None:
