@@ -18,7 +18,7 @@ from streamsapp.state.entries import Cell, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowOf
-from streamsapp.state.write_back import WriteBack
+from streamsapp.state.write_back import Companion, WriteBack
 
 
 class Layers(Protocol):
@@ -53,6 +53,18 @@ class Layers(Protocol):
 
     def is_dirty(self, key: bytes) -> bool:
         """Says whether a key was written or deleted in the running epoch."""
+        ...
+
+    def accompany(self, companion: Companion) -> None:
+        """Takes a cache that shares the memory of this one, and hears when it has to begin anew."""
+        ...
+
+    def keep_cell(self, key: bytes, cell: Cell) -> None:
+        """Writes a cell past the cache, for a companion that keeps it."""
+        ...
+
+    def read_uncached(self, key: bytes) -> Entry | Cell:
+        """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
         ...
 
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell: ...

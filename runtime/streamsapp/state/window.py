@@ -7,7 +7,7 @@ older than the stream time of the store less its retention are not read, and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -16,8 +16,8 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.counted_windows import CountedWindows
 from streamsapp.state.entries import (
-    Cell,
     Entry,
     EntryFormat,
     PlainFormat,
@@ -86,8 +86,7 @@ class WindowStoreImpl(SegmentedFacade):
         super().__init__(parts, segments)
         self._type = kind
         self._interval = kind.interval_ms
-        #: ``(stored, timestamp)`` of a physical key.
-        self.read_physical: Callable[[bytes], Entry] = parts.layers.read
+        self._counted: CountedWindows | None = None
         #: The layers in which counts are changed in place.
         self.layers = parts.layers
         #: Whether entries may be counted up in place: every count fits a long.
@@ -118,20 +117,19 @@ class WindowStoreImpl(SegmentedFacade):
                 self._recent.put(key, (start_ms, 0, (stored, timestamp)))
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
+        if self._counted is not None:
+            self._counted.written(key, start_ms, stored, timestamp)
         return kept
 
-    def around(self, start_ms: int) -> tuple[bytes, bytes]:
-        """Returns the bytes before and after the key in the physical keys of all windows that start then."""
-        return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
+    def counted_windows(self) -> CountedWindows:
+        """Returns the cache of an operator that counts in the store from now on, in place of an earlier one's."""
 
-    def count_anew(self, physical: bytes, counted: Entry, start_ms: int, timestamp: int) -> Cell:
-        """Counts one more in a window that is kept and was not counted in the running epoch, in which its cell may be
-        changed in place from now on; for stores that are counted in."""
-        if start_ms > self._segments.stream_time:
-            self._segments.observe(start_ms)
-        count, stored_at = counted
-        changed_at = timestamp if timestamp > stored_at else stored_at  # noqa: FURB136 - calls cost
-        return self.layers.write_cell(physical, 1 if count is None else count + 1, changed_at)
+        def around(start_ms: int) -> tuple[bytes, bytes]:
+            return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
+
+        counted = self._counted = CountedWindows(self._layers, self._segments, around)
+        self._layers.accompany(counted)
+        return counted
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import Protocol
 
 from streamsapp.errors import StateStoreError
 from streamsapp.state.engine import Reads
@@ -59,6 +60,20 @@ class _ReadCache(dict[bytes, Entry]):
         self._complete_from = None
 
 
+class Companion(Protocol):
+    """A cache that somebody keeps beside that of the layers, of entries that it reads and writes itself."""
+
+    def __len__(self) -> int: ...
+
+    def forget(self) -> None:
+        """Begins anew, after somebody wrote or reverted what lies below."""
+        ...
+
+    def make_room(self, room: int) -> None:
+        """Keeps about ``room`` entries; called between two epochs."""
+        ...
+
+
 class WriteBack:
     """Holds the layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its
     life."""
@@ -80,6 +95,7 @@ class WriteBack:
         self.epoch = 0
         self._frozen: Epoch | None = None
         self._old: dict[bytes, Entry] = {}
+        self._companion: Companion | None = None
         self._committed: Reads | None = None
         self._entry_bytes = _FIRST_ESTIMATE
         self.misses = 0
@@ -111,6 +127,24 @@ class WriteBack:
         """Writes an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
         self._dirty[key] = self._live[key] = cell = Cell.of(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
+
+    def accompany(self, companion: Companion) -> None:
+        """Takes a cache that shares the memory of this one, and hears when it has to begin anew."""
+        self._companion = companion
+
+    def keep_cell(self, key: bytes, cell: Cell) -> None:
+        """Writes a cell as :meth:`write_cell` does, for a companion that will find it itself: the cache does not get
+        it unless it has entries, of which this may be one."""
+        cell.epoch = self.epoch
+        self._dirty[key] = cell  # type: ignore[assignment]
+        if self._live or self._old:
+            self._live[key] = cell  # type: ignore[assignment]
+
+    def read_uncached(self, key: bytes) -> Entry | Cell:
+        """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
+        self.misses += 1
+        entry: Entry | Cell | None = self._dirty.get(key)
+        return entry if isinstance(entry, Cell) else self.peek(key, committed=False)
 
     def forget(self, key: bytes) -> None:
         """Takes back what :meth:`append` brought into the store in the running epoch: nobody else hears of it, and
@@ -210,6 +244,8 @@ class WriteBack:
         self._frozen, self._dirty = self._dirty, Epoch()
         self.epoch += 1
         self._evict_if_full()
+        if self._companion is not None:
+            self._companion.make_room(self.room())
         return self._frozen
 
     def drop_frozen(self) -> None:
@@ -227,6 +263,8 @@ class WriteBack:
         """Empties the caches, after somebody wrote below this layer."""
         self._live.clear()
         self._old = {}
+        if self._companion is not None:
+            self._companion.forget()
 
     @property
     def dirty_entries(self) -> int:
@@ -255,7 +293,7 @@ class WriteBack:
 
     @property
     def cached_entries(self) -> int:
-        return len(self._live) + len(self._old)
+        return len(self._live) + len(self._old) + len(self._companion or ())
 
     def _load(self, key: bytes) -> Entry:
         self.misses += 1

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
-from weakref import WeakSet
 
 import pytest
 
 from streamsapp import TimeWindows, UnlimitedWindows
 from streamsapp.dsl.operators.window_count import windows_by_step
+from streamsapp.state.counted_windows import CountedWindows
+from streamsapp.state.entries import ABSENT
+from streamsapp.state.segments import Segments
 
 
-class Bytes:
-    """Stands for the bytes around a key, and can be watched."""
+def counted(asked: list[int]) -> CountedWindows:
+    """Windows without a store below them, which note where they begin when they are made."""
+
+    def around(start_ms: int) -> tuple[bytes, bytes]:
+        asked.append(start_ms)
+        return b"", b""
+
+    layers: Any = SimpleNamespace(read_uncached=lambda key: ABSENT)
+    return CountedWindows(layers, Segments(1_000_000, 60_000, int.from_bytes), around)
 
 
 def test_the_windows_that_are_remembered_are_bounded_however_many_a_step_has() -> None:
-    alive: WeakSet[Any] = WeakSet()
-
-    def around(start: int) -> Any:
-        made = Bytes(), Bytes()
-        alive.add(made[0])
-        return made
-
-    windows = TimeWindows.of(200_000).advance_by(1_000)
-    windows_of = windows_by_step(windows, around)
-    for step in range(2_000):
-        windows_of(step)
-    assert len(windows_of(2_000)) == 200
-    assert len(alive) <= 2_048
+    asked: list[int] = []
+    windows = counted(asked)
+    windows_of = windows_by_step(TimeWindows.of(200_000).advance_by(1_000), windows)
+    for step in range(10_000):
+        assert len(windows_of(step)) == min(step + 1, 200)
+        assert windows.at(step * 1_000) is windows_of(step)[-1][2]
+        assert len(windows._windows) <= 2_048 + 200
 
 
 @pytest.mark.parametrize(
@@ -41,13 +45,8 @@ def test_the_windows_that_are_remembered_are_bounded_however_many_a_step_has() -
     ],
 )
 def test_the_bytes_of_a_window_are_asked_for_once(windows: TimeWindows | UnlimitedWindows, starts: list[int]) -> None:
-    asked = []
-
-    def around(start: int) -> tuple[bytes, bytes]:
-        asked.append(start)
-        return b"", b""
-
-    windows_of = windows_by_step(windows, around)
+    asked: list[int] = []
+    windows_of = windows_by_step(windows, counted(asked))
     for timestamp in range(40_000, 50_000, 100):
         found = windows_of(timestamp // windows.step_ms)
         assert [start for start, *_ in found] == list(windows.starts_for(timestamp)) == starts
@@ -71,12 +70,12 @@ def test_the_windows_of_a_timestamp_are_found_once_for_all_that_have_the_same(
     found: list[int] = []
     starts_for = type(windows).starts_for
 
-    def counted(self: Any, timestamp: int) -> Any:
+    def noted(self: Any, timestamp: int) -> Any:
         found.append(timestamp)
         return starts_for(self, timestamp)
 
-    monkeypatch.setattr(type(windows), "starts_for", counted)
-    windows_of = windows_by_step(windows, lambda start: (b"", b""))
+    monkeypatch.setattr(type(windows), "starts_for", noted)
+    windows_of = windows_by_step(windows, counted([]))
     for timestamp in range(31):
         assert [start for start, *_ in windows_of(timestamp // windows.step_ms)] == expected[timestamp]
     assert len(found) <= most

@@ -10,7 +10,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streamsapp.dsl.operators.forward_updates import HeldKeys, HeldUpdates, Update, VersionedTable, forward_updates
+from streamsapp.dsl.operators.forward_updates import (
+    HeldCells,
+    HeldKeys,
+    HeldUpdates,
+    Update,
+    VersionedTable,
+    forward_updates,
+)
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell
@@ -44,7 +51,7 @@ class StoredTableOperator(Operator):
         self._store_name = store_name
         self._send_old_values = send_old_values
         self._emit_at_commit = emit_at_commit
-        self._held: HeldUpdates | HeldKeys | None = None
+        self._held: HeldUpdates | HeldKeys | HeldCells | None = None
 
     def bind(self, context: NodeContext) -> Push:
         store = context.store(self._store_name)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
+from streamsapp.serdes.windowed import windowed
 from streamsapp.state.entries import Cell, Entry
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
@@ -152,6 +153,34 @@ class HeldKeys:
             value, timestamp = entry
             forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
         return len(self._batch) + len(self.keys)
+
+
+class HeldCells:
+    """Holds back the windows whose counts are sent at the commit, each with its cell, as :class:`HeldKeys` does for a
+    store that keeps its cells at hand. A window that another processor writes meanwhile keeps its cell."""
+
+    def __init__(self, forward: Push) -> None:
+        self._forward = forward
+        #: Each cell that is held, with the key, start and end of its window.
+        self.cells: list[tuple[Cell, Any, int, int]] = []
+        #: By the ``id`` of a cell that is held.
+        self.headers: dict[int, Headers] = {}
+        self._batch = Batch([])
+
+    def emit(self, limit: int) -> int:
+        """Forwards at most ``limit`` windows, in the order in which they were first counted, and returns how many
+        remain."""
+        forward, headers = self._forward, self.headers
+        if not self._batch:
+            self._batch = Batch(self.cells.copy())
+            self.cells.clear()
+        for cell, key, start, end in self._batch.take(limit):
+            cell.held = False
+            count, timestamp = cell
+            forward(
+                windowed(key, start, end), (count, None), timestamp, headers.pop(id(cell), None) if headers else None
+            )
+        return len(self._batch) + len(self.cells)
 
 
 class Batch:

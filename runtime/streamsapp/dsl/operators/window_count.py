@@ -1,7 +1,7 @@
 """Counts of a grouped stream by time window, the most used of the windowed aggregations and the leanest.
 
 Bound on the polling thread when a task is created; pushed on a processing thread. A window that was counted before in
-the running epoch is counted up in place: it costs one look-up.
+the running epoch is counted up in place: it costs one look-up by the bytes of the record's key.
 """
 
 from __future__ import annotations
@@ -10,23 +10,18 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from streamsapp.dsl.operators.forward_updates import HeldKeys, Update
+from streamsapp.dsl.operators.forward_updates import HeldCells, Update
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.entries import Cell
+from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, WindowCells
 from streamsapp.state.window import WindowStoreImpl
 
-#: So many windows are remembered, a few hundred bytes each, with the steps that they make up. The windows of one step
-#: are remembered even if they are more.
-_WINDOWS_AT_HAND = 1024
-
-
-#: A start, an end, and the bytes around the key in the physical keys of all windows that start then.
-_Window: TypeAlias = tuple[int, int, bytes, bytes]
+#: A start, an end, and the counts of the windows that start then.
+_Window: TypeAlias = tuple[int, int, WindowCells]
 
 
 class WindowCount(WindowAggregate):
@@ -40,18 +35,18 @@ class WindowCount(WindowAggregate):
             return self._count(context, store, None)
         if not self._emit_at_commit:
             return self._count(context, store, context.forward)
-        held = self._held = HeldKeys(context.forward, store.read_physical)
+        held = self._held = HeldCells(context.forward)
         return self._count(context, store, None, held)
 
     def _count(
-        self, context: NodeContext, store: WindowStoreImpl, forward: Push | None, held: HeldKeys | None = None
+        self, context: NodeContext, store: WindowStoreImpl, forward: Push | None, held: HeldCells | None = None
     ) -> Push:
         """Forwards each count, or notes its window in ``held``, or neither."""
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
-        read, count_anew, layers = store.read_physical, store.count_anew, store.layers
-        send_old_values = self._send_old_values
+        layers, send_old_values = store.layers, self._send_old_values
         step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
-        windows_of = windows_by_step(self._windows, store.around)
+        windows_of = windows_by_step(self._windows, store.counted_windows())
+        note, held_headers = (None, {}) if held is None else (held.cells.append, held.headers)
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store.stream_time, lambda: stream_time)
 
@@ -68,42 +63,49 @@ class WindowCount(WindowAggregate):
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            for start, end, before_key, after_key in windows_of(timestamp // step_ms):
+            if key_bytes.__class__ is not bytes:
+                key_bytes = b"" + key_bytes  # a serde may give what is like them
+            epoch = layers.epoch
+            for start, end, cells in windows_of(timestamp // step_ms):
                 if end <= closed_until:
                     dropped(EXPIRED_WINDOW)
                     continue
-                physical = before_key + key_bytes + after_key
-                cell: Any = read(physical)
-                if cell.__class__ is Cell and cell.epoch == layers.epoch:
+                cell = cells.get(key_bytes)
+                if cell is not None and cell.epoch == epoch:
                     cell[0] += 1
                     if timestamp > cell[1]:
                         cell[1] = timestamp
                 else:
-                    cell = count_anew(physical, cell, start, timestamp)
+                    cell = cells.count_anew(key_bytes, cell, timestamp)
                 if forward is not None:
                     count, changed_at = cell
                     change = count, count - 1 if send_old_values else None
                     forward(windowed(key, start, end), change, changed_at, headers)
-                elif held is not None:
+                elif note is not None:
                     if not cell.held:
                         cell.held = True
-                        held.keys[physical] = windowed(key, start, end)
+                        note((cell, key, start, end))
                     if headers is not None:
-                        held.headers[physical] = headers
-                    elif held.headers:
-                        held.headers.pop(physical, None)
+                        held_headers[id(cell)] = headers
+                    elif held_headers:
+                        held_headers.pop(id(cell), None)
 
         return push
 
 
 def windows_by_step(
-    windows: TimeWindows | UnlimitedWindows, around: Callable[[int], tuple[bytes, bytes]]
+    windows: TimeWindows | UnlimitedWindows, counted: CountedWindows
 ) -> Callable[[int], tuple[_Window, ...]]:
     """Returns a function that finds the windows of a step, which are those of all of its records, whatever their keys.
     Steps share their windows. Steps of 1 ms are too many to remember: there all timestamps of the same windows count as
     one."""
-    step_ms, first_alike = windows.step_ms, windows.first_alike
-    window = lru_cache(_WINDOWS_AT_HAND)(lambda start: (start, windows.end_of(start), *around(start)))
-    steps = max(1, _WINDOWS_AT_HAND * windows.advance_ms // windows.size_ms)
-    found = lru_cache(steps)(lambda step: tuple(map(window, windows.starts_for(step * step_ms))))
+    step_ms, first_alike, end_of = windows.step_ms, windows.first_alike, windows.end_of
+    most = max(WINDOWS_AT_HAND, windows.size_ms // windows.advance_ms)
+
+    @lru_cache(max(1, WINDOWS_AT_HAND * windows.advance_ms // windows.size_ms))
+    def found(step: int) -> tuple[_Window, ...]:
+        counted.bound(most)
+        return tuple((start, end_of(start), counted.at(start)) for start in windows.starts_for(step * step_ms))
+
+    counted.forgotten = found.cache_clear
     return found if step_ms > 1 else lambda timestamp: found(first_alike(timestamp))
