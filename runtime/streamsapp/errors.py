@@ -39,6 +39,11 @@ from pathlib import Path
 from types import FrameType
 
 
+class ImmediateExit(BaseException):
+    """The process was told to end, and its time is over, or it was told again: leave now. Not an ``Exception``, so that
+    nothing on the way handles it."""
+
+
 class StreamsAppError(Exception):
     """Root of all errors raised by this library."""
 

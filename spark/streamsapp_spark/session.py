@@ -14,10 +14,10 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from streamsapp.errors import ManifestError, StreamsError
+from streamsapp.errors import ImmediateExit, ManifestError, StreamsError
 from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
 from streamsapp_spark.master import check_master, has_executors, is_local
-from streamsapp_spark.session_end import SessionEnd
+from streamsapp_spark.session_end import STOP_SECONDS, SessionEnd
 from streamsapp_spark.spark_home import leave_out_archives
 from streamsapp_spark.stage_rows import ORDER, SQL_SCHEMA, Row
 from streamsapp_spark.task_run import TRIES
@@ -107,19 +107,22 @@ def session(java: JavaProcess) -> Iterator[SparkSession]:
         raise StreamsError(f"Spark does not start with master {master}: {told}") from error
     # Spark's own handler calls Java in the middle of a call to Java, which fails, and hides that it was an interrupt.
     signal.signal(signal.SIGINT, on_interrupt)
-    end = SessionEnd(spark)
+    end, patience = SessionEnd(spark), STOP_SECONDS
     try:
         spark.sparkContext.setLogLevel("OFF")
         if has_executors(str(master)):
             _wait_for_executors(spark, str(master))
         java.show_output()
         yield spark
+    except ImmediateExit:
+        patience = 0.0
+        raise
     except Exception:
         if end.interrupted:
             raise KeyboardInterrupt from None
         raise
     finally:
-        end.stop()
+        end.stop(patience)
 
 
 def _wait_for_executors(spark: SparkSession, master: str) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 log = logging.getLogger(__name__)
 
 #: The time that an end in good order may take; a Java process that the driver has started ends with it in any case.
-_STOP_SECONDS = 30.0
+STOP_SECONDS = 30.0
 
 
 class SessionEnd:
@@ -37,14 +37,14 @@ class SessionEnd:
         self.interrupted = True
         self._stopping.start()
 
-    def stop(self) -> None:
+    def stop(self, within: float) -> None:
         """Stop Spark, if that is not under way, and wait for it."""
         if not self.interrupted:
             self._stopping.start()
-        self._stopping.join(_STOP_SECONDS)
+        self._stopping.join(within)
         signal.signal(signal.SIGINT, self._before)
         if self._stopping.is_alive():
-            log.warning("Spark has not stopped within %g s; it is not waited for", _STOP_SECONDS)
+            log.warning("Spark has not stopped within %g s; it is not waited for", within)
 
 
 def _is_in_call_to_java(frame: FrameType | None) -> bool:

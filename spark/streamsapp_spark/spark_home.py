@@ -7,15 +7,15 @@ this machine run in the Python that runs the driver, where the same modules are 
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import pyspark
 from pyspark.find_spark_home import _find_spark_home
+
+from streamsapp_spark.own_folder import own_folder
 
 _VARIABLE = "SPARK_HOME"
 #: The parts of a home that starting Java takes.
@@ -30,8 +30,7 @@ def leave_out_archives() -> None:
         return
     if Path(_find_spark_home()) != installed:  # type: ignore[no-untyped-call]
         return
-    home = Path(tempfile.mkdtemp(prefix="streamsapp-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=own_folder()))
     for part in _PARTS:
         if (installed / part).exists():
             (home / part).symlink_to(installed / part)

@@ -13,7 +13,8 @@ from contextlib import closing
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
+from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.errors import ImmediateExit
 from streamsapp.http import instance_routes
 from streamsapp.http.instance_routes import Drain
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE

@@ -30,9 +30,8 @@ from streamsapp.cli import (
     snapshots,
     validate,
 )
-from streamsapp.cli.shutdown import ImmediateExit
 from streamsapp.cli.version import PrintVersion
-from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
+from streamsapp.errors import ImmediateExit, ManifestError, StreamsAppError, UserInputError
 from streamsapp.log_format import FORMATS, LEVELS, set_up_logging
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2

@@ -10,6 +10,7 @@ to at once; handlers, which run on the main thread, do only what must happen the
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import threading
@@ -17,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from streamsapp.errors import ImmediateExit
 
 log = logging.getLogger(__name__)
 
@@ -26,10 +29,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ONE_PRESS = 0.3
 #: The interval in seconds at which the main thread is interrupted until it leaves.
 _INSIST = 0.1
-
-
-class ImmediateExit(BaseException):
-    """A second signal came: leave now. Not an ``Exception``, so that nothing on the way handles it."""
+#: The time in seconds that leaving may take: a call that waits for another process for ever, or an interrupt that came
+#: where Python drops it, would hold up a process that was told to end.
+_WAY_OUT = 3.0
 
 
 @contextmanager
@@ -38,8 +40,9 @@ def closing_on_signals(
 ) -> Iterator[None]:
     """While the body runs, a first signal calls ``close`` on a thread of its own and a second leaves at once.
 
-    Whatever holds closing up, it is left ``within`` seconds after the first, as by a second signal. A signal within
-    ``one_press`` seconds of the first is the same wish. On the main thread only.
+    Whatever holds closing up, it is left ``within`` seconds after the first, as by a second signal: by
+    ``ImmediateExit``, and if that does not leave the body either, the process is ended. A signal within ``one_press``
+    seconds of the first is the same wish. On the main thread only.
     """
     heard, said = socket.socketpair()
     said.setblocking(False)
@@ -55,6 +58,7 @@ def closing_on_signals(
             signals.closing.join()
     finally:
         signals.over.set()
+        signals.left.set()
         signal.set_wakeup_fd(wakeup)
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -75,7 +79,10 @@ class _Signals:
         self._began = 0.0
         self.closing = threading.Thread(target=close, name="shutdown", daemon=True)
         self.thread = threading.Thread(target=self._listen, name="signals", daemon=True)
+        #: The main thread leaves.
         self.over = threading.Event()
+        #: It has left.
+        self.left = threading.Event()
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Interrupts the main thread, some time after each signal."""
@@ -111,7 +118,13 @@ class _Signals:
             self._insist(number)
 
     def _insist(self, number: signal.Signals) -> None:
-        """Repeats the interrupt until the main thread has taken note."""
-        while not self.over.is_set():
-            signal.pthread_kill(threading.main_thread().ident or 0, number)
-            self.over.wait(_INSIST)
+        """Repeats the interrupt until the main thread has taken note, and ends the process if it does not leave."""
+        until = time.monotonic() + _WAY_OUT
+        while time.monotonic() < until:
+            if not self.over.is_set():
+                signal.pthread_kill(threading.main_thread().ident or 0, number)
+            if self.left.wait(_INSIST):
+                return
+        log.warning("leaving did not end within %.0f s: the process ends here", _WAY_OUT)
+        logging.shutdown()
+        os._exit(1)

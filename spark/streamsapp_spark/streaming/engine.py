@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
+from streamsapp.errors import ImmediateExit, ManifestError, StreamsAppError, StreamsError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest.model import SparkSpec
@@ -35,6 +35,7 @@ from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
+from streamsapp_spark.own_folder import own_folder
 from streamsapp_spark.session import reason
 from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.streaming import view
@@ -131,7 +132,7 @@ class SparkEngine:
         if self._closing.is_set():
             service.closing.set()
         server = Server(spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1", service.serve)
-        with tempfile.TemporaryDirectory(prefix="streamsapp-query-") as checkpoint:
+        with tempfile.TemporaryDirectory(prefix="query-", dir=own_folder()) as checkpoint:
             try:
                 memory = ExecutorMemory.of(spark.sparkContext)
                 job = EngineJob.of(
@@ -163,8 +164,12 @@ class SparkEngine:
                     self._figures.progress = _last_progress(query)
                     look_at = time.monotonic() + _PROGRESS
             failure = service.failure or (None if query.isActive else self._failure_of(query, service))
-        finally:
+        except ImmediateExit:
+            raise  # its time is over, and Spark waits for the batch under way, however long that takes
+        except BaseException:
             query.stop()  # also after Ctrl-C: the session of a Python program goes on
+            raise
+        query.stop()
         if failure is not None:
             raise failure
 

@@ -6,13 +6,15 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 
 import pytest
 
-from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
+from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.errors import ImmediateExit
 from streamsapp.log_format import JsonFormatter
 from streamsapp.record import TaskId, TopicPartition
 
@@ -25,6 +27,22 @@ def test_closing_that_does_not_end_is_left_at_its_deadline(caplog: pytest.LogCap
         never.wait(5)
 
     assert "closing did not end within" in caplog.text
+
+
+def test_a_process_that_does_not_get_out_is_ended() -> None:
+    program = """
+import os, signal, threading
+from streamsapp.cli.shutdown import closing_on_signals
+never = threading.Event()
+with closing_on_signals(never.wait, within=0.1):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        never.wait()
+    finally:
+        never.wait()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, "leaving did not end within" in ended.stderr) == (1, True), ended.stderr
 
 
 def test_a_json_line_holds_the_traceback_and_stays_one_line() -> None:

@@ -49,7 +49,7 @@ def test_in_a_call_to_java_it_stops_spark_and_the_call_ends_by_itself(spark: Spa
     assert end.interrupted
     with pytest.raises(KeyboardInterrupt):  # whoever insists is heard at once
         call_to_java(spark)
-    end.stop()
+    end.stop(30)
     assert spark.stops == ["stopping"]
 
 
@@ -57,5 +57,13 @@ def test_anywhere_else_it_is_an_interrupt_as_ever(spark: Spark, end: SessionEnd)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     assert spark.stops == []
-    end.stop()
+    end.stop(30)
     assert spark.stops == ["stopping"]
+
+
+def test_an_end_that_has_no_time_waits_for_nothing(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr(spark, "stop", goes_on.wait)
+    SessionEnd(spark).stop(0.0)  # type: ignore[arg-type]
+    assert not goes_on.is_set(), "it waits for ever otherwise"
+    goes_on.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyspark
@@ -12,6 +13,7 @@ import pytest
 
 from streamsapp_spark import spark_home
 
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
 #: Prints the home that Java would have.
 _MAKE = "import os\nfrom streamsapp_spark.spark_home import leave_out_archives\nleave_out_archives()\n"
 _SHOW = "print(os.environ.get('SPARK_HOME'), *sorted(os.listdir(os.environ['SPARK_HOME'])))"
@@ -39,11 +41,36 @@ def test_the_home_has_spark_without_its_archives_and_goes_with_the_process() -> 
     assert not Path(home).exists()
 
 
+def test_what_a_killed_process_left_goes_with_the_next_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
+    end = "import sys\nprint(os.environ['SPARK_HOME'], flush=True)\nsys.stdin.read()\n"
+    command = [sys.executable, "-c", f"{_MAKE}{end}"]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
+    environment = {name: value for name, value in environment.items() if name not in ("SPARK_HOME", _GATEWAY)}
+
+    def started(stack: ExitStack) -> tuple[subprocess.Popen[str], Path]:
+        pipe = subprocess.PIPE
+        process = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True))
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    with ExitStack() as stack:
+        killed, left = started(stack)
+        _, stays = started(stack)
+        killed.kill()
+        killed.wait()
+        assert left.exists()
+        last, own = started(stack)
+        assert (left.exists(), stays.exists(), own.exists()) == (False, True, True)
+        last.communicate()
+        assert sorted(tmp_path.iterdir()) == [stays.parent]
+
+
 @pytest.mark.parametrize(
     "environment",
     [
         {"PYSPARK_PYTHON": "/usr/bin/another-python"},
-        {"PYSPARK_PYTHON": sys.executable, "PYSPARK_GATEWAY_PORT": "1"},
+        {"PYSPARK_PYTHON": sys.executable, _GATEWAY: "1"},
         {},
     ],
 )
