@@ -39,12 +39,22 @@ class WindowCells(dict[bytes, Cell]):
     def count_anew(self, key: bytes, cell: Cell | None, timestamp: int) -> Cell:
         """Counts one more in a window whose ``cell``, if one is known, is not of the running epoch. Returns the one
         that may be changed in place from now on."""
-        layers, physical = self._layers, self._before + key + self._after
-        if cell is None:
+        if cell is None and self._older:
             cell = self._older.get(key)
-        known: Any = cell
-        if cell is None or cell.epoch == _REPLACED:
-            known = (None, -1) if cell is None and self._whole else layers.read_uncached(physical)
+        if cell is not None or not self._whole:
+            return self._count_known(key, cell, timestamp)
+        # The first count of a window: with many keys most are.
+        cell = self[key] = Cell((1, timestamp))
+        cell.held = False
+        self._layers.keep_cell(self._before + key + self._after, cell)
+        if self._start > self._segments.stream_time:
+            self._segments.observe(self._start)
+        return cell
+
+    def _count_known(self, key: bytes, cell: Cell | None, timestamp: int) -> Cell:
+        """Counts one more in a window that may have a count already."""
+        layers, physical = self._layers, self._before + key + self._after
+        known: Any = layers.read_uncached(physical) if cell is None or cell.epoch == _REPLACED else cell
         count, changed_at = known
         if timestamp > changed_at:
             changed_at = timestamp
