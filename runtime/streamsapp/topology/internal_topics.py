@@ -20,8 +20,10 @@ from streamsapp.topology.partitioning import repartition_topic
 _CREATE_TIME = {"message.timestamp.type": "CreateTime"}
 _REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 _CHANGELOG = {"cleanup.policy": "compact"}
-#: Settings that a store's type derives from what the store keeps. Configured defaults are meant for all topics.
-_DERIVED = {"retention.ms", "min.compaction.lag.ms"}
+#: Settings that a store's type derives from what the store keeps.
+_DERIVED = ("retention.ms", "min.compaction.lag.ms")
+#: The retention of a topic that keeps everything.
+_FOR_EVER = "-1"
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -58,8 +60,9 @@ def internal_topics(
     """Returns every internal topic, with as many partitions as it needs.
 
     ``partitions`` counts those of the repartition topics, ``tasks`` those of the changelogs. ``overrides`` are the
-    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. As in
-    Kafka Streams only a store's own make its changelog forget what the store keeps.
+    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. Only a
+    store's own make its changelog forget what the store keeps: of the defaults, which are meant for all topics, those
+    count that keep it longer.
     """
     task_counts: dict[int, int] = {}
     for task in tasks:
@@ -73,13 +76,22 @@ def internal_topics(
         for store in sub.stores:
             if store.logging and sub.id in task_counts:
                 name = changelog_topic(application_id, store)
-                settings = store.type.changelog_settings
-                derived = {name: value for name, value in settings.items() if name in _DERIVED}
-                defaults = {**_CREATE_TIME, **_CHANGELOG, **settings}
-                config = {**defaults, **(overrides or {}), **derived, **store.log_config}
+                defaults = {**_CREATE_TIME, **_CHANGELOG, **store.type.changelog_settings}
+                config = {**defaults, **_not_shorter(overrides or {}, defaults), **store.log_config}
                 changelog = InternalTopic(name, InternalTopicKind.CHANGELOG, task_counts[sub.id], config)
                 topics[name] = _checked(changelog)
     return tuple(topics.values())
+
+
+def _not_shorter(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Mapping[str, str]:
+    """The overrides without those that would make a changelog keep its records for less time than the store does."""
+
+    def kept(name: str) -> bool:
+        if name not in _DERIVED or name not in defaults or overrides[name] == _FOR_EVER:
+            return True
+        return overrides[name].isdecimal() and int(overrides[name]) > int(defaults[name])
+
+    return {name: value for name, value in overrides.items() if kept(name)}
 
 
 def missing_topics(needed: Sequence[InternalTopic], existing: Mapping[str, int]) -> tuple[InternalTopic, ...]:

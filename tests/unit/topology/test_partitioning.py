@@ -179,6 +179,12 @@ def test_settings_that_are_meant_for_all_topics_let_no_changelog_forget_what_its
     _, changelog = needed(counting(StoreBuilder("kept", kind)), overrides, a=1)
     assert changelog.config[setting] == str(1000 + 24 * 60 * 60 * 1000)
 
+    _, changelog = needed(counting(StoreBuilder("kept", kind)), {setting: "1000000000"}, a=1)
+    assert changelog.config[setting] == "1000000000"
+
+    _, changelog = needed(counting(StoreBuilder("kept", kind)), {"retention.ms": "-1"}, a=1)
+    assert changelog.config["retention.ms"] == "-1"
+
     _, changelog = needed(counting(StoreBuilder("kept", kind, log_config={setting: "7"})), overrides, a=1)
     assert changelog.config[setting] == "7"
 
