@@ -18,7 +18,13 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition as KafkaPartition,
 )
-from confluent_kafka.admin import ConfigResource, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
@@ -131,21 +137,29 @@ class TopicAdmin:
     def only_compacts(self, topic: str) -> bool:
         """Return whether the broker keeps the last record of each key for good, so that one that is missing was
         lost."""
-        return self._setting(topic, "cleanup.policy") == "compact"
+        return self.setting(topic, "cleanup.policy") == "compact"
 
     def max_message_bytes(self, topic: str) -> int | None:
         """The size of the largest batch that the topic takes, in bytes; ``None`` when the broker does not tell."""
         try:
-            return int(self._setting(topic, "max.message.bytes"))
+            return int(self.setting(topic, "max.message.bytes"))
         except KafkaException as error:
             log.info("how large records of topic %s may be is not known: %s", topic, error.args[0].str())
             return None
 
-    def _setting(self, topic: str, name: str) -> str:
+    def setting(self, topic: str, name: str) -> str:
+        """The value of a topic's setting; raises ``KafkaException`` when the broker does not tell."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource], request_timeout=TIMEOUT).values()
         value: str = self._requests.ask(lambda: future.result(2 * TIMEOUT))[name].value
         return value
+
+    def set(self, topic: str, name: str, value: str) -> None:
+        """Change one setting of a topic; raises ``KafkaException`` when the broker refuses."""
+        changed = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[changed])
+        (future,) = self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT).values()
+        self._requests.ask(lambda: future.result(2 * TIMEOUT))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Future[Any]]:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged, so that

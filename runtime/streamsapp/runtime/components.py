@@ -21,6 +21,7 @@ from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
 from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_topics import ApplicationTopics
+from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.extensions import Extensions
@@ -29,6 +30,7 @@ from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.housekeeping import (
     CLEANUP_PERIOD,
     METRICS_PERIOD,
+    RETENTION_PERIOD,
     TOPICS_PERIOD,
     Cleanup,
     PeriodicThread,
@@ -161,11 +163,15 @@ class Components:
         limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
         cleanup = Cleanup(self.stores.directory, lambda: list(self.owned.all), limit)
         topics = TopicWatch(self._context.admin, lambda: self.life.layout)
+        retention = ChangelogRetention(self._context.admin, self._context.clock)
         name = config.client_id
         return [
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
             PeriodicThread(f"{name}-topics", TOPICS_PERIOD, topics.run, failures),
+            PeriodicThread(
+                f"{name}-retention", RETENTION_PERIOD, lambda: retention.see_to(self.owned.active), failures
+            ),
         ]
 
     @property

@@ -1,4 +1,5 @@
-"""The threads that look after an instance: cleanup, metrics, topics. Each wakes up now and then and does one thing.
+"""The threads that look after an instance: cleanup, metrics, topics, retention. Each wakes up now and then and does one
+thing.
 
 None of them touches a task: they read what the polling thread publishes, and directories that no task owns.
 """
@@ -26,7 +27,7 @@ from streamsapp.state.task_stores import TaskStores
 log = logging.getLogger(__name__)
 
 #: Seconds between two runs of each thread.
-CLEANUP_PERIOD, METRICS_PERIOD, TOPICS_PERIOD = 60.0, 10.0, 30.0
+CLEANUP_PERIOD, METRICS_PERIOD, TOPICS_PERIOD, RETENTION_PERIOD = 60.0, 10.0, 30.0, 2.0
 #: How long nobody must have used a task's directory before it is removed (``state.cleanup.delay.ms``), in seconds.
 CLEANUP_DELAY = 600.0
 #: And how long it must be before it is looked at, in seconds: its task may have been given up a moment ago.

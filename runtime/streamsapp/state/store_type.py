@@ -20,6 +20,9 @@ from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowOf
 from streamsapp.state.write_back import Companion, WriteBack
 
+#: Settings of changelog topics, in milliseconds, that a type derives from what its stores keep; it has one at most.
+KEPT_FOR = ("retention.ms", "min.compaction.lag.ms")
+
 
 class Layers(Protocol):
     """The layers that a facade reads and writes: entries by physical key. ``read`` and ``write`` may be held on to."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
@@ -28,9 +28,21 @@ from streamsapp.state.memory_engine import MemoryStore
 from streamsapp.state.persistence import Persistence
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import remove
+from streamsapp.state.segments import Segments
+from streamsapp.state.store_type import KEPT_FOR
 from streamsapp.state.views import Readers, StoreView
 
 _NO_INPUTS: Inputs = {}
+
+
+class Expiry(NamedTuple):
+    """The changelog of a store that expires by stream time."""
+
+    store: str
+    #: The setting of the topic, of which the store's type says how many milliseconds it needs when stream time is now.
+    setting: str
+    kept_ms: int
+    stream_time: int
 
 
 class TaskStores:
@@ -81,6 +93,18 @@ class TaskStores:
     def families(self) -> dict[str, str]:
         """The RocksDB column family of each persistent store."""
         return {name: store.family for name, store in self._managed.items() if store.persistent}
+
+    def expiries(self) -> Iterator[Expiry]:
+        """Returns the stores whose changelogs expire, as far as anything was written to them, without those for which
+        the program says itself for how long their topics keep it. Any thread may ask."""
+        for name, store in self._managed.items():
+            layout, builder = store.layout, store.builder
+            for setting in KEPT_FOR:
+                needed = builder.type.changelog_settings.get(setting)
+                if needed is None or setting in builder.log_config or not store.logged:
+                    continue
+                if isinstance(layout, Segments) and layout.stream_time >= 0:
+                    yield Expiry(name, setting, int(needed), layout.stream_time)
 
     @property
     def commit_point(self) -> CommitPoint | None:

@@ -14,16 +14,15 @@ from enum import Enum
 from streamsapp.errors import TopicError, TopologyError
 from streamsapp.record import TaskId
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.store_type import KEPT_FOR
 from streamsapp.topology.nodes import SubTopology
 from streamsapp.topology.partitioning import repartition_topic
 
 _CREATE_TIME = {"message.timestamp.type": "CreateTime"}
 _REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 _CHANGELOG = {"cleanup.policy": "compact"}
-#: Settings that a store's type derives from what the store keeps.
-_DERIVED = ("retention.ms", "min.compaction.lag.ms")
 #: The retention of a topic that keeps everything.
-_FOR_EVER = "-1"
+FOR_EVER = "-1"
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -60,8 +59,8 @@ def internal_topics(
     """Returns every internal topic, with as many partitions as it needs.
 
     ``partitions`` counts those of the repartition topics, ``tasks`` those of the changelogs. ``overrides`` are the
-    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. Only a
-    store's own make its changelog forget what the store keeps: of the defaults, which are meant for all topics, those
+    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. Only
+    a store's own make its changelog forget what the store keeps: of the defaults, which are meant for all topics, those
     count that keep it longer.
     """
     task_counts: dict[int, int] = {}
@@ -87,7 +86,7 @@ def _not_shorter(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> M
     """The overrides without those that would make a changelog keep its records for less time than the store does."""
 
     def kept(name: str) -> bool:
-        if name not in _DERIVED or name not in defaults or overrides[name] == _FOR_EVER:
+        if name not in KEPT_FOR or name not in defaults or overrides[name] == FOR_EVER:
             return True
         return overrides[name].isdecimal() and int(overrides[name]) > int(defaults[name])
 

@@ -28,6 +28,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lane import Lane, MovedOnError
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport, TaskOrder
+from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.state_components import StateComponents
@@ -56,6 +57,7 @@ class BatchProcess:
         self._failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self._closing = ClosingTime(self._clock)
         self._admin = TopicAdmin(client_properties.admin(config))
+        self._retention = ChangelogRetention(self._admin, self._clock)
         extensions = Extensions(MostBufferedFirst(), HighAvailabilityTaskAssignor(), _no_handler)
         context = InstanceContext(config, self._clock, extensions, self._admin, self._closing, self._failures)
         self._stores = StateComponents(topology, context, lambda: True)
@@ -113,6 +115,7 @@ class BatchProcess:
             lane.begin(tasks, {each: target.start for it in order.tasks for each, target in it.targets.items()})
             lane.process(tasks, order, alive)
             seconds = lane.commit(tasks)
+            self._retention.see_to(tasks)
         reports = tuple(lane.report(task) for task in tasks)
         if order.gives_up:
             self._give_up(lane)

@@ -1,0 +1,78 @@
+"""Sees to it that the broker keeps the changelogs of windows, sessions and versions for as long as their stores do.
+
+A store forgets by stream time, and the broker by its clock. Where records are read that are older than the day which
+changelogs are kept longer than their stores, as of an archive, or where an input was silent for as long, the broker
+would delete what the stores have: Kafka Streams loses it with the next restart. So the topic's setting is raised.
+
+Called on a thread of its own, or on that of a process that runs lanes. It reads what processing threads write.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from confluent_kafka import KafkaException
+
+from streamsapp.clock import Clock
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.state.task_stores import Expiry
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.topology.internal_topics import FOR_EVER
+
+log = logging.getLogger(__name__)
+
+#: The time that changelogs are kept longer than their stores, in milliseconds, as in Kafka Streams
+#: (``windowstore.changelog.additional.retention.ms``).
+_SPARE_MS = 24 * 60 * 60 * 1000
+_DAY_MS = _SPARE_MS
+
+
+class ChangelogRetention:
+    """Knows for how long the broker keeps the changelogs that expire."""
+
+    def __init__(self, admin: TopicAdmin, clock: Clock) -> None:
+        self._admin = admin
+        self._clock = clock
+        #: Milliseconds by topic, of those that the broker was asked about.
+        self._kept: dict[str, float] = {}
+
+    def see_to(self, tasks: Iterable[StreamTask]) -> None:
+        """Raise the settings of changelogs whose tasks are far behind the clock. What the broker refuses is logged,
+        and asked for again with the next call."""
+        oldest: dict[str, tuple[Expiry, StreamTask]] = {}
+        for task in tasks:
+            for expiry in task.stores.expiries():
+                changelog = task.plan.changelogs.get(expiry.store)
+                if changelog is None:
+                    continue
+                if changelog.topic not in oldest or expiry.stream_time < oldest[changelog.topic][0].stream_time:
+                    oldest[changelog.topic] = expiry, task
+        for topic, (expiry, task) in oldest.items():
+            behind = self._clock.now_ms() - expiry.stream_time
+            if behind > _SPARE_MS and self._kept.get(topic, 0) < expiry.kept_ms - _SPARE_MS + behind:
+                self._raise(topic, expiry, expiry.kept_ms + behind, task)
+
+    def _raise(self, topic: str, expiry: Expiry, wanted: int, task: StreamTask) -> None:
+        time = datetime.fromtimestamp(expiry.stream_time / 1000, UTC).date().isoformat()
+        try:
+            set_now = self._admin.setting(topic, expiry.setting)
+            self._kept[topic] = math.inf if set_now == FOR_EVER else int(set_now)
+            if self._kept[topic] >= wanted - _SPARE_MS:
+                return
+            self._admin.set(topic, expiry.setting, str(wanted))
+        except KafkaException as error:
+            log.warning(
+                "topic %s may lose what store %s of task %s has: the stream time of the task is %s, and the broker "
+                "deletes by its clock. %s cannot be raised to %d: %s; grant ALTER_CONFIGS on the topic, or raise it",
+                topic, expiry.store, task.id, time, expiry.setting, wanted, error.args[0].str(),
+            )  # fmt: skip
+            return
+        self._kept[topic] = wanted
+        log.warning(
+            "topic %s keeps its records for %d days from now on (%s=%d), as the stream time of task %s is %s and the "
+            "broker deletes by its clock; once the task has caught up you may set %d again",
+            topic, -(-wanted // _DAY_MS), expiry.setting, wanted, task.id, time, expiry.kept_ms,
+        )  # fmt: skip

@@ -1,0 +1,141 @@
+"""The broker keeps the changelogs of windows, sessions and versions for as long as their stores do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp import StreamsBuilder, TimeWindows
+from streamsapp.clock import Clock
+from streamsapp.dsl.options import Consumed, Grouped, Materialized
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.runtime.changelog_retention import ChangelogRetention
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.testing import MockClock
+from task_parts import feed, raw, task_of
+
+HOUR, DAY = 3_600_000, 86_400_000
+NOW = 1_700_000_000_000
+TEXT = Serdes.string()
+
+
+class Topics:
+    """The broker's settings of topics, which it may refuse to change."""
+
+    def __init__(self, now: str) -> None:
+        self.now, self.asked, self.refuses = now, 0, False
+
+    def setting(self, topic: str, name: str) -> str:
+        self.asked += 1
+        return self.now
+
+    def set(self, topic: str, name: str, value: str) -> None:
+        if self.refuses:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"))
+        self.now = value
+
+
+def counted(number: int = 0, **options: Any) -> StreamTask:
+    """A task that counts per minute, and keeps the counts for an hour."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", Consumed(TEXT, TEXT)).group_by_key(Grouped(TEXT, TEXT))
+    grouped.windowed_by(TimeWindows.of(60_000)).count(Materialized("counts", store="memory", retention=HOUR, **options))
+    return task_of(builder.build(), number)
+
+
+def versioned() -> StreamTask:
+    builder = StreamsBuilder()
+    builder.table("in", Consumed(TEXT, TEXT), Materialized("rows", versioned=HOUR))
+    return task_of(builder.build())
+
+
+def at(task: StreamTask, timestamp: int, offset: int = 0) -> StreamTask:
+    """The task has read a record of this time."""
+    feed(task, [raw(offset, timestamp, partition=task.id.partition, key=b"k")])
+    while task.buffered_records:
+        task.process(task.control, 10)
+    return task
+
+
+def retention(topics: Topics, clock: MockClock) -> ChangelogRetention:
+    return ChangelogRetention(cast(TopicAdmin, topics), cast(Clock, clock))
+
+
+def test_records_of_last_year_are_kept_for_as_long_as_the_store_has_them(caplog: pytest.LogCaptureFixture) -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+    year = 365 * DAY
+
+    retention(topics, clock).see_to([at(counted(), NOW - year), at(counted(1), NOW - 2 * year)])
+
+    assert 2 * year + HOUR + DAY <= int(topics.now) <= 2 * year + HOUR + DAY + 60_000
+    (told,) = caplog.messages
+    for part in ("app-counts-changelog", "732 days", "retention.ms=", "task 0_1 is 2021-11-14", f"set {HOUR + DAY}"):
+        assert part in told
+
+
+def test_versions_of_last_year_are_not_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+
+    task = at(versioned(), NOW - 365 * DAY)
+    retention(topics, clock).see_to([task])
+    task.stores.close()
+
+    assert int(topics.now) == 365 * DAY + HOUR + DAY
+
+
+def test_the_broker_is_asked_nothing_where_the_records_are_of_today() -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+
+    retention(topics, clock).see_to([at(counted(), NOW - HOUR), at(counted(1), NOW + DAY), counted(2)])
+
+    assert topics.asked == 0
+
+
+@pytest.mark.parametrize("now", ["-1", str(400 * DAY)])
+def test_a_topic_that_keeps_enough_is_left_alone_and_asked_about_once(now: str) -> None:
+    topics, clock = Topics(now), MockClock(NOW)
+    task, kept = at(counted(), NOW - 365 * DAY), retention(topics, clock)
+
+    for _ in range(3):
+        kept.see_to([task])
+
+    assert (topics.now, topics.asked) == (now, 1)
+
+
+def test_a_silent_input_does_not_make_the_broker_delete_what_the_store_has() -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+    task, kept = at(counted(), NOW), retention(topics, clock)
+    for _ in range(10 * 24):
+        clock.advance(HOUR)
+        kept.see_to([task])
+        assert int(topics.now) >= clock.now_ms() - NOW + HOUR, "the window of now lives for an hour of stream time"
+    assert topics.asked < 15
+
+
+def test_what_the_program_says_of_one_topic_counts() -> None:
+    topics, clock = Topics("5"), MockClock(NOW)
+
+    retention(topics, clock).see_to([at(counted(log_config={"retention.ms": "5"}), NOW - 365 * DAY)])
+
+    assert topics.now == "5"
+
+
+def test_a_broker_that_refuses_is_asked_again_and_the_log_says_what_may_be_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+    topics.refuses = True
+    task, kept = at(counted(), NOW - 365 * DAY), retention(topics, clock)
+
+    kept.see_to([task])
+    assert "may lose what store counts of task 0_0 has" in caplog.text
+    assert "grant ALTER_CONFIGS" in caplog.text
+
+    topics.refuses = False
+    kept.see_to([task])
+    assert int(topics.now) > 365 * DAY
