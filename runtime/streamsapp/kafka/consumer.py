@@ -98,6 +98,8 @@ class PartitionConsumer:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._wakeup = wakeup
+        #: True if nothing is left in the consumer's queue that librdkafka has told of before.
+        self._emptied = False
         # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
         # as nobody knows when librdkafka's threads have ended.
         self._notified = None if wakeup is None else wakeup.notify_of_records(self._consumer)
@@ -154,9 +156,13 @@ class PartitionConsumer:
         Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for what the client cannot
         recover from.
         """
-        if self._wakeup is None or timeout <= 0:
+        if self._wakeup is None:
             return self._take(limit, timeout)
-        if not (fetched := self._take(limit, 0)):
+        waits = timeout > 0 and self._emptied
+        # Also without a wait: what is taken now is not to end the next one.
+        notified = self._wakeup.wait(timeout if waits else 0)
+        fetched = self._take(limit, 0)
+        if timeout > 0 and not (waits or notified or fetched):
             self._wakeup.wait(timeout)
             fetched = self._take(limit, 0)
         return fetched
@@ -184,6 +190,7 @@ class PartitionConsumer:
         for level, *message in messages:
             log.log(_LEVELS[level], "%s [%s] %s", *message)
         fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])
+        self._emptied = sum(len(records) for _, records in fetched.records) + len(errors) + len(messages) < limit
         for code, text, fatal, topic, partition, offset in errors:
             error = KafkaError(code, text, fatal)
             if topic is None and code not in _NOT_ALLOWED and not fatal:

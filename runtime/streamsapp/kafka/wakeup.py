@@ -52,13 +52,15 @@ class Wakeup:
         _library.rd_kafka_queue_destroy(queue)
         return writer
 
-    def wait(self, timeout: float) -> None:
-        """Return when something was notified since the last wait, or after ``timeout`` seconds. The caller looks at
-        everything afterwards: notifications are forgotten here, and only here."""
-        if self._readable.poll(1000 * timeout):
-            with suppress(BlockingIOError):
-                os.read(self._reader, _MOST_BYTES)
-            self._notified = False
+    def wait(self, timeout: float) -> bool:
+        """Return when something was notified since the last wait, or after ``timeout`` seconds, and say which. The
+        caller looks at everything afterwards: notifications are forgotten here, and only here."""
+        if not self._readable.poll(1000 * timeout):
+            return False
+        with suppress(BlockingIOError):
+            os.read(self._reader, _MOST_BYTES)
+        self._notified = False
+        return True
 
 
 def _close(*ends: int) -> None:

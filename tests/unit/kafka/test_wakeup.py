@@ -6,14 +6,15 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 from confluent_kafka import Producer
 
-from streamsapp import TopicPartition
+from streamsapp import TopicPartition, native
 from streamsapp.kafka import wakeup as wakeup_module
-from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.kafka.consumer import BEGINNING, Fetched, PartitionConsumer
 from streamsapp.kafka.wakeup import Wakeup
 
 ENDLESS = 3600.0
@@ -92,20 +93,88 @@ def test_the_pipe_that_librdkafka_writes_to_is_closed_with_its_consumer(written:
         os.fstat(written[0])
 
 
-def test_records_and_notifications_end_the_wait_of_a_consumer() -> None:
-    home = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": f"mock-{os.getpid()}", "linger.ms": 0})
+@pytest.fixture
+def home() -> Iterator[Producer]:
+    """A producer with a broker of its own."""
+    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": f"mock-{os.getpid()}", "linger.ms": 0})
+    yield producer
+    producer.close()
+
+
+@contextmanager
+def reading(home: Producer, wakeup: Wakeup) -> Iterator[PartitionConsumer]:
     [broker] = home.list_topics(timeout=60).brokers.values()
-    wakeup = Wakeup()
     properties = {"bootstrap.servers": f"{broker.host}:{broker.port}", "group.id": "g", "auto.offset.reset": "error"}
     with closing(PartitionConsumer({**properties}, wakeup=wakeup)) as consumer:
+        yield consumer
+
+
+def values(consumer: PartitionConsumer, limit: int, timeout: float) -> list[bytes | None]:
+    return [record.value() for _, records in consumer.poll(limit, timeout).records for record in records]
+
+
+def test_records_and_notifications_end_the_wait_of_a_consumer(home: Producer) -> None:
+    wakeup = Wakeup()
+    with reading(home, wakeup) as consumer:
         consumer.assign({TopicPartition("in", 0): BEGINNING})
         seen: list[bytes | None] = []
         for number in range(3):
             home.produce("in", b"%d" % number, partition=0)
             while len(seen) <= number:
-                for _, records in consumer.poll(10, ENDLESS).records:
-                    seen += [record.value() for record in records]
+                seen += values(consumer, 10, ENDLESS)
             threading.Timer(0.01, wakeup.notify).start()
             assert not consumer.poll(10, ENDLESS)
         assert seen == [b"0", b"1", b"2"]
-    home.close()
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_records_that_were_too_many_for_a_fetch_are_not_waited_for(
+    home: Producer, accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not accelerated:
+        monkeypatch.setattr(native, "data_path", lambda: None)
+    with reading(home, Wakeup()) as consumer:
+        consumer.assign({TopicPartition("in", 0): BEGINNING})
+        seen: list[bytes | None] = []
+        for number in range(40):
+            home.produce("in", b"%d" % number, partition=0)
+            if number % 7 == 0:
+                seen += values(consumer, 3, 0)
+        home.flush()
+        while len(seen) < 40:
+            seen += values(consumer, 3, ENDLESS)
+        assert seen == [b"%d" % number for number in range(40)]
+
+
+def test_a_notification_is_forgotten_by_a_fetch_that_does_not_wait(home: Producer) -> None:
+    wakeup = Wakeup()
+    with reading(home, wakeup) as consumer:
+        wakeup.notify()
+        assert not consumer.poll(10, 0)
+        assert not wakeup.wait(0)
+
+
+def test_a_notification_before_the_first_fetch_ends_its_wait(home: Producer) -> None:
+    wakeup = Wakeup()
+    with reading(home, wakeup) as consumer:
+        wakeup.notify()
+        consumer.poll(10, ENDLESS)
+
+
+def test_who_is_woken_and_left_nothing_fetches_once(home: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    if native.data_path() is None:
+        pytest.skip("Python does not know whether it left something")
+    wakeup = Wakeup()
+    with reading(home, wakeup) as consumer:
+        consumer.poll(10, 0)
+        fetches: list[float] = []
+        take = consumer._take
+
+        def counted(limit: int, timeout: float) -> Fetched:
+            fetches.append(timeout)
+            return take(limit, timeout)
+
+        monkeypatch.setattr(consumer, "_take", counted)
+        wakeup.notify()
+        consumer.poll(10, ENDLESS)
+    assert fetches == [0]
