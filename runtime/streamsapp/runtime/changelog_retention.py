@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
+from streamsapp.errors import StreamsError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.state.task_stores import Expiry
 from streamsapp.tasks.stream_task import StreamTask
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 #: (``windowstore.changelog.additional.retention.ms``).
 _SPARE_MS = 24 * 60 * 60 * 1000
 _DAY_MS = _SPARE_MS
+#: After a request that failed the broker is asked for nothing for so many seconds.
+_PAUSE = 60.0
 
 
 class ChangelogRetention:
@@ -38,10 +41,13 @@ class ChangelogRetention:
         self._clock = clock
         #: Milliseconds by topic, of those that the broker was asked about.
         self._kept: dict[str, float] = {}
+        self._pauses_until = -math.inf
 
     def see_to(self, tasks: Iterable[StreamTask]) -> None:
         """Raise the settings of changelogs whose tasks are far behind the clock. What the broker refuses is logged,
-        and asked for again with the next call."""
+        and asked for again later."""
+        if self._clock.monotonic() < self._pauses_until:
+            return
         oldest: dict[str, tuple[Expiry, StreamTask]] = {}
         for task in tasks:
             for expiry in task.stores.expiries():
@@ -63,11 +69,12 @@ class ChangelogRetention:
             if self._kept[topic] >= wanted - _SPARE_MS:
                 return
             self._admin.set(topic, expiry.setting, str(wanted))
-        except KafkaException as error:
+        except (KafkaException, StreamsError, TimeoutError) as error:
+            self._pauses_until = self._clock.monotonic() + _PAUSE
             log.warning(
                 "topic %s may lose what store %s of task %s has: the stream time of the task is %s, and the broker "
                 "deletes by its clock. %s cannot be raised to %d: %s; grant ALTER_CONFIGS on the topic, or raise it",
-                topic, expiry.store, task.id, time, expiry.setting, wanted, error.args[0].str(),
+                topic, expiry.store, task.id, time, expiry.setting, wanted, error,
             )  # fmt: skip
             return
         self._kept[topic] = wanted

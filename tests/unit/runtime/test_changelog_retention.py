@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import StreamsBuilder, TimeWindows
 from streamsapp.clock import Clock
 from streamsapp.dsl.options import Consumed, Grouped, Materialized
+from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.serdes.serdes import Serdes
@@ -27,15 +28,16 @@ class Topics:
     """The broker's settings of topics, which it may refuse to change."""
 
     def __init__(self, now: str) -> None:
-        self.now, self.asked, self.refuses = now, 0, False
+        self.now, self.asked = now, 0
+        self.failure: Exception | None = None
 
     def setting(self, topic: str, name: str) -> str:
         self.asked += 1
         return self.now
 
     def set(self, topic: str, name: str, value: str) -> None:
-        if self.refuses:
-            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"))
+        if self.failure is not None:
+            raise self.failure
         self.now = value
 
 
@@ -125,17 +127,26 @@ def test_what_the_program_says_of_one_topic_counts() -> None:
     assert topics.now == "5"
 
 
-def test_a_broker_that_refuses_is_asked_again_and_the_log_says_what_may_be_lost(
-    caplog: pytest.LogCaptureFixture,
+REFUSED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no rights"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"), [(REFUSED, "no rights"), (NoAnswerError("it closes"), "it closes"), (TimeoutError(), "")]
+)
+def test_a_broker_that_refuses_is_asked_again_later_and_the_log_says_what_may_be_lost(
+    caplog: pytest.LogCaptureFixture, failure: Exception, told: str
 ) -> None:
     topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
-    topics.refuses = True
+    topics.failure = failure
     task, kept = at(counted(), NOW - 365 * DAY), retention(topics, clock)
 
     kept.see_to([task])
-    assert "may lose what store counts of task 0_0 has" in caplog.text
-    assert "grant ALTER_CONFIGS" in caplog.text
+    kept.see_to([task])
+    (logged,) = caplog.messages
+    for part in ("may lose what store counts of task 0_0 has", "grant ALTER_CONFIGS", told):
+        assert part in logged
 
-    topics.refuses = False
+    topics.failure = None
+    clock.advance(60_000)
     kept.see_to([task])
     assert int(topics.now) > 365 * DAY
