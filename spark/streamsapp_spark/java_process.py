@@ -53,6 +53,12 @@ def check_java() -> None:
         )
 
 
+def java_path() -> Path | None:
+    """Returns the Java that Spark starts, if there is one."""
+    java, _ = _java()
+    return None if java is None else Path(java)
+
+
 def _java() -> tuple[str | None, str]:
     """Returns Java where Spark looks for it, and the place."""
     home = os.environ.get("JAVA_HOME")

@@ -15,6 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.errors import ImmediateExit, ManifestError, StreamsError
+from streamsapp_spark.class_archive import archive_options
 from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
 from streamsapp_spark.master import check_master, has_executors, is_local
 from streamsapp_spark.session_end import STOP_SECONDS, SessionEnd
@@ -29,6 +30,8 @@ _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
 
 #: Spark's words, after a minute, for a master that did not let it in.
 _GIVEN_UP = "Cannot call methods on a stopped SparkContext"
+
+_OPTIONS, _CLASS_PATH = "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -59,14 +62,14 @@ _SETTINGS = {
     "spark.task.maxFailures": str(TRIES),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    _OPTIONS: JAVA_OPTIONS,
 }
 
 #: Of the driver of ``engine: spark``, beside these. Its query has next to nothing to compute: Java code that is made
 #: and compiled for that never pays.
 BATCH_SETTINGS = {
     "spark.ui.enabled": "true",
-    "spark.driver.extraJavaOptions": BATCH_JAVA_OPTIONS,
+    _OPTIONS: BATCH_JAVA_OPTIONS,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -76,7 +79,7 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
     """Check all that can be checked before Spark runs, and start its Java process. ``settings`` are ``key=value`` and
     win over ours. Raises ``ManifestError`` if one is not, or if there is no Java, ``StreamsError`` for a dead master.
     """
-    own = dict(_SETTINGS)
+    own, home = dict(_SETTINGS), None
     local = _LOCAL.fullmatch(master)
     conf = SparkConf(loadDefaults=False).setMaster(f"local[{local[1] or 1},{TRIES}]" if local else master)
     if local:
@@ -84,8 +87,11 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
     if is_local(master):
         # Without it workers start whichever Python is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        leave_out_archives()
-    conf.setAppName(name).setAll(list((own | _parsed(settings)).items()))
+        home = leave_out_archives()
+    own |= _parsed(settings)
+    if home is not None and own[_OPTIONS] == BATCH_JAVA_OPTIONS and _CLASS_PATH not in own:
+        own[_OPTIONS] += f" {archive_options(home)}"
+    conf.setAppName(name).setAll(list(own.items()))
     check_master(master)
     check_java()
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -15,23 +15,26 @@ from pathlib import Path
 import pyspark
 from pyspark.find_spark_home import _find_spark_home
 
+from streamsapp_spark.class_archive import lasting_home, link_parts
+from streamsapp_spark.java_process import java_path
 from streamsapp_spark.own_folder import own_folder
 
 _VARIABLE = "SPARK_HOME"
-#: The parts of a home that starting Java takes.
-_PARTS = ("bin", "conf", "jars")
 
 
-def leave_out_archives() -> None:
-    """Java that this process starts from now on has such a home, until the process ends. Nothing is done where Spark is
-    not the installed package, its Python processes are not like this one, or Java has been started already."""
+def leave_out_archives() -> Path | None:
+    """Java that this process starts from now on has such a home; returns it if it stays when the process ends. Nothing
+    is done where Spark is not the installed package, its Python processes are not like this one, or Java has been
+    started already."""
     installed = Path(pyspark.__file__).parent
     if {_VARIABLE, "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or os.environ.get("PYSPARK_PYTHON") != sys.executable:
-        return
+        return None
     if Path(_find_spark_home()) != installed:  # type: ignore[no-untyped-call]
-        return
-    home = Path(tempfile.mkdtemp(prefix="home-", dir=own_folder()))
-    for part in _PARTS:
-        if (installed / part).exists():
-            (home / part).symlink_to(installed / part)
-    os.environ[_VARIABLE] = str(home)
+        return None
+    java = java_path()
+    lasting = None if java is None else lasting_home(installed, java)
+    if lasting is None:
+        home = Path(tempfile.mkdtemp(prefix="home-", dir=own_folder()))
+        link_parts(home, installed)
+    os.environ[_VARIABLE] = str(lasting or home)
+    return lasting

@@ -36,7 +36,7 @@ def ran(program: str, **environment: str) -> str:
 
 
 def test_the_home_has_spark_without_its_archives_and_goes_with_the_process() -> None:
-    home, *parts = ran(_MAKE + _SHOW, PYSPARK_PYTHON=sys.executable).split()
+    home, *parts = ran(_MAKE + _SHOW, PYSPARK_PYTHON=sys.executable, STREAMSAPP_CACHE="/dev/null").split()
     assert {"bin", "jars"} <= set(parts) <= {"bin", "conf", "jars"}
     assert not Path(home).exists()
 
@@ -44,7 +44,8 @@ def test_the_home_has_spark_without_its_archives_and_goes_with_the_process() -> 
 def test_what_a_killed_process_left_goes_with_the_next_and_what_a_living_one_has_stays(tmp_path: Path) -> None:
     end = "import sys\nprint(os.environ['SPARK_HOME'], flush=True)\nsys.stdin.read()\n"
     command = [sys.executable, "-c", f"{_MAKE}{end}"]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
+    places = {"TMPDIR": str(tmp_path), "STREAMSAPP_CACHE": "/dev/null"}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, **places}
     environment = {name: value for name, value in environment.items() if name not in ("SPARK_HOME", _GATEWAY)}
 
     def started(stack: ExitStack) -> tuple[subprocess.Popen[str], Path]:
