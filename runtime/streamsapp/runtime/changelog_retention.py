@@ -44,8 +44,8 @@ class ChangelogRetention:
         self._pauses_until = -math.inf
 
     def see_to(self, tasks: Iterable[StreamTask]) -> None:
-        """Raise the settings of changelogs whose tasks are far behind the clock. What the broker refuses is logged,
-        and asked for again later."""
+        """Raise the settings of changelogs whose tasks are far behind the clock. A refusal is logged, and the broker is
+        asked again later."""
         if self._clock.monotonic() < self._pauses_until:
             return
         oldest: dict[str, tuple[Expiry, StreamTask]] = {}

@@ -19,7 +19,7 @@ from streamsapp.state.task_stores import TaskStores
 
 
 class Node:
-    """What the operator is bound to: one store, and a list of what it forwards."""
+    """The context that the operator is bound to: one store, and a list of what it forwards."""
 
     node_name = "count"
     record_is_read = False

@@ -31,7 +31,7 @@ Counts = dict[tuple[str, int], tuple[int, int]]
 
 
 class Node:
-    """What the operator is bound to: one store, and what it forwards."""
+    """The context that the operator is bound to: one store, and what it forwards."""
 
     node_name = "count"
     record_is_read = False
@@ -90,7 +90,7 @@ def kept(stores: TaskStores) -> Counts:
 
 
 def commit(stores: TaskStores) -> dict[bytes, tuple[int | None, int]]:
-    """What the changelog gets."""
+    """Returns the records that the changelog gets."""
     frozen = stores.freeze()
     records = [] if frozen is None else list(changelog_records(frozen))
     for _ in stores.apply(frozen, {"counts": 1}):

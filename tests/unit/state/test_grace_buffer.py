@@ -35,7 +35,7 @@ def _taken(buffer: GraceBuffer) -> list[tuple[str, str]]:
 
 
 def _commit(stores: TaskStores) -> list[RawRecord]:
-    """What the changelog gets."""
+    """Returns the records that the changelog gets."""
     frozen = stores.freeze()
     assert frozen is not None
     records = [RawRecord("c", 0, 0, key, value, timestamp) for _, key, value, timestamp in changelog_records(frozen)]

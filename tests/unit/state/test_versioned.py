@@ -45,7 +45,7 @@ def stores(tmp_path: Path) -> TaskStores:
 
 
 def commit(stores: TaskStores, offset: int = 1) -> list[tuple[bytes | None, bytes | None, int]]:
-    """What the changelog gets."""
+    """Returns the records that the changelog gets."""
     frozen = stores.freeze()
     records = [] if frozen is None else [record[1:] for record in changelog_records(frozen)]
     for _ in stores.apply(frozen, {"v": offset}):

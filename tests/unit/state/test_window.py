@@ -52,7 +52,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> TaskStores:
 
 
 def commit(stores: TaskStores, offset: int = 1) -> list[tuple[bytes | None, bytes | None, int]]:
-    """What the changelog gets."""
+    """Returns the records that the changelog gets."""
     frozen = stores.freeze()
     records = [] if frozen is None else [record[1:] for record in changelog_records(frozen)]
     for _ in stores.apply(frozen, {"w": offset}):

@@ -102,7 +102,7 @@ def test_a_task_that_fails_before_its_epoch_ended_breaks_the_commit() -> None:
 
 
 def test_a_task_that_failed_before_the_commit_began_breaks_it_too() -> None:
-    """What it sent may be in the open transaction, and its offsets will not be."""
+    """Its output may be in the open transaction, and its offsets will not be."""
     tasks = manager(touched())
     task = taken(tasks)
     tasks.failed(task)
