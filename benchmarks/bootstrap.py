@@ -266,7 +266,7 @@ class _Bench:
         return str(path)
 
 
-#: What each of ``_Bench``'s methods measures.
+#: The names of what each of ``_Bench``'s methods measures.
 _NAMES = {
     "_history_and_live": ("bootstrap", "audit", "live", "live-eos", "live-commit", "kafka-streams"),
     "_many_keys": ("bootstrap-keys", "audit", "read"),

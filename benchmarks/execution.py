@@ -34,7 +34,7 @@ class Executor:
         self._directory = directory
         self._commands = commands
         self._objects = objects
-        #: What every run from snapshots finds in the object store.
+        #: The objects that every run from snapshots finds in the object store.
         self._snapshots: set[str] = set()
 
     def prepare(self, cases: Sequence[Case], given: Input) -> None:

@@ -1,6 +1,6 @@
 """Starts each system's program, after making the parts it needs: compiled classes, a virtual environment.
 
-Called by ``run.py``. What is prepared is kept in the cache directory and made again only when its source changes.
+Called by ``run.py``. A prepared part is kept in the cache directory and made again only when its source changes.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Variant:
     written: int
     keys: int
     pace: int
-    #: Whether records go through a repartition topic, where there are as many tasks again.
+    #: Says whether records go through a repartition topic, where there are as many tasks again.
     repartitioned: bool
 
 
@@ -127,7 +127,7 @@ class Sent:
 
     @property
     def complete(self) -> bool:
-        """Whether every last count is right."""
+        """Says whether every last count is right."""
         return self._counted == self._sent
 
 
@@ -174,7 +174,7 @@ def _measured(name: str, variant: Variant, directory: Path, warm: float, seconds
 
 
 def _is_warm(system: Started, variant: Variant) -> bool:
-    """Whether it has had its first batches, if it tells of them."""
+    """Says whether it has had its first batches, if it tells of them."""
     return variant.system != "engine-spark" or system.status().get("batches", 0) > _WARM_BATCHES
 
 

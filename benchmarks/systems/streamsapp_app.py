@@ -36,7 +36,7 @@ from streamsapp.config import RemoteStateConfig
 from streamsapp.remote.manifest_chain import ManifestChain, chains_of
 from streamsapp.remote.object_store_factory import open_store
 
-#: What the JVM gets as heap.
+#: The JVM gets this much as heap.
 MEMORY_BYTES = 2 << 30
 POLL_SECONDS = 0.1
 #: Between two sub-topologies records are on their way: the lag has to stay zero for so many looks.

@@ -18,7 +18,7 @@ from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.local.broker import EmbeddedBroker
 
-#: What the client library writes when it looks leaders up for a request.
+#: The client library writes this when it looks leaders up for a request.
 LOOKUP = "query partition leaders"
 latest: Callable[[], OffsetSpec] = OffsetSpec.latest
 Request: TypeAlias = Callable[[AdminClient, str], None]
@@ -26,7 +26,7 @@ Request: TypeAlias = Callable[[AdminClient, str], None]
 
 @pytest.fixture
 def lookups(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> Callable[[type[AdminClient], Request, str], list[str]]:
-    """What a new client says of lookups while it makes a request about a topic."""
+    """Gives the lines that a new client logs of lookups while it makes a request about a topic."""
 
     def count(kind: type[AdminClient], request: Request, topic: str) -> list[str]:
         caplog.clear()

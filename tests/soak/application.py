@@ -47,7 +47,7 @@ _JSON = Serdes.json()
 
 Json: TypeAlias = dict[str, Any]
 
-#: What one task's run on one instance is called: instance, its start, which of that process's tasks.
+#: The name of one task's run on one instance is made of these: instance, its start, which of that process's tasks.
 _runs = itertools.count(1)
 
 

@@ -19,7 +19,7 @@ _TICK = 0.05
 #: Records for all tasks, and when they are being processed.
 _BURST = 2000
 _UNDER_WAY = 0.1
-#: Who ended by itself is started again, as a kubelet would.
+#: An instance that ended by itself is started again, as a kubelet would.
 _RESTART_AFTER = 1.0
 #: How long the consequences of a fault may concern its victim after it was undone.
 _AFTERMATH = SESSION
@@ -45,7 +45,7 @@ class Chaos:
         self._leaving: list[Instance] = []
         self._hurt: set[str] = set()
         self._damage = Damage(plan.seed, testbed)
-        #: What no fault explains.
+        #: The events that no fault explains.
         self.findings: list[str] = []
         self.disturbances: list[Disturbance] = []
         self._doing, self._undoing = self._deeds(testbed, fleet)

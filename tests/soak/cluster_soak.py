@@ -101,7 +101,7 @@ _ACTS: dict[str, Callable[[Running, Fault], None]] = {
 class Report:
     """The report of a run."""
 
-    #: What was wrong.
+    #: The faults that were found.
     findings: list[str] = field(default_factory=list)
     #: Faults that did not happen: the pod was away just then, or the API server.
     missed: list[Fault] = field(default_factory=list)

@@ -43,13 +43,13 @@ class Kind(Enum):
     TERMINATE = "SIGTERM"
     STOP = "SIGSTOP"
     CUT = "cut off"
-    #: What was sent during the cut arrives when it ends.
+    #: Messages that were sent during the cut arrive when it ends.
     CUT_LATE = "cut off, delayed"
     ADD = "add"
     REMOVE = "remove"
     FREEZE_BROKER = "freeze"
     RESTART_BROKER = "restart"
-    #: With remote state. Who is wiped comes back with an empty disk.
+    #: With remote state. An instance that is wiped comes back with an empty disk.
     WIPE = "kill -9, wipe"
     WIPE_ALL = "kill -9, wipe all"
     RESTART_S3 = "restart S3"

@@ -26,7 +26,7 @@ _PROGRAM = Path(__file__).with_name("instance_program.py")
 #: How long an instance may take to close in good order; an absent broker is waited for meanwhile.
 SHUTDOWN_TIMEOUT = 40.0
 _MEMORY = 192 << 20
-#: What a Python program may take until its signals are handled.
+#: The seconds that a Python program may take until its signals are handled.
 _START = 5.0
 #: How long objects are left to those who may be reading them, in seconds.
 _GRACE = 5.0
@@ -42,7 +42,7 @@ class Instance:
         self.log = directory / f"{name}.log"
         self.state_directory = directory / "state" / name
         self.http_port = int(settings["http_port"])
-        #: Whether it is in a state to answer.
+        #: Says whether it is in a state to answer.
         self.awake = False
         self._settings = {**settings, "state_dir": str(self.state_directory)}
         self._process: subprocess.Popen[bytes] | None = None

@@ -20,7 +20,7 @@ QUIET: dict[str, Any] = {"log_level": 0}
 #: For one answer, in seconds.
 _TIMEOUT = 10.0
 _BATCH = 5000
-#: What the client says of a broker that is away, while it tries again by itself.
+#: The errors that the client tells of a broker that is away, while it tries again by itself.
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
 
 

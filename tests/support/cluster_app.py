@@ -26,7 +26,7 @@ Document: TypeAlias = dict[str, Any]
 #: Longer than anything takes that works, in seconds.
 TIMEOUT = 240.0
 _POLL = 0.2
-#: What reading raises while the API server is away, or what is read is not there.
+#: Reading raises these while the API server is away, or what is read is not there.
 AWAY = (ApiException, urllib3.exceptions.HTTPError, OSError)
 
 

@@ -60,7 +60,7 @@ class Observer:
     ) -> None:
         """``snapshots`` tells the tasks of which the object store has a snapshot."""
         self.namespace, self.name = namespace, name
-        #: What broke the rule: nothing may be here.
+        #: The events that broke the rule: nothing may be here.
         self.findings: list[str] = []
         #: Pods that were told to end, and were judged.
         self.removals: list[Removal] = []

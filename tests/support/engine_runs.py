@@ -167,7 +167,7 @@ class EngineRun:
     # ---- outcome -----------------------------------------------------------------------------------------------
 
     def caught_up(self) -> bool:
-        """Whether everything is processed, which makes nothing new."""
+        """Says whether everything is processed, which makes nothing new."""
         before = self._ends()
         return all(self._is_read(topic) for topic in before) and self._ends() == before
 

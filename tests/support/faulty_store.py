@@ -48,7 +48,7 @@ class FaultyStore:
         self.seconds_per_block = 0.0
         #: How far the store's clock is ahead.
         self.skew = timedelta()
-        #: What was done to whom, as ``(operation, key, fault)``.
+        #: The faults that were injected, as ``(operation, key, fault)``.
         self.faults: list[tuple[str, str, str]] = []
         self._random = random.Random(seed)
         self._lock = Lock()

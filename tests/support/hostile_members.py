@@ -86,7 +86,7 @@ class Stranger:
         self._connection = Connection(connection_settings(config, properties))
         settings = group_settings(config, properties)
         self._group = GroupMembership(self._connection, settings, MemberId(None), self, SystemClock())
-        #: What it was assigned.
+        #: The assignment that it was given.
         self.told: bytes | None = None
         self.heard = threading.Event()
         self._connection.start()

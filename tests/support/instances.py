@@ -136,7 +136,7 @@ class Process:
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
-        """End in good order; the exit code. Who does not end tells where its threads are."""
+        """End in good order; the exit code. A process that does not end tells where its threads are."""
         self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(TIMEOUT)

@@ -1,7 +1,7 @@
 """A home of the tests' own: what is in a user's folders changes no test, and no test leaves anything in them.
 
 Called by tests/conftest.py before anything else is imported, in the process that the user starts; worker processes
-inherit what it set. What set-up has downloaded and built stays within reach, by variables that say where it is.
+inherit what it set. All that set-up has downloaded and built stays within reach, by variables that say where it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDERS = {
     "XDG_DATA_HOME": "home/.local/share",
     "XDG_STATE_HOME": "home/.local/state",
 }
-#: What these variables were, as JSON.
+#: The earlier values of these variables, as JSON.
 _BEFORE = "STREAMSAPP_TESTS_BEFORE"
 
 

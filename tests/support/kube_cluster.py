@@ -92,7 +92,7 @@ def _given(layout: ClusterLayout) -> ClusterLayout:
 
 
 def _cluster(action: str) -> None:
-    """Set-up, as the user would start it. What it is doing goes to this process' stderr; stdout is for shells."""
+    """Set-up, as the user would start it. Its progress goes to this process' stderr; stdout is for shells."""
     command = [sys.executable, "-m", "cluster", action]
     said = ""
     with subprocess.Popen(

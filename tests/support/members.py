@@ -58,9 +58,9 @@ class Instance:
         self.member = GroupMember(config, SystemClock(), assignor, directory)
         self.held = Holdings()
         self.news: list[News] = []
-        #: Whether it gives up tasks by itself.
+        #: Says whether it gives up tasks by itself.
         self.gives_up = True
-        #: Whether its polling thread is alive.
+        #: Says whether its polling thread is alive.
         self.polls = True
         self.member.start(tasks, lambda: self.held)
 

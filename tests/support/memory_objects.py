@@ -31,7 +31,7 @@ class MemoryObjects:
         self.objects: dict[str, bytes] = {}
         self.modified: dict[str, datetime] = {}
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
-        #: What was asked for, as ``(operation, key)``.
+        #: The requests that were made, as ``(operation, key)``.
         self.calls: list[tuple[str, str]] = []
         #: Asked before an operation has an effect, and after a write that had one.
         self.before: Fault = _none

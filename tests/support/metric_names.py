@@ -14,7 +14,7 @@ from streamsapp_operator.model.status import AppStatus, from_document
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CODE = (_ROOT / "runtime" / "streamsapp", _ROOT / "spark" / "streamsapp_spark")
-#: What is computed in a name, by what comes after it.
+#: The parts that are computed in a name, by what comes after them.
 _COMPUTED = {"-rate": ("bytes", "records"), "-seconds": ("predicted", "observed")}
 _TYPES = {"counter": ("{}_total", "counter"), "gauge": ("{}", "gauge"), "samples": ("{}_seconds", "histogram")}
 

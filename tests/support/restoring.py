@@ -221,7 +221,7 @@ class Restoring:
         consumer = cast(Any, self.consumer)
         events = RestoreEvents(consumer, lambda: self.listener, lambda: self.standby_listener)
         self.reading = RestoreConsumer(consumer, cast(Any, self.admin), events, self.clock)
-        #: Whether there was a restored task whenever the polling thread was told of one.
+        #: Says whether there was a restored task, whenever the polling thread was told of one.
         self.told: list[bool] = []
         self.thread = RestorationThread(
             "restoration",

@@ -1,7 +1,7 @@
 """A made-up cluster for the operator's plan: an API server's objects, the controllers that act on them, and pods whose
 processes form a group. One thread, its own time, everything from one seed.
 
-What Kubernetes guarantees is kept, and what it does not is drawn: pods die by themselves, controllers lag, a budget is
+All that Kubernetes guarantees is kept, and the rest is drawn: pods die by themselves, controllers lag, a budget is
 noticed late, answers are lost or old, clocks of pods are off and jump.
 """
 
@@ -108,7 +108,7 @@ class SimulatedCluster:
         self.pods: dict[int, Pod] = {}
         self.replicas: int | None = None
         self.template: str | None = None
-        #: What the StatefulSet's controller makes pods of, until it has noticed another template.
+        #: The StatefulSet's controller makes pods of this, until it has noticed another template.
         self._makes: str | None = None
         self.max_unavailable: int | None = None
         #: The disruption controller has noticed the budget of then.

@@ -38,7 +38,7 @@ class Task:
     #: The owner restores it until then.
     restored_at: float = 0.0
     replicas: dict[str, Replica] = field(default_factory=dict)
-    #: What a restore from its snapshot would take, if there is one.
+    #: The seconds that a restore from its snapshot would take, if there is one.
     restore_seconds: float | None = None
 
     def runs(self, now: float) -> bool:
@@ -66,7 +66,7 @@ class Group:
     def __init__(self, rng: random.Random, partitions: int, standbys: int, *, remote_state: bool) -> None:
         self._rng = rng
         self._standbys = standbys
-        #: What a restore takes at most.
+        #: The seconds that a restore takes at most.
         self.worst_restore = 90.0
         self._remote = remote_state
         self.members: dict[str, Member] = {}

@@ -24,7 +24,7 @@ _addresses = itertools.count(2)
 PORT = 8080
 #: How the name of a query's driver ends.
 _DRIVER = "-driver-0"
-#: What a check pod says of the topology.
+#: The topology, as a check pod tells it.
 SHAPE = {"sources": {"0": ["lines"]}, "stores": {"0": {"counts": "keyvalue"}}}
 
 
@@ -52,7 +52,7 @@ class Behaviour:
     broken: dict[str, str] = field(default_factory=dict)
     #: States of active tasks that do not run, by the tasks' ids.
     states: dict[str, str] = field(default_factory=dict)
-    #: What check pods say; ``None``: they do not end.
+    #: The message of check pods; ``None``: they do not end.
     check_message: dict[str, Any] | None = field(default_factory=lambda: {"faults": [], "shape": SHAPE})
     #: How the pod of a bootstrap ends: exit code and termination message; ``None``: it does not end.
     bootstrap: tuple[int, str] | None = None
@@ -60,7 +60,7 @@ class Behaviour:
     preview: tuple[int, str] | None = None
     #: The same of a scheduled run.
     run: tuple[int, str] | None = None
-    #: Whether batches of queries end: an executor takes part in the next one that does.
+    #: Says whether batches of queries end: an executor takes part in the next one that does.
     batches_end: bool = True
     #: Bearer tokens that pods admit; empty: any.
     tokens: tuple[str, ...] = ()

@@ -139,7 +139,7 @@ class Counted:
         return {(each.partition(), each.key()): each.value() for each in self.kafka.read(changelog)}
 
     def done(self) -> bool:
-        """Whether there are as many results as words."""
+        """Says whether there are as many results as words."""
         return len(self.kafka.read(self.counts)) >= self.produced
 
     def check(self) -> None:

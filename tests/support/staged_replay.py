@@ -56,7 +56,7 @@ class Staged:
         self.directory = directory
         self.resources = StateResources(32 << 20, 8 << 20, 8 << 20, 8 << 20)
         self.topology = topology
-        #: What was written to topics that are not internal, by topic, in each task's order.
+        #: The records that were written to topics that are not internal, by topic, in each task's order.
         self.outputs: defaultdict[str, list[OutputRecord]] = defaultdict(list)
         #: Entries by store and task.
         self.stores: dict[tuple[str, TaskId], list[tuple[Any, Any]]] = {}

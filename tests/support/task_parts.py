@@ -22,7 +22,7 @@ from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 
-#: What a push function was given.
+#: The arguments that a push function was given.
 Pushed = tuple[Any, Any, int, Headers | None]
 
 

@@ -2,7 +2,7 @@
 
 Called before the node starts, on the caller's thread. The base image is a minimal Debian or Ubuntu with Python, made of
 the distribution's packages; where docker and a registry are at hand the same Dockerfiles build on the public one.
-What has not changed is neither built nor imported again.
+An image that has not changed is neither built nor imported again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What ``helm test`` runs in a pod, with the operator's own account: the operator answers, StreamsApps are served.
+"""The program of ``helm test``, run in a pod with the operator's own account: the operator answers, and StreamsApps
+are served.
 
 Exit code 0 if both are so. Prints a line for each question; the last one that failed says what to look at.
 """

@@ -44,7 +44,7 @@ def helm() -> Helm:
 
 @pytest.fixture(scope="session")
 def render(helm: Helm) -> Render:
-    """What the chart is with these values (``name=value``), in namespace ``apps``."""
+    """Renders the chart with these values (``name=value``), in namespace ``apps``."""
 
     def run(*values: str, release: str = "streamsapp") -> list[Document]:
         options = [option for value in values for option in ("--set-json", value)]

@@ -1,4 +1,4 @@
-"""What the chart becomes with values, right and wrong ones, by the real helm."""
+"""The chart is rendered with values, right and wrong ones, by the real helm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator may do, all of it, is in ``allowed.txt``: a right that is added there was thought about."""
+"""All that the operator may do is in ``allowed.txt``: a right that is added there was thought about."""
 
 from __future__ import annotations
 

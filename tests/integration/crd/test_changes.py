@@ -1,4 +1,4 @@
-"""What may be changed of an application that exists, on a real API server."""
+"""The changes that may be made to an application that exists, on a real API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ S3 = "s3://bucket/prefix"
 
 
 class Change(NamedTuple):
-    """What was, what is wanted instead, and the field that stands against it."""
+    """The spec as it was, the one that is wanted instead, and the field that stands against it."""
 
     before: dict[str, Any]
     after: dict[str, Any]

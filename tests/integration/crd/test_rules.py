@@ -34,7 +34,7 @@ class Refused(NamedTuple):
     spec: dict[str, Any]
 
 
-#: What a file can be told, too.
+#: The refusals that a file can be told, too.
 SHARED = [
     Refused(
         "spec.applicationId", "'a b' is not usable; it becomes part of topic and directory", {"applicationId": "a b"}
@@ -121,7 +121,7 @@ SHARED = [
     ),
 ]
 
-#: What only holds in a cluster, or is said by the API server in words of its own.
+#: The refusals that only hold in a cluster, or are said by the API server in words of its own.
 CLUSTER_ONLY = [
     Refused(URL, "is the disk of one pod, and is lost with it; use s3", {"remoteState": {"url": "file:///state"}}),
     Refused("spec.processing.standbyReplicas", STANDBYS, {"replicas": 3, "processing": {"standbyReplicas": 3}}),

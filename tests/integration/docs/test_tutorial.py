@@ -28,7 +28,7 @@ def command(beginning: str) -> str:
 
 
 def typed(line: str, folder: Path) -> str:
-    """What a shell in a folder answers."""
+    """Returns the answer of a shell in a folder."""
     answer = subprocess.run(line, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=True)  # noqa: S602 - our own page
     return answer.stdout
 

@@ -1,4 +1,4 @@
-"""What streamsapp writes to output and changelog topics is read by Java's own deserializers."""
+"""Records that streamsapp writes to output and changelog topics are read by Java's own deserializers."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def records(messages: Iterable[Message]) -> list[Any]:
 
 
 def final(messages: Iterable[Message]) -> dict[Any, Any]:
-    """What compaction would leave."""
+    """Returns the records that compaction would leave."""
     return {(m.partition(), m.key()): (m.value(), m.timestamp()) for m in messages}
 
 

@@ -42,7 +42,7 @@ class Story:
         produce(self._kafka, self._topics.source, written)
 
     def is_told(self) -> bool:
-        """Whether everything that was written has arrived in the outputs."""
+        """Says whether everything that was written has arrived in the outputs."""
         lengths = len(self._kafka.read(self._topics.lengths))
         words = len(self._kafka.read(self._topics.counts))
         everything = lengths >= len(self._lines) and words >= sum(len(line.split(" ")) for _, line in self._lines)
@@ -74,7 +74,7 @@ class Story:
 
 
 def metadata(kafka: Kafka, group: str, topic: str) -> dict[int, OffsetMetadata]:
-    """What was committed beside the offsets."""
+    """Returns the metadata that was committed beside the offsets."""
     return {number: OffsetMetadata.decode(text) for number, (_, text) in kafka.committed(group, topic).items()}
 
 

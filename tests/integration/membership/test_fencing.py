@@ -1,4 +1,4 @@
-"""Who is no member any more commits nothing, and what it left open is aborted at once."""
+"""An instance that is no member any more commits nothing, and what it left open is aborted at once."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _leave_open(kafka: Kafka, group: str, topic: str, transactional_id: str, met
 
 
 def _is_readable(kafka: Kafka, group: str, topic: str) -> bool:
-    """Whether one question for the committed offset gets an answer: none of a transaction is pending."""
+    """Says whether one question for the committed offset gets an answer: none of a transaction is pending."""
     asked = ConsumerGroupTopicPartitions(group, [ClientPartition(topic, 0)])
     answer = kafka.admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=30)[group]
     (found,) = answer.result().topic_partitions

@@ -59,7 +59,7 @@ def test_a_member_that_leaves_under_the_id_of_another_applications_producer_does
 
     stranger.leave()
     members.settled(*good, partitions=range(4))
-    # Who takes over tasks fences the dead first.
+    # A member that takes over tasks fences the dead first.
     members.leave(good[1])
     members.settled(good[0], partitions=range(4))
 

@@ -19,7 +19,7 @@ PARTITIONS = 12
 
 
 class Ledger:
-    """Who owns what, by the instances' own account."""
+    """The owners of tasks, by the instances' own account."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What the operator does for an application, as its user sees it, with no more rights than the chart gives it."""
+"""The operator's work for an application, as its user sees it, with no more rights than the chart gives it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_touches_nothing_for_a_spec_that_cannot_be_used_and_says_why(world: Worl
     assert "there is no ConfigMap 'not-there'" in told
     until(lambda: world.has_told("not-there"), "an event")
     assert (world.stateful_set()["metadata"]["generation"], world.pods()) == (before, pods)
-    # What was missing comes: no change of the application is needed.
+    # The missing object comes: no change of the application is needed.
     world.api.kubectl(
         "create", "configmap", "not-there", "-n", world.namespace, "--from-literal=wordcount.py=other = 1"
     )
@@ -260,7 +260,7 @@ def test_an_application_that_is_made_anew_under_its_name_begins_anew(world: Worl
     world.apply()
     world.until_ready()
     world.api.kubectl("delete", "sapp", APP, "-n", world.namespace, "--wait=true", "--timeout=60s")
-    # What a garbage collector would do.
+    # This is what a garbage collector would do.
     for kind in ("statefulset", "pdb", "networkpolicy", "service", "serviceaccount", "secret", "configmap"):
         world.api.kubectl("delete", kind, "-n", world.namespace, "--all")
     world.apply(replicas=2)

@@ -1,4 +1,4 @@
-"""What many applications cost, counted by the API server; and that what changes is seen all the same."""
+"""The cost of many applications is counted by the API server; and what changes is seen all the same."""
 
 from __future__ import annotations
 

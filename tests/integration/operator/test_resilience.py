@@ -1,4 +1,4 @@
-"""What the operator does when it is killed, when another one is there, and when the API server is away."""
+"""The operator's behaviour when it is killed, when another one is there, and when the API server is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object store has to do, asked of a bucket on a real S3 server and of a folder alike."""
+"""The duties of an object store, asked of a bucket on a real S3 server and of a folder alike."""
 
 from __future__ import annotations
 

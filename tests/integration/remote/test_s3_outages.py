@@ -1,4 +1,4 @@
-"""What an S3 store does when its server is restarted, gone, frozen, secured, or not set up."""
+"""An S3 store's behaviour when its server is restarted, gone, frozen, secured, or not set up."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Application:
         self.admin.close()
 
     def batches(self, lanes: int = 1) -> Batches:
-        """What is to be done now."""
+        """Returns the batches that are to be done now."""
         layout = self.layout()
         planner = BatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes, self.size)
         return Batches(layout, self.config, self.admin, SystemClock(), planner, catches_up=True)

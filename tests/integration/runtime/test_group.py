@@ -98,7 +98,7 @@ def running(instance: StreamsRuntime, role: str = "active") -> set[TaskId]:
 
 
 def caught_up(*instances: StreamsRuntime) -> bool:
-    """Whether every task runs, and has a standby that is not far behind."""
+    """Says whether every task runs, and has a standby that is not far behind."""
     if set().union(*(running(each) for each in instances)) != TASKS:
         return False
     lags: dict[str, int | None] = {}

@@ -196,7 +196,7 @@ def test_the_input_record_goes_to_the_dead_letter_topic_when_user_code_chokes(
 
 
 def texts(source: str, sink: str) -> Topology:
-    """What was read as bytes is written as text, which fails for everything."""
+    """Values that were read as bytes are written as text, which fails for everything."""
     builder = StreamsBuilder()
     stream: KStream[Any, Any] = builder.stream(source)
     stream.filter(lambda key, value: value != b"bad").to(sink)

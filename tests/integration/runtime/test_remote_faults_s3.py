@@ -62,11 +62,11 @@ class Watched:
         return [sum(each.offset for each in snapshot.inputs) for snapshot in self.newest()]
 
     def written_by(self) -> list[str]:
-        """Who wrote the newest snapshot of each task, where that is no mere claim."""
+        """Returns the instance that wrote the newest snapshot of each task, where that is no mere claim."""
         return [snapshot.instance for snapshot in self.newest() if snapshot.number > snapshot.epoch]
 
     def have_grown(self, since: list[int]) -> bool:
-        """Whether every task's newest snapshot is newer than one of before."""
+        """Says whether every task's newest snapshot is newer than one of before."""
         offsets = self.read_offsets()
         return len(offsets) == len(self.chains) and all(
             now > before for now, before in zip(offsets, since, strict=True)

@@ -34,7 +34,7 @@ def _told(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What failed is tried again at once."""
+    """An attempt that failed is made again at once."""
     monkeypatch.setattr(snapshots, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(snapshots, "LONGEST_PAUSE", 0.2)
     monkeypatch.setattr(restore_progress, "PAUSE", 0.05)

@@ -1,4 +1,4 @@
-"""What happens to an instance's remote state: others claim its tasks, the object store goes away, topics change."""
+"""Faults around an instance's remote state: others claim its tasks, the object store goes away, topics change."""
 
 from __future__ import annotations
 

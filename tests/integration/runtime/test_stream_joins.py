@@ -66,7 +66,7 @@ class Join:
         return Counter((key, value) for key, value in found if not key.startswith(_CLOSES))
 
     def finish(self, process: Process) -> None:
-        """Close all windows, and the process. What waits is looked for at most once in a second, with a record."""
+        """Close all windows, and the process. Waiting ones are looked for at most once in a second, with a record."""
 
         def complete() -> bool:
             self._closed_at += 200_000
@@ -83,7 +83,7 @@ class Join:
 
 
 def _has_snapshot(folder: Path, config: StreamsConfig, partition: int) -> bool:
-    """Whether there is one with some of the input in it."""
+    """Says whether there is one with some of the input in it."""
     if not folder.is_dir():
         return False
     _, snapshot = ManifestChain(DirectoryStore(folder), config.application_id, TaskId(0, partition)).newest()

@@ -1,4 +1,4 @@
-"""What keeps an application from working is told when it starts, and an exception in user code with its line."""
+"""All that keeps an application from working is told when it starts, and an exception in user code with its line."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def copying(source: str, sink: str) -> Topology:
 
 
 def failure(instances: Instances, topology: Topology, application_id: str = "") -> str:
-    """What ends an instance that cannot run."""
+    """Returns the text of the error that ends an instance that cannot run."""
     instance = instances.start(topology, instances.config(application_id))
     error = instance.wait(60)
     assert isinstance(error, TopicError), error

@@ -1,4 +1,4 @@
-"""What ``/status`` says of replicas while something stands still: never newer than what was really seen."""
+"""The replicas in ``/status`` while something stands still are never newer than what was really seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of an exception that no handler absorbed: the task goes on from the last commit, or the end."""
+"""Exceptions that no handler absorbed lead to one of two things: the task goes on from the last commit, or the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was planted in a snapshot is found, and in a right one nothing is."""
+"""A fault that was planted in a snapshot is found, and in a right one nothing is."""
 
 from __future__ import annotations
 

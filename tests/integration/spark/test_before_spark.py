@@ -1,4 +1,4 @@
-"""What goes wrong before Spark works leaves the application as it was, and is told in words of its own."""
+"""A fault before Spark works leaves the application as it was, and is told in words of its own."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_joins_that_wait_at_the_end_of_history_go_on_as_if_they_had_run_from_the
 
     live = [run.app.start() for run in runs]
     reference.processed()
-    # What comes now finds what waits: history of the one, what the other has processed.
+    # Records that come now find what waits: history of the one, what the other has processed.
     put("rows", {"k4": "late"}, 1)
     put("rows", {"k6": "too new"}, 2)
     put("right", {"k2": "r", "k3": "r"}, 5)
@@ -162,7 +162,7 @@ def test_a_foreign_key_join_goes_on_as_if_it_had_run_from_the_beginning(instance
     assert not ours.results()
     ours.audited()
 
-    # What comes now finds rows and their subscriptions: those of history, and what the other one has processed.
+    # Records that come now find rows and their subscriptions: those of history, and what the other one has processed.
     live = [run.app.start() for run in runs]
     eventually(lambda: complete(reference), "what the reference makes of history")
     put("rows", {"k2": None, "k3": "f1 moved", "k24": "f4 new"})

@@ -22,7 +22,7 @@ from streamsapp.remote.directory_store import DirectoryStore
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.long]
 
 _COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-#: What Spark 4.0 does not bring itself.
+#: The libraries that Spark 4.0 does not bring itself.
 _JARS = ("io.delta:delta-spark_2.13:4.0.0", "io.delta:delta-storage:4.0.0")
 
 PROGRAM = """

@@ -187,7 +187,7 @@ def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
             counted.produce(20)
 
     def grows() -> Callable[[], bool]:
-        """Whether there are more results than there were."""
+        """Says whether there are more results than there were."""
         before = len(counted.kafka.read(counted.counts))
         return lambda: len(counted.kafka.read(counted.counts)) > before + 200
 

@@ -74,7 +74,7 @@ class Counting:
         self.truth.update(words)
 
     def counted(self) -> dict[str, int]:
-        """What an instance begins with, or made of it."""
+        """Returns the counts that an instance begins with, or makes of the words."""
         app = self.app
         instance = app.start()
         app.processed(self.words)

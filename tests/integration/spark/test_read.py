@@ -74,7 +74,7 @@ def app(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> App
 
 
 def read(app: App, *stores: str) -> dict[str, list[str]]:
-    """What a program that reads these stores prints of each."""
+    """Returns the lines that a program that reads these stores prints of each."""
     program = app.folder / "reader.py"
     program.write_text(READER)
     code, said, errors = finished(

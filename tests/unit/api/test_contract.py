@@ -42,7 +42,7 @@ def from_value(record: InputRecord, key: Any, value: Any, partition_time_ms: int
 
 
 def run(topology: Topology, *records: tuple[Any, Any], out: Any = text) -> list[Record]:
-    """What comes out of ``out`` for records that go into ``in``, a second apart."""
+    """Returns what comes out of ``out`` for records that go into ``in``, a second apart."""
     with TopologyTestDriver(topology) as driver:
         source = driver.create_input_topic("in", text, text, 0, 1000)
         for key, value in records:

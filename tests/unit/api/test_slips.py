@@ -1,4 +1,4 @@
-"""What users get wrong, and what they are told: the thing, the line of theirs (marked ``# here``), and the remedy."""
+"""The slips of users, and what they are told: the thing, the line of theirs (marked ``# here``), and the remedy."""
 
 from __future__ import annotations
 

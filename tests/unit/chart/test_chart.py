@@ -1,4 +1,4 @@
-"""What can be said of the chart without helm: its copies, its schema, its dashboard."""
+"""The parts of the chart that are tested without helm: its copies, its schema, its dashboard."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def manifest(tmp_path: Path) -> Callable[..., Path]:
 
 
 def until_of(monkeypatch: pytest.MonkeyPatch, path: Path, *more: str) -> Any:
-    """What the Spark package is told: a word, or the offsets."""
+    """Returns what the Spark package is told: a word, or the offsets."""
     told: list[Any] = []
 
     def run(options: argparse.Namespace) -> int:

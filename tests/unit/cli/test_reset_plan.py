@@ -1,4 +1,4 @@
-"""What a reset will do, worked out without a cluster."""
+"""The plan of a reset, worked out without a cluster."""
 
 from __future__ import annotations
 

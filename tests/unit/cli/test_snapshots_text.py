@@ -1,4 +1,4 @@
-"""What ``streamsapp snapshots`` prints."""
+"""The text that ``streamsapp snapshots`` prints."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ for package; do touch "$output/${{package##*/}}"; done
 
 @pytest.fixture
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What Go was asked for, a line for each build."""
+    """Gives the file of what Go was asked for, a line for each build."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     _install(tmp_path)

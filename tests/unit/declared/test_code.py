@@ -246,7 +246,7 @@ class Dropping(Processor):
 
 
 def _right(field: str) -> Any:
-    """What is right where the whole names code."""
+    """Returns a value that is right where the whole names code."""
     if field.endswith("Serde"):
         return Serdes.string()
     return Dropping if field.endswith("supplier") else lambda *given: given

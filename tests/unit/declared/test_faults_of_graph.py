@@ -1,4 +1,4 @@
-"""What is wrong with a declared graph is told without any code, all at once, each fault with its path."""
+"""The faults of a declared graph are told without any code, all at once, each with its path."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("operator/streamsapp_operator", "spark/streamsapp_spark", "runtime/streamsapp")
 
+#: Folders beside the packages, where a docstring, a sentence in one or a comment may not begin so either.
+OTHERS = ("tests", "benchmarks", "tools", "charts")
 FRAGMENT = re.compile(r"(What|Who|Whose|Where|Which|Whether|How|When|Why|For how)\b")
 #: A module says which thread runs it, in which process it runs, or that it is only values and functions.
 PLACE = re.compile(
@@ -45,5 +47,16 @@ def test_no_docstring_begins_with_a_bare_question_word() -> None:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 found += [f"{path.relative_to(ROOT)}:{node.lineno}: {text}"] if FRAGMENT.match(text) else []
+
+    assert found == []
+
+
+def test_beside_the_packages_no_docstring_or_comment_begins_with_a_bare_what_who_or_whether() -> None:
+    bare = re.compile(r'^\s*(?:[^\s"]+ = )?(?:"""|#:? )(?:What|Who|Whether) (?!.*\?)')
+    paths = sorted(path for folder in OTHERS for path in (ROOT / folder).rglob("*.py"))
+    found = []
+    for path in paths:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            found += [f"{path.relative_to(ROOT)}:{number}: {line.strip()}"] if bare.match(line) else []
 
     assert found == []

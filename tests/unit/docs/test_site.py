@@ -39,7 +39,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def documented() -> list[str]:
-    """What the pages of the reference are made of."""
+    """Returns the names that the pages of the reference are made of."""
     return [name for page in PAGES for name in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)]
 
 

@@ -48,7 +48,7 @@ class MemoryStore:
 
 
 class Context:
-    """What an operator is bound to; keeps what it forwards."""
+    """The context that an operator is bound to; keeps what it forwards."""
 
     node_name = "node"
 

@@ -1,4 +1,4 @@
-"""What streams do with records, through the test driver."""
+"""The work of streams on records, through the test driver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
     output: str = "out",
     value_serde: AnySerde = STRING,
 ) -> list[Piped]:
-    """What a program makes of records of topic ``in``, without headers."""
+    """Returns what a program makes of records of topic ``in``, without headers."""
     builder = StreamsBuilder()
     program(builder.stream("in", Consumed(STRING, STRING)))
     with TopologyTestDriver(builder.build()) as driver:

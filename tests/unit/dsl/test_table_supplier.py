@@ -1,4 +1,4 @@
-"""What tables do with updates, through the test driver."""
+"""The work of tables on updates, through the test driver."""
 
 from __future__ import annotations
 

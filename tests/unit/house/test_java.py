@@ -1,4 +1,4 @@
-"""What a user is told when Java or Maven is missing or too old."""
+"""The message to a user whose Java or Maven is missing or too old."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MACHINE_PATH = re.compile(r"(?<![\w.$}>~-])/(?:root|work|home/\w+|Users/\w+|tmp/(?!streamsapp)\w+)(?:/|\b)")
 
 
-#: What a build or a test leaves in a tree.
+#: The folders that a build or a test leaves in a tree.
 MADE = {"__pycache__", "dist", "build"}
 
 

@@ -1,4 +1,4 @@
-"""What the wheel has beside the code."""
+"""The files that the wheel has beside the code."""
 
 from __future__ import annotations
 

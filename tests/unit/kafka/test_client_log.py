@@ -1,4 +1,4 @@
-"""What the client repeats is said once in a while."""
+"""A message that the client repeats is said once in a while."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamsapp.kafka.client_log import REPEATED_EVERY, OncePerWhile
 
 
 class Said:
-    """What passes the filter, at a time that the test sets."""
+    """The messages that pass the filter, at a time that the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""What the consumer makes of librdkafka's messages, events and errors."""
+"""The consumer's reading of librdkafka's messages, events and errors."""
 
 from __future__ import annotations
 

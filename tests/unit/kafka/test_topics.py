@@ -1,4 +1,4 @@
-"""What the admin client makes of the broker's answers about topics."""
+"""The admin client's reading of the broker's answers about topics."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _unequal(schema: dict[str, Any], expected: dict[str, Any], path: str) -> Ite
 
 
 def defaults(schema: dict[str, Any]) -> dict[str, Any]:
-    """What the API server makes of an object in which nothing is set."""
+    """Returns what the API server makes of an object in which nothing is set."""
     found = {}
     for name, field in schema.get("properties", {}).items():
         if "default" in field:

@@ -1,4 +1,4 @@
-"""What every answer of the coordinator means to a member; the coordinator is played by the test."""
+"""The meaning of every answer of the coordinator to a member; the coordinator is played by the test."""
 
 from __future__ import annotations
 

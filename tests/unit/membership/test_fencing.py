@@ -1,4 +1,4 @@
-"""Who is dead, and under which names instances write."""
+"""The instances that are dead, and the names under which instances write."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def good() -> MemberSubscription:
 
 
 def read(says: bytes) -> tuple[bool, int]:
-    """Whether it can be read, and by how many bytes the most memory that the process has had grew."""
+    """Says whether it can be read, and by how many bytes the most memory that the process has had grew."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     said = SubscriptionReader().read("stranger", says)
     return said is not None, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10

@@ -1,4 +1,4 @@
-"""What the leader makes of what members said, and of what an assignor decided."""
+"""The leader's conclusions from what members said, and from what an assignor decided."""
 
 from __future__ import annotations
 

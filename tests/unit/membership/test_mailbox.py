@@ -1,4 +1,4 @@
-"""What passes between the membership's thread and the polling thread, in every order that matters."""
+"""The messages between the membership's thread and the polling thread, in every order that matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members say survives the way, is small, and is never trusted."""
+"""The word of members survives the way, is small, and is never trusted."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Line:
         raise AssertionError("not reached")
 
     def has(self, answer: bytes) -> bool:
-        """Whether this was the last to be received."""
+        """Says whether this was the last to be received."""
         return self.protocol.received[-1:] == [answer]
 
     @property

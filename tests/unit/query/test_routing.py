@@ -1,4 +1,4 @@
-"""Who is asked, and whether a replica may answer."""
+"""The choice of the instance that is asked, and whether a replica may answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an S3 store does with answers that a well-behaved server seldom gives."""
+"""An S3 store's handling of answers that a well-behaved server seldom gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fetched is exactly what was published; whatever is wrong with a snapshot, the one before it is tried."""
+"""A fetch brings exactly what was published; whatever is wrong with a snapshot, the one before it is tried."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class World(NamedTuple):
         self.objects.objects[chain_of(self.objects).manifest_key(snapshot.number)] = encode(snapshot)
 
     def database(self) -> dict[str, bytes]:
-        """What was restored, and nothing else is there."""
+        """Returns the files that were restored, and nothing else is there."""
         assert [path.name for path in self.task.iterdir()] == ["rocksdb"]
         return files_in(self.task / "rocksdb")
 

@@ -48,7 +48,7 @@ class Task(RuleBasedStateMachine):
         self.faults: list[tuple[str, bool]] = []
         self.between: tuple[str, str] | None = None
         self.publishing: set[int] = set()
-        #: What was put into each checkpoint, by the offset it stands for.
+        #: The entries that were put into each checkpoint, by the offset it stands for.
         self.truth: dict[int, dict[str, bytes]] = {}
         self.highest = 0
         #: The highest number that was deleted.
@@ -83,7 +83,7 @@ class Task(RuleBasedStateMachine):
         self.between = (operation, action)
 
     def act(self, action: str) -> None:
-        """What others do while somebody is at it."""
+        """Does what others do while somebody is at it."""
         if action == "claim":
             self.claim()
         elif action == "collect":

@@ -1,4 +1,4 @@
-"""What an assignment changes."""
+"""The changes that an assignment makes."""
 
 from __future__ import annotations
 

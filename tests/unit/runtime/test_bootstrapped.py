@@ -1,4 +1,4 @@
-"""What instances make of a bootstrap: where tasks without snapshots go on, and that none starts on half a state."""
+"""Instances after a bootstrap: where tasks without snapshots go on, and that none starts on half a state."""
 
 from __future__ import annotations
 

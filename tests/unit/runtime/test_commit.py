@@ -43,7 +43,7 @@ class FakeProducer:
 
     def __init__(self, *, transactional: bool) -> None:
         self.transactional = transactional
-        #: What happened, in order: ``sent <topic> <value>``, ``acknowledged``, ``committed <offsets>``.
+        #: The events, in order: ``sent <topic> <value>``, ``acknowledged``, ``committed <offsets>``.
         self.events: list[str] = []
         #: How many records the queue takes before it is full; a poll makes room for as many again.
         self.queue = self._room = 1_000
@@ -108,7 +108,7 @@ class Gate:
 
 
 class Instance:
-    """What a commit works with; one task per partition that stores and forwards every record."""
+    """The parts that a commit works with; one task per partition that stores and forwards every record."""
 
     def __init__(self, *, transactional: bool = True, partitions: int = 1, topology: Topology | None = None) -> None:
         self.gate = Gate()

@@ -60,7 +60,7 @@ class FakeComponents:
 
     made: list[FakeComponents]
     refuses: Exception | None = None
-    #: Whether another instance uses the state directory.
+    #: Says whether another instance uses the state directory.
     locked = False
     #: Runs while an instance is being put together.
     meanwhile: threading.Thread | None = None

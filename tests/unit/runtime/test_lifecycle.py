@@ -1,4 +1,4 @@
-"""What becomes of an instance after a failure: who is asked, which tasks start again, when, and with which producer."""
+"""An instance after a failure: who is asked, which tasks start again, when, and with which producer."""
 
 from __future__ import annotations
 

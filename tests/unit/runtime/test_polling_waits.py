@@ -56,7 +56,7 @@ class Life:
         self.sent: list[bytes | None] = []
         self.failed: list[BaseException] = []
         self.commits: list[Commit] = []
-        #: Whether the polling thread waits for input, or is just about to.
+        #: Says whether the polling thread waits for input, or is just about to.
         self.waiting = False
 
     @property

@@ -31,7 +31,7 @@ class Handler:
 
 
 class Failing:
-    """What decides about records, with the output it may add to."""
+    """The part that decides about records, with the output it may add to."""
 
     def __init__(self, answer: Response, **settings: Any) -> None:
         self.handler = Handler(answer)

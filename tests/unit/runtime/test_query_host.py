@@ -1,4 +1,4 @@
-"""What interactive queries see of an instance."""
+"""The view that interactive queries have of an instance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def storing() -> StreamTask:
 
 
 class Parts:
-    """What queries read of a started instance."""
+    """The parts of a started instance that queries read."""
 
     def __init__(self, task: StreamTask) -> None:
         peers = {"me": Peer("here:1", frozenset({task.id}))}

@@ -1,4 +1,4 @@
-"""What a new task's directory is prepared with, and what may happen meanwhile."""
+"""The preparation of a new task's directory, and what may happen meanwhile."""
 
 from __future__ import annotations
 

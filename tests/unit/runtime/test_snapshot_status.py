@@ -1,4 +1,4 @@
-"""What status and metrics say of remote state; and the small parts that its threads are made of."""
+"""Remote state in status and metrics; and the small parts that its threads are made of."""
 
 from __future__ import annotations
 

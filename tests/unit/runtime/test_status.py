@@ -1,4 +1,4 @@
-"""What an instance tells about itself: the status document, lags, health, metrics."""
+"""An instance tells about itself: the status document, lags, health, metrics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def storing(*, running: bool = True) -> StreamTask:
 
 @dataclass
 class Parts:
-    """What status reads of a started instance."""
+    """The parts of a started instance that status reads."""
 
     running: list[StreamTask] = field(default_factory=list)
     restoring: dict[TopicPartition, ChangelogReader] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What foreign-key joins send, byte by byte, and the hash in it."""
+"""The messages that foreign-key joins send, byte by byte, and the hash in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the soak driver finds in a chain of manifests and in what a snapshot holds, and nothing where all is well."""
+"""The soak driver finds faults in a chain of manifests and in what a snapshot holds, and nothing where all is well."""
 
 from __future__ import annotations
 

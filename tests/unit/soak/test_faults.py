@@ -1,4 +1,4 @@
-"""What a seed decides."""
+"""The decisions that a seed makes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from verification import MOST, Evidence, Update, check_store, check_writers, ver
 
 @dataclass
 class Written:
-    """What an application without fault writes for some input, ready to be damaged."""
+    """The output of an application without fault for some input, ready to be damaged."""
 
     inputs: list[Json]
     sinks: dict[str, list[Update]] = field(default_factory=lambda: {store: [] for store in STORES})

@@ -1,4 +1,4 @@
-"""What is told of a master or a Java that Spark could not work with."""
+"""The faults that are told of a master or a Java that Spark could not work with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver shows, and what it makes of failures."""
+"""The driver's account of its progress, and what it makes of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for RocksDB is committed all the same: read, iterated, copied, and written before it is needed there."""
+"""Writes that wait for RocksDB are committed all the same: read, iterated, copied, and written there in time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def waiting(stores: TaskStores) -> int:
 
 
 def in_rocksdb(stores: TaskStores, directory: Path) -> dict[str, str]:
-    """What a crash now would leave: a copy of the files, opened elsewhere."""
+    """Returns what a crash now would leave: a copy of the files, opened elsewhere."""
     stores.checkpoint(directory / "rocksdb")
     copy = open_stores(directory)
     found = dict(copy.stores["s"].all())

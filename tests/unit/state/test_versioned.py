@@ -125,7 +125,7 @@ def test_what_is_over_and_what_was_deleted_goes_without_being_written_again(tmp_
 
 
 class _Model:
-    """What a versioned store does, by looking at all puts."""
+    """A model of a versioned store that looks at all puts."""
 
     def __init__(self, history: int) -> None:
         self.history = history

@@ -1,4 +1,4 @@
-"""What the exception handlers decide about, and what becomes of the record."""
+"""The failures that the exception handlers decide about, and what becomes of the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may touch a task: one thread at a time, and none while all stand still."""
+"""A task may be touched by one thread at a time, and by none while all stand still."""
 
 from __future__ import annotations
 

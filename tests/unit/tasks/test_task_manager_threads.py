@@ -105,7 +105,7 @@ def test_every_record_is_processed_once_and_committed_with_what_it_sent(seed: in
             tasks.resume()
             for task, in_epoch, count in list(workers.sent):
                 sent[task] += count if in_epoch == epoch else 0
-            # What a commit carries is what the records it commits led to: nothing of the next epoch, nothing missing.
+            # A commit carries what the records it commits led to: nothing of the next epoch, nothing missing.
             assert sent == +Counter({task: committed[task] for task in all_tasks})
         tasks.mark_ready(all_tasks)
         while any(task.buffered_records for task in all_tasks):

@@ -1,4 +1,4 @@
-"""What the builder makes of a program: sub-topologies, children, stores; and what it refuses, by name."""
+"""The builder makes these of a program: sub-topologies, children, stores; and what it refuses, by name."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def settle_all(pods: Mapping[str, dict[TaskId, TaskInfo]], standbys: int = 1) ->
 
 
 def may_go(group: SimulatedGroup, name: str) -> bool:
-    """What the gate asks: every store of every task is kept by another pod, caught up."""
+    """Answers the gate's question: every store of every task is kept by another pod, caught up."""
     return all(
         any(
             other != name and state.lags.get(task) == 0 and state.definitions[task].covers(leaving.definitions[task])

@@ -1,4 +1,4 @@
-"""What ``spec.podTemplate`` may change, and what it is told when it may not."""
+"""The changes that ``spec.podTemplate`` may make, and what it is told when it may not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is mounted into a pod is what the runtime finds there."""
+"""The files that are mounted into a pod are those that the runtime finds there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a revision, and what a pod reads of it."""
+"""The contents of a revision, and what a pod reads of it."""
 
 from __future__ import annotations
 

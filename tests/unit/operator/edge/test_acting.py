@@ -1,4 +1,4 @@
-"""What is sent to the API server, what is not, and what happens when it says no."""
+"""The requests that are sent to the API server, those that are not, and what happens when it says no."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users nest as deeply as they like is read all the same, and named."""
+"""Documents that users nest as deeply as they like are read all the same, and named."""
 
 from __future__ import annotations
 

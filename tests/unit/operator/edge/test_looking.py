@@ -1,4 +1,4 @@
-"""What is asked for and what is there, as it is handed to the plan."""
+"""The wanted and the actual state, as they are handed to the plan."""
 
 from __future__ import annotations
 

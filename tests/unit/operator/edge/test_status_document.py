@@ -1,4 +1,4 @@
-"""What a pod says of itself is untrusted: it is understood whole or not at all, and never raises."""
+"""A pod's word about itself is untrusted: it is understood whole or not at all, and never raises."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class World:
         self._members(lambda it: setattr(self.cluster.group.members[it], "paused", True))
 
     def deceive(self) -> None:
-        """What pods last saw of their replicas was good, and is not true any more."""
+        """The last that pods saw of their replicas was good, and is not true any more."""
         for member in self.cluster.group.members.values():
             member.held_back = member.stuck_observer = True
 

@@ -1,4 +1,4 @@
-"""What is shown is compared with files: ``golden/<name>.txt``. A wanted change is made by writing them anew."""
+"""The views are compared with files: ``golden/<name>.txt``. A wanted change is made by writing them anew."""
 
 from __future__ import annotations
 
