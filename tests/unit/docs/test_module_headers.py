@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("operator/streamsapp_operator", "spark/streamsapp_spark", "runtime/streamsapp")
 
-#: Folders beside the packages, where a docstring, a sentence in one or a comment may not begin so either.
+#: Folders beside the packages, where neither a docstring nor a comment may begin with a bare What, Who or Whether.
 OTHERS = ("tests", "benchmarks", "tools", "charts")
 FRAGMENT = re.compile(r"(What|Who|Whose|Where|Which|Whether|How|When|Why|For how)\b")
 #: A module says which thread runs it, in which process it runs, or that it is only values and functions.
