@@ -32,6 +32,8 @@ _INSIST = 0.1
 #: The time in seconds that leaving may take: a call that waits for another process for ever, or an interrupt that came
 #: where Python drops it, would hold up a process that was told to end.
 _WAY_OUT = 3.0
+#: And the time for the log to take the message that it did not end.
+_LAST_WORD = 1.0
 
 
 @contextmanager
@@ -125,6 +127,13 @@ class _Signals:
                 signal.pthread_kill(threading.main_thread().ident or 0, number)
             if self.left.wait(_INSIST):
                 return
-        log.warning("leaving did not end within %.0f s: the process ends here", _WAY_OUT)
-        logging.shutdown()
+        # The main thread may hold the log's lock for ever, where nobody reads what it writes.
+        last = threading.Thread(target=_say_last, daemon=True)
+        last.start()
+        last.join(_LAST_WORD)
         os._exit(1)
+
+
+def _say_last() -> None:
+    log.warning("leaving did not end within %.0f s: the process ends here", _WAY_OUT)
+    logging.shutdown()

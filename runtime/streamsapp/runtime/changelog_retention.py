@@ -4,7 +4,8 @@ A store forgets by stream time, and the broker by its clock. Where records are r
 changelogs are kept longer than their stores, as of an archive, or where an input was silent for as long, the broker
 would delete what the stores have: Kafka Streams loses it with the next restart. So the topic's setting is raised.
 
-Called on a thread of its own, or on that of a process that runs lanes. It reads what processing threads write.
+Called on a thread of its own, or on that of a process that runs lanes. It reads what processing threads write, of tasks
+that run: one that is restored goes through all of its changelog's times.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.state.task_stores import Expiry
+from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.topology.internal_topics import FOR_EVER
 
@@ -29,8 +31,9 @@ log = logging.getLogger(__name__)
 #: (``windowstore.changelog.additional.retention.ms``).
 _SPARE_MS = 24 * 60 * 60 * 1000
 _DAY_MS = _SPARE_MS
-#: After a request that failed the broker is asked for nothing for so many seconds.
-_PAUSE = 60.0
+#: After a request that failed the broker is asked for nothing for so many seconds; and its answers, which others may
+#: change, are believed for so long.
+_PAUSE, _BELIEVED = 60.0, 300.0
 
 
 class ChangelogRetention:
@@ -39,17 +42,24 @@ class ChangelogRetention:
     def __init__(self, admin: TopicAdmin, clock: Clock) -> None:
         self._admin = admin
         self._clock = clock
-        #: Milliseconds by topic, of those that the broker was asked about.
+        #: Milliseconds by topic, of those that the broker was asked about lately.
         self._kept: dict[str, float] = {}
+        self._believed_until = -math.inf
         self._pauses_until = -math.inf
 
     def see_to(self, tasks: Iterable[StreamTask]) -> None:
         """Raise the settings of changelogs whose tasks are far behind the clock. A refusal is logged, and the broker is
         asked again later."""
-        if self._clock.monotonic() < self._pauses_until:
+        now = self._clock.monotonic()
+        if now < self._pauses_until:
             return
+        if now >= self._believed_until:
+            self._kept.clear()
+            self._believed_until = now + _BELIEVED
         oldest: dict[str, tuple[Expiry, StreamTask]] = {}
         for task in tasks:
+            if task.state is not TaskState.RUNNING:
+                continue
             for expiry in task.stores.expiries():
                 changelog = task.plan.changelogs.get(expiry.store)
                 if changelog is None:
@@ -58,28 +68,32 @@ class ChangelogRetention:
                     oldest[changelog.topic] = expiry, task
         for topic, (expiry, task) in oldest.items():
             behind = self._clock.now_ms() - expiry.stream_time
-            if behind > _SPARE_MS and self._kept.get(topic, 0) < expiry.kept_ms - _SPARE_MS + behind:
-                self._raise(topic, expiry, expiry.kept_ms + behind, task)
+            if behind <= _SPARE_MS or self._kept.get(topic, 0) >= expiry.kept_ms - _SPARE_MS + behind:
+                continue
+            if not self._raised(topic, expiry, expiry.kept_ms + behind, task):
+                self._pauses_until = self._clock.monotonic() + _PAUSE
+                return
 
-    def _raise(self, topic: str, expiry: Expiry, wanted: int, task: StreamTask) -> None:
+    def _raised(self, topic: str, expiry: Expiry, wanted: int, task: StreamTask) -> bool:
+        """Raise one setting if need be; False if the broker did not answer, or refused."""
         time = datetime.fromtimestamp(expiry.stream_time / 1000, UTC).date().isoformat()
         try:
             set_now = self._admin.setting(topic, expiry.setting)
             self._kept[topic] = math.inf if set_now == FOR_EVER else int(set_now)
             if self._kept[topic] >= wanted - _SPARE_MS:
-                return
+                return True
             self._admin.set(topic, expiry.setting, str(wanted))
         except (KafkaException, StreamsError, TimeoutError) as error:
-            self._pauses_until = self._clock.monotonic() + _PAUSE
             log.warning(
                 "topic %s may lose what store %s of task %s has: the stream time of the task is %s, and the broker "
                 "deletes by its clock. %s cannot be raised to %d: %s; grant ALTER_CONFIGS on the topic, or raise it",
                 topic, expiry.store, task.id, time, expiry.setting, wanted, error,
             )  # fmt: skip
-            return
+            return False
         self._kept[topic] = wanted
         log.warning(
             "topic %s keeps its records for %d days from now on (%s=%d), as the stream time of task %s is %s and the "
             "broker deletes by its clock; once the task has caught up you may set %d again",
             topic, -(-wanted // _DAY_MS), expiry.setting, wanted, task.id, time, expiry.kept_ms,
         )  # fmt: skip
+        return True

@@ -59,9 +59,9 @@ def internal_topics(
     """Returns every internal topic, with as many partitions as it needs.
 
     ``partitions`` counts those of the repartition topics, ``tasks`` those of the changelogs. ``overrides`` are the
-    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. Only
-    a store's own make its changelog forget what the store keeps: of the defaults, which are meant for all topics, those
-    count that keep it longer.
+    configured defaults of internal topics: they win over the library's settings, and a store's own win over both. Of
+    the defaults for how long windows, sessions and versions are kept, which are meant for all topics, only those count
+    that keep them longer than their stores do.
     """
     task_counts: dict[int, int] = {}
     for task in tasks:

@@ -15,6 +15,7 @@ from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
 from task_parts import feed, raw, task_of
@@ -116,7 +117,29 @@ def test_a_silent_input_does_not_make_the_broker_delete_what_the_store_has() -> 
         clock.advance(HOUR)
         kept.see_to([task])
         assert int(topics.now) >= clock.now_ms() - NOW + HOUR, "the window of now lives for an hour of stream time"
-    assert topics.asked < 15
+    assert topics.asked <= 10 * 24
+
+
+def test_a_task_that_is_restored_says_nothing_of_the_time() -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+    task = at(counted(), NOW - 365 * DAY)
+    task.state = TaskState.RESTORING
+
+    retention(topics, clock).see_to([task])
+
+    assert topics.asked == 0
+
+
+def test_a_setting_that_somebody_lowered_is_raised_again() -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+    task, kept = at(counted(), NOW - 365 * DAY), retention(topics, clock)
+    kept.see_to([task])
+
+    topics.now = str(HOUR + DAY)
+    clock.advance(300_000)
+    kept.see_to([task])
+
+    assert int(topics.now) > 365 * DAY
 
 
 def test_what_the_program_says_of_one_topic_counts() -> None:

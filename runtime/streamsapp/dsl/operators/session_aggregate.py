@@ -35,7 +35,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         at_commit = self._emit_at_commit
         gap_ms, open_ms = self._windows.gap_ms, self._windows.gap_ms + self._windows.grace_ms
         #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store.stream_time, lambda: stream_time)
+        stream_time = self._stream_time(context, store, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

@@ -37,6 +37,8 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
     """Folds a record into the windows around it, and makes the new windows that the record begins."""
 
     takes_null_values = False
+    #: The window right of a record starts after it.
+    _starts_ahead_ms = 1
 
     def _closes_after(self) -> tuple[int, int]:
         # The end of a window belongs to it.
@@ -50,8 +52,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
         at_commit = self._emit_at_commit
         #: The highest timestamp that came here.
-        # The window right of a record starts after it.
-        stream_time = self._stream_time(context, store.stream_time - 1, lambda: stream_time)
+        stream_time = self._stream_time(context, store, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

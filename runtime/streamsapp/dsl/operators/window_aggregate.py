@@ -32,7 +32,7 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
         starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
         at_commit = self._emit_at_commit
         #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store.stream_time, lambda: stream_time)
+        stream_time = self._stream_time(context, store, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

@@ -48,7 +48,7 @@ class WindowCount(WindowAggregate):
         windows_of = windows_by_step(self._windows, store.counted_windows())
         note, held_headers = (None, {}) if held is None else (held.cells.append, held.headers)
         #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store.stream_time, lambda: stream_time)
+        stream_time = self._stream_time(context, store, lambda: stream_time)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time

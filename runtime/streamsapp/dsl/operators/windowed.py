@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.emit_final import EmitFinal, later
+from streamsapp.dsl.operators.emit_final import EmitFinal, TimedStore, later
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.processor.operator import NodeContext, Push
@@ -48,6 +48,8 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
 
     #: Says whether a record without value changes windows, and closes earlier ones.
     takes_null_values = True
+    #: The time by which a window may start after the latest record.
+    _starts_ahead_ms = 0
 
     def __init__(
         self,
@@ -69,16 +71,19 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         final = EmitFinal(context, store, *self._closes_after())
         return final.before(self._add(context, store, later), takes_null=self.takes_null_values)
 
-    @staticmethod
-    def _stream_time(context: NodeContext, in_store: int, observed: Callable[[], int]) -> int:
+    def _stream_time(self, context: NodeContext, store: TimedStore, observed: Callable[[], int]) -> int:
         """Returns the stream time to begin with, and keeps that which ``observed`` tells from now on.
 
         It goes with the offsets: a record that is read again finds the windows open that were open for it at first, and
-        no other ones, and so does one that comes late after a restart. Kafka Streams begins at -1, and opens windows
-        again. Where none was kept, by another program for one, it is that of the windows in the store.
+        so does one that comes late after a restart; Kafka Streams begins at -1, and opens windows again. Where none was
+        kept, by another program for one, it is that of the windows in the store. Where the store is ahead, as after a
+        crash at least once, windows that it has given up are closed: they would begin anew.
         """
         kept = context.keep_stream_time(observed)
-        return in_store if kept is None else kept
+        if kept is None:
+            return store.stream_time - self._starts_ahead_ms
+        given_up = store.expired_at(store.stream_time)
+        return max(kept, given_up - 1 + sum(self._closes_after())) if given_up > 0 else kept
 
     @abstractmethod
     def _add(self, context: NodeContext, store: Any, update: Update) -> Push:

@@ -57,7 +57,10 @@ class LocalState:
     def remove_database(self) -> None:
         """Remove the database. The next one is nobody's until it has a record: a process may end in between."""
         shutil.rmtree(self.directory / DATABASE, ignore_errors=True)
-        self.write(LocalRecord(epoch=_UNKNOWN))
+        try:
+            self.write(LocalRecord(epoch=_UNKNOWN))
+        except OSError:  # a full disk: at least the record of the database that is gone is no other one's
+            (self.directory / _NAME).unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
         """Remove the files of a process that ended in the middle of a snapshot."""
