@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import TopicPartition
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
+from streamsapp.record import RawRecord
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
 
 IN = TopicPartition("in", 0)
 OFFSETS = {IN: (7, "time")}
 TIMES_OUT_AFTER_MS = 10_000
-
-
-class Report(NamedTuple):
-    """A record as a delivery report has it."""
-
-    record_topic: str
-    record_key: bytes | None
-    record_value: bytes | None
-
-    def topic(self) -> str:
-        return self.record_topic
-
-    def key(self) -> bytes | None:
-        return self.record_key
-
-    def value(self) -> bytes | None:
-        return self.record_value
 
 
 @dataclass
@@ -56,7 +40,7 @@ class FakeClient:
     def poll(self, timeout: float) -> int:
         self._fail("poll")
         for error in self.reports:
-            self.properties["on_delivery"](error, Report("out", b"k", b"v"))
+            self.properties["on_delivery"](error, RawRecord("out", 0, 0, b"k", b"v", 0))
         self.reports.clear()
         return 0
 

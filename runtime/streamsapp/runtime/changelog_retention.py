@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.state.store_type import KEPT_LONGER_MS
 from streamsapp.state.task_stores import Expiry
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
@@ -27,10 +28,7 @@ from streamsapp.topology.internal_topics import FOR_EVER
 
 log = logging.getLogger(__name__)
 
-#: The time that changelogs are kept longer than their stores, in milliseconds, as in Kafka Streams
-#: (``windowstore.changelog.additional.retention.ms``).
-_SPARE_MS = 24 * 60 * 60 * 1000
-_DAY_MS = _SPARE_MS
+_DAY_MS = 24 * 60 * 60 * 1000
 #: After a request that failed the broker is asked for nothing for so many seconds; and its answers, which others may
 #: change, are believed for so long.
 _PAUSE, _BELIEVED = 60.0, 300.0
@@ -68,7 +66,7 @@ class ChangelogRetention:
                     oldest[changelog.topic] = expiry, task
         for topic, (expiry, task) in oldest.items():
             behind = self._clock.now_ms() - expiry.stream_time
-            if behind <= _SPARE_MS or self._kept.get(topic, 0) >= expiry.kept_ms - _SPARE_MS + behind:
+            if behind <= KEPT_LONGER_MS or self._kept.get(topic, 0) >= expiry.kept_ms - KEPT_LONGER_MS + behind:
                 continue
             if not self._raised(topic, expiry, expiry.kept_ms + behind, task):
                 self._pauses_until = self._clock.monotonic() + _PAUSE
@@ -80,7 +78,7 @@ class ChangelogRetention:
         try:
             set_now = self._admin.setting(topic, expiry.setting)
             self._kept[topic] = math.inf if set_now == FOR_EVER else int(set_now)
-            if self._kept[topic] >= wanted - _SPARE_MS:
+            if self._kept[topic] >= wanted - KEPT_LONGER_MS:
                 return True
             self._admin.set(topic, expiry.setting, str(wanted))
         except (KafkaException, StreamsError, TimeoutError) as error:

@@ -170,7 +170,7 @@ class Commit:
                 yield
 
     def _rest(self) -> None:
-        """Whoever advances the commit does so again and again: leave the processor to others for a moment."""
+        """Leave the processor to others for a moment: a commit is advanced again and again."""
         self._tasks.wait_for_progress(STEP_WAIT)
 
     def _apply(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:

@@ -22,6 +22,9 @@ from streamsapp.state.write_back import Companion, WriteBack
 
 #: Settings of changelog topics, in milliseconds, that a type derives from what its stores keep; it has one at most.
 KEPT_FOR = ("retention.ms", "min.compaction.lag.ms")
+#: So many milliseconds changelogs are kept longer than their stores, as in Kafka Streams
+#: (``windowstore.changelog.additional.retention.ms``).
+KEPT_LONGER_MS = 24 * 60 * 60 * 1000
 
 
 class Layers(Protocol):

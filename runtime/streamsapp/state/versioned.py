@@ -15,7 +15,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, checked_timestamp
 from streamsapp.state.facade import SerdeFacade
 from streamsapp.state.iterators import KeyValueIterator
-from streamsapp.state.store_type import Layout, StoreParts
+from streamsapp.state.store_type import KEPT_LONGER_MS, Layout, StoreParts
 from streamsapp.state.version_view import VersionView
 from streamsapp.state.versions import (
     LATEST,
@@ -33,9 +33,6 @@ from streamsapp.state.window import segment_interval_ms
 from streamsapp.state.write_back import WriteBack
 
 __all__ = ["PUT_RETURN_CODE_NOT_PUT", "PUT_RETURN_CODE_VALID_TO_UNDEFINED", "VersionedRecord"]
-
-#: The changelog keeps old versions a day longer, as in Kafka Streams.
-_ADDITIONAL_LAG_MS = 24 * 60 * 60 * 1000
 
 
 class VersionedStoreImpl(SerdeFacade):
@@ -131,7 +128,7 @@ class VersionedType:
 
     @property
     def changelog_settings(self) -> Mapping[str, str]:
-        lag = min(self.history_retention_ms + _ADDITIONAL_LAG_MS, MAX_TIMESTAMP)
+        lag = min(self.history_retention_ms + KEPT_LONGER_MS, MAX_TIMESTAMP)
         return {"min.compaction.lag.ms": str(lag)}
 
     def format(self, value_serde: AnySerde) -> EntryFormat:

@@ -27,7 +27,7 @@ from streamsapp.state.entries import (
 from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.segments import Segments
-from streamsapp.state.store_type import Layout, StoreParts
+from streamsapp.state.store_type import KEPT_LONGER_MS, Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowView
 from streamsapp.state.write_back import WriteBack
@@ -35,8 +35,6 @@ from streamsapp.state.write_back import WriteBack
 _SUFFIX = Struct(">qi")
 _pack_suffix = _SUFFIX.pack
 _MAX_SEQUENCE = (1 << 31) - 1
-#: The changelog keeps entries a day longer, as ``windowstore.changelog.additional.retention.ms`` says.
-_ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
 #: The shortest segment, as in Kafka Streams.
 _MIN_INTERVAL_MS = 60_000
 
@@ -58,7 +56,7 @@ def segment_interval_ms(retention_ms: int) -> int:
 
 def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
     """Returns the settings in which the changelog topics of stores with a retention differ from compacted ones."""
-    return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + _ADDITIONAL_RETENTION_MS)}
+    return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + KEPT_LONGER_MS)}
 
 
 class WindowSegments(Segments):

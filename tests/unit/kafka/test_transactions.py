@@ -10,12 +10,12 @@ from producer_parts import (
     TOO_LARGE,
     FakeClient,
     Producing,
-    Report,
     failure,
     record,
 )
 from streamsapp.errors import CommitError, FencedError, ProductionError
 from streamsapp.kafka.producer import AbortableError, ExactlyOnceProducer
+from streamsapp.record import RawRecord
 from streamsapp.testing import MockClock
 
 
@@ -138,7 +138,7 @@ def test_the_age_of_a_transaction_counts_from_its_first_record(once: Producing) 
 def test_a_failed_delivery_is_what_a_commit_reports_as_its_cause(once: Producing) -> None:
     once.producer.send([record(b"1")])
     once.client.errors["commit"] = [failure(KafkaError._STATE, abort=True)]
-    once.client.properties["on_delivery"](KafkaError(TOO_LARGE), Report("out", None, None))
+    once.client.properties["on_delivery"](KafkaError(TOO_LARGE), RawRecord("out", 0, 0, None, None, 0))
 
     with pytest.raises(ProductionError, match="cannot write to topic out"):
         once.commit()
