@@ -47,7 +47,7 @@ class Settings:
     lease_name: str
     lease_seconds: float
     http_port: int
-    #: Whether the port serves the console of the cluster.
+    #: True if the port serves the console of the cluster.
     console: bool
     log_level: str
     log_format: str

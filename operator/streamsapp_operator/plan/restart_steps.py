@@ -36,7 +36,7 @@ class RestartStep:
     held: str | None = None
     #: The event that it waits for, which comes by itself.
     waits: str | None = None
-    #: Whether the pod of the step is there with the new revision, and not ready yet.
+    #: True if the pod of the step is there with the new revision, and not ready yet.
     made: bool = False
 
     @property

@@ -50,7 +50,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "write records to a topic, from lines of JSON",
         'Each line is a record: {"key": ..., "value": ...}, and perhaps "timestamp" (milliseconds or ISO 8601),\n'
         '"headers" ([["name", "text"], ...]) and "partition". Keys go where Java clients put them (murmur2), or\n'
-        "where the application's partitioner does. What `streamsapp consume` prints can be written again.",
+        "where the application's partitioner does. The lines that `streamsapp consume` prints can be written again.",
         '  echo \'{"key": "jane", "value": "hello"}\' | streamsapp produce visits -f app.yaml\n'
         "  streamsapp produce orders records.jsonl --bootstrap-servers kafka:9092 --value-serde json",
     )

@@ -90,7 +90,7 @@ class OptionGroup:
     fields: Mapping[str, Any]
     #: Fields that the DSL's object calls otherwise.
     renamed: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the DSL takes the object in any case.
+    #: True if the DSL takes the object in any case.
     required: bool = False
 
     def made(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class MergedTable(TableSupplier):
 class DerivedTable(TableSupplier):
     """A table computed from another one, row by row. It has a store only when one is wanted."""
 
-    #: Whether the table carries old values from the beginning, if its parent can give them without a store of its own.
+    #: True if the table carries old values from the beginning, if its parent can give them without a store of its own.
     uses_old_values = False
 
     def __init__(

@@ -19,7 +19,7 @@ class TaskInfo:
 
     #: The partitions that it reads: shown by ``kafka-consumer-groups.sh``.
     partitions: frozenset[TopicPartition]
-    #: Whether it has a changelog, so that standbys make sense.
+    #: True if it has a changelog, so that standbys make sense.
     stateful: bool
     #: Fingerprint of the task's sub-topology, nodes and all; compared where a member does not tell its stores.
     definition: str = ""

@@ -88,9 +88,9 @@ class GroupMembership:
         self._identity: Identity | None = None
         #: Why to join anew, if that is to be done.
         self._rejoin: str | None = "the instance starts"
-        #: Whether the member stays out for the time being.
+        #: True if the member stays out for the time being.
         self._absent = False
-        #: Whether the member was in the group once.
+        #: True if the member was in the group once.
         self._known = False
 
     # ---- any thread ----------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class Decision:
     """The leader's message to each member."""
 
     answers: Mapping[str, bytes]
-    #: Whether it is to look again after a while.
+    #: True if it is to look again after a while.
     follow_up: bool
 
 

@@ -33,7 +33,7 @@ class OwnSubscription:
         self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
         self._definitions = member_messages.pack_definitions(tasks)
         self.tasks = frozenset(tasks)
-        #: Whether the others are to take over, and whether the whole application is to stop.
+        #: True if the others are to take over, and if the whole application is to stop.
         self.draining = self.shutdown = False
         #: The holdings that the last subscription tells of.
         self.held = Holdings()

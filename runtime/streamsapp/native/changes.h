@@ -7,7 +7,7 @@ typedef struct {
     int number_size;
 } Values;
 
-/* Whether it is a whole number that is written here, its first byte the highest. */
+/* True if it is a whole number that is written here, its first byte the highest. */
 static int written_here(const Values *values, PyObject *stored, Outgoing *out) {
     int size = values->number_size;
     int64_t most = size ? INT64_MAX >> (64 - 8 * size) : 0, found;
@@ -18,7 +18,7 @@ static int written_here(const Values *values, PyObject *stored, Outgoing *out) {
     return 1;
 }
 
-/* Whether the record has its value. With an exception if the value cannot be written. */
+/* True if the record has its value. With an exception if the value cannot be written. */
 static int prepare_value(const Values *values, PyObject *stored, Outgoing *out) {
     out->kept[1] = NULL;
     if (written_here(values, stored, out)) return 1;
@@ -33,7 +33,7 @@ static int prepare_value(const Values *values, PyObject *stored, Outgoing *out) 
     return 1;
 }
 
-/* Whether it is (key, entry) as far as it is known here: the key bytes, the entry (stored, timestamp), as a tuple or a
+/* True if it is (key, entry) as far as it is known here: the key bytes, the entry (stored, timestamp), as a tuple or a
  * list, with a time after zero. */
 static int prepare_change(const Values *values, PyObject *pair, Outgoing *out) {
     if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(pair, 0)))

@@ -43,7 +43,7 @@ static Topic *topic_of(Client *client, PyObject *topics, PyObject *name) {
 
 static int is_bytes_or_none(PyObject *given) { return given == Py_None || PyBytes_CheckExact(given); }
 
-/* What the record has of bytes or None. */
+/* Points at what the record has of bytes or None. */
 static void point_at(PyObject *given, const void **start, size_t *size) {
     *start = given == Py_None ? NULL : PyBytes_AS_STRING(given);
     *size = given == Py_None ? 0 : (size_t)PyBytes_GET_SIZE(given);
@@ -66,7 +66,7 @@ static Headers *headers_from(PyObject *given) {
     return headers;
 }
 
-/* Whether the number lies within the bounds; anything else than an int does not. */
+/* True if the number lies within the bounds; anything else than an int does not. */
 static int number(PyObject *given, int64_t least, int64_t most, int64_t *found) {
     int overflow = 0;
     if (!PyLong_CheckExact(given)) return 0;
@@ -74,7 +74,7 @@ static int number(PyObject *given, int64_t least, int64_t most, int64_t *found) 
     return !overflow && *found >= least && *found <= most;
 }
 
-/* Whether the record is one of those that send knows: (topic, value, key, partition, None, None, timestamp, headers),
+/* True if the record is one of those that send knows: (topic, value, key, partition, None, None, timestamp, headers),
  * as OutputRecord says, with a time after zero. All others, and their errors, are left to confluent-kafka. The one
  * before, if there is one, often has the same topic. */
 static int prepare(Client *client, PyObject *topics, PyObject *record, const Outgoing *before, Outgoing *out) {

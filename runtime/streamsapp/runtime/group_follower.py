@@ -53,7 +53,7 @@ class GroupFollower:
         self.readiness = Readiness(lag, config.acceptable_recovery_lag, clock)
         self._warmups = Warmups(lag, config.acceptable_recovery_lag, clock)
         self._draining = False
-        #: Whether this instance was surely a member when that was looked at last.
+        #: True if this instance was surely a member when that was looked at last.
         self.safe = False
 
     # ---- joining -----------------------------------------------------------------------------------------------

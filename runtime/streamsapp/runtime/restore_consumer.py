@@ -33,7 +33,7 @@ class RestoreConsumer:
         self._lag = ReplicaLag(consumer, admin, clock)
         #: Changelogs being read.
         self.readers: dict[TopicPartition, ChangelogReader] = {}
-        #: Whether replicas stand still.
+        #: True while replicas stand still.
         self.replicas_paused = False
 
     def lag(self, task: StreamTask) -> int | None:

@@ -21,11 +21,11 @@ class UserRequests:
         #: Passes when the tasks must have been handed over; ``None`` without a request to drain.
         self.hand_over_by: Deadline | None = None
         self._clock = clock
-        #: Whether to end now.
+        #: True if it is to end now.
         self.close_now = False
-        #: Whether the group is to assign the tasks anew at once, and not when the session times out.
+        #: True if the group is to assign the tasks anew at once, and not when the session times out.
         self.leave_group = True
-        #: Whether to stop processing until further notice.
+        #: True if it is to stop processing until further notice.
         self.paused = False
         #: Set by the polling thread: whether others have taken over everything.
         self.drained = False

@@ -33,7 +33,7 @@ class WindowCells(dict[bytes, Cell]):
         self._before, self._after = around
         #: The generation before, which is asked for what is missing.
         self._older: dict[bytes, Cell] = {}
-        #: Whether keys that are missing have no such window: nothing was written that starts so late.
+        #: True if keys that are missing have no such window: nothing was written that starts so late.
         self._whole = start_ms > segments.stream_time
 
     def count_anew(self, key: bytes, cell: Cell | None, timestamp: int) -> Cell:

@@ -87,7 +87,7 @@ class WindowStoreImpl(SegmentedFacade):
         self._counted: CountedWindows | None = None
         #: The layers in which counts are changed in place.
         self.layers = parts.layers
-        #: Whether entries may be counted up in place: every count fits a long.
+        #: True if entries may be counted up in place: every count fits a long.
         self.counts_in_place = kind.keeps_timestamps and parts.value_serde is Serdes.long()
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------

@@ -60,7 +60,7 @@ class NodeBinding:
         record_is_read: bool = False,
     ) -> None:
         self.node_name = name
-        #: Whether this node or one below asks for the record in process.
+        #: True if this node or one below asks for the record in process.
         self.record_is_read = record_is_read
         self.forward = fan_out(list(children.values()))
         self.task = task

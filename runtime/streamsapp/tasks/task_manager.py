@@ -56,7 +56,7 @@ class TaskManager:
         self._tasks: dict[TaskId, ScheduledTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
         self._held: dict[TaskId, ScheduledTask] = {}
-        #: Whether there are retired tasks.
+        #: True if there are retired tasks.
         self._any_retired = False
         self._paused = False
         self._standing_still = False

@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("operator/streamsapp_operator", "spark/streamsapp_spark", "runtime/streamsapp")
 
-#: Folders beside the packages, where neither a docstring nor a comment may begin with a bare What, Who or Whether.
-OTHERS = ("tests", "benchmarks", "tools", "charts")
+#: The folders in which neither a docstring nor a comment may begin with a bare What, Who or Whether.
+FOLDERS = ("runtime", "operator", "spark", "tests", "benchmarks", "tools", "charts")
 FRAGMENT = re.compile(r"(What|Who|Whose|Where|Which|Whether|How|When|Why|For how)\b")
 #: A module says which thread runs it, in which process it runs, or that it is only values and functions.
 PLACE = re.compile(
@@ -51,9 +51,9 @@ def test_no_docstring_begins_with_a_bare_question_word() -> None:
     assert found == []
 
 
-def test_beside_the_packages_no_docstring_or_comment_begins_with_a_bare_what_who_or_whether() -> None:
+def test_no_docstring_or_comment_begins_with_a_bare_what_who_or_whether() -> None:
     bare = re.compile(r'^\s*(?:[^\s"]+ = )?(?:"""|#:? )(?:What|Who|Whether) (?!.*\?)')
-    paths = sorted(path for folder in OTHERS for path in (ROOT / folder).rglob("*.py"))
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
     found = []
     for path in paths:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):

@@ -23,7 +23,7 @@ class RemoteStore:
         self.config = config
         self._application_id = application_id
         self._probing = threading.Lock()
-        #: Whether the object store has shown that it is.
+        #: True if the object store has shown that it is.
         self.fit = False
         self._bootstrap: BootstrapDone | None = None
         self._looked_for_bootstrap = False

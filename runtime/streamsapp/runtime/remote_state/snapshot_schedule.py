@@ -33,7 +33,7 @@ class ScheduledSnapshot(Generic[T]):
     requested: int = 0
     serving: int = 0
     served: int = 0
-    #: Whether the last attempt succeeded.
+    #: True if the last attempt succeeded.
     succeeded: bool = field(default=True)
 
 

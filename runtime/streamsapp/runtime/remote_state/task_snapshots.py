@@ -55,7 +55,7 @@ class TaskSnapshots:
     figures: SnapshotFigures = field(default_factory=SnapshotFigures)
     #: Wall-clock milliseconds of the last time when what the object store has was known to be this fresh.
     fresh_at_ms: int | None = None
-    #: Whether the files that the claim repeats were compared with those that are here: they may have been damaged, and
+    #: True if the files that the claim repeats were compared with those that are here: they may have been damaged, and
     #: the task restored from others.
     compared: bool = False
     #: Failed tries since the last that did not.
