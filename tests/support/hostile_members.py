@@ -109,6 +109,10 @@ class Stranger:
     async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
         raise AssertionError("the good members were there before")
 
+    @property
+    def resting(self) -> bool:
+        return False
+
     def assigned(self, identity: Identity, data: bytes) -> None:
         self.told = data
         self.heard.set()

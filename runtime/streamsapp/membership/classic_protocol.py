@@ -52,6 +52,10 @@ class Delegate(Protocol):
     def assigned(self, identity: Identity, data: bytes) -> None:
         """Take the leader's answer."""
 
+    @property
+    def resting(self) -> bool:
+        """True if the member has had nothing to do for a while: it may learn of a rebalance a little later."""
+
     def lost(self, reason: str) -> None:
         """The group went on without this member, or may have."""
 
@@ -134,7 +138,9 @@ class GroupMembership:
     async def heartbeats(self) -> None:
         """Show signs of life, until the end."""
         while not self.ended:
-            await self._connection.sleep(self._settings.heartbeat_interval)
+            settings = self._settings
+            resting = self._phase is Phase.STABLE and self._delegate.resting
+            await self._connection.sleep(settings.resting_interval if resting else settings.heartbeat_interval)
             identity = self._identity
             if identity is None or self.ended:
                 continue

@@ -52,6 +52,8 @@ class MembershipMailbox:
         self.transactional_id = transactional_id
         #: The last time at which the polling thread asked for news, in monotonic seconds.
         self.polled_at = clock.monotonic()
+        #: The last time at which there was something to commit, or a new assignment, in monotonic seconds.
+        self.worked_at = self.polled_at
 
     # ---- polling thread ----------------------------------------------------------------------------------------
 
@@ -83,6 +85,7 @@ class MembershipMailbox:
             if not self.may_commit:
                 return False
             self._committing = self._open
+            self.worked_at = self._clock.monotonic()
             return True
 
     def end_commit(self) -> None:
@@ -120,6 +123,7 @@ class MembershipMailbox:
         with self._lock:
             self._open = identity
             self._joining = False
+            self.worked_at = self._clock.monotonic()
         self._on_news()
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:

@@ -90,6 +90,10 @@ class RebalanceHandler:
     async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
         return await self._leader.lead(members, self._departed)
 
+    @property
+    def resting(self) -> bool:
+        return self._clock.monotonic() - self._mailbox.worked_at > self._settings.rest_after
+
     def assigned(self, identity: Identity, data: bytes) -> None:
         try:
             share, view = read_assignment(data)

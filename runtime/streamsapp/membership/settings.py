@@ -20,6 +20,10 @@ from streamsapp.membership.wire import GroupSettings
 #: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs less than a
 #: percent of a core.
 HEARTBEAT_INTERVAL_MS = 100
+#: A member that has nothing to do may learn of it a little later, unless the user has said how soon: heartbeats are
+#: most of what an idle instance costs. It rests when it has committed nothing for so many seconds, and commit intervals.
+RESTING_INTERVAL_MS = 250
+_REST_AFTER, _REST_AFTER_COMMITS = 5.0, 1.5
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -28,6 +32,7 @@ def group_settings(config: StreamsConfig, properties: ClientProperties) -> Group
     """The settings that the coordinator is told; ``properties`` are the main consumer's."""
     session = config.session_timeout_ms
     heartbeat = _milliseconds(properties, "heartbeat.interval.ms", min(HEARTBEAT_INTERVAL_MS, session // 3))
+    resting = _milliseconds(properties, "heartbeat.interval.ms", RESTING_INTERVAL_MS)
     if heartbeat * 3 > session:
         raise ConfigError(
             f"heartbeat.interval.ms: {heartbeat} leaves no room for a lost heartbeat; choose at most a third of"
@@ -39,6 +44,8 @@ def group_settings(config: StreamsConfig, properties: ClientProperties) -> Group
         session_timeout=session / 1000,
         heartbeat_interval=heartbeat / 1000,
         rebalance_timeout=config.max_poll_interval_ms / 1000,
+        resting_interval=resting / 1000,
+        rest_after=max(_REST_AFTER, _REST_AFTER_COMMITS * config.commit_interval_ms / 1000),
     )
 
 

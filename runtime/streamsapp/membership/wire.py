@@ -53,6 +53,9 @@ class GroupSettings:
     session_timeout: float
     heartbeat_interval: float
     rebalance_timeout: float
+    #: The interval of heartbeats of a member that has committed nothing for ``rest_after``.
+    resting_interval: float
+    rest_after: float
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,11 @@ class Operator(ABC):
         """
         return 0
 
+    @property
+    def held_bytes(self) -> int:
+        """An estimate of the memory of results that wait for the commit here and in no store, in bytes. Any thread."""
+        return 0
+
     def close(self) -> None:  # noqa: B027 - most operators own nothing
         """Called once after the last record."""
 

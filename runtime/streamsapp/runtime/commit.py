@@ -192,8 +192,8 @@ class Commit:
 
 
 class CommitSchedule:
-    """Decides when the next commit is due: by interval, on request of user code, or when writes that are only in
-    memory grow large: a commit brings those to RocksDB that wait for it."""
+    """Decides when the next commit is due: by interval, on request of user code, or when writes and held results that
+    are only in memory grow large: a commit brings those to RocksDB that wait for it."""
 
     def __init__(self, interval: float, clock: Clock, unwritten_limit: int) -> None:
         self._interval = interval
@@ -226,7 +226,7 @@ class CommitSchedule:
         running = tasks.tasks.values()
         if any(task.context.commit_requested for task in running):
             return True
-        return sum(task.stores.unwritten_bytes for task in running) > self._unwritten_limit
+        return sum(task.unwritten_bytes for task in running) > self._unwritten_limit
 
     def restart(self, took: float = 0.0) -> None:
         """A commit begins, or has ended and took so many seconds: the interval is counted from its beginning. After a

@@ -332,6 +332,12 @@ class StreamTask:
             pass
 
     @property
+    def unwritten_bytes(self) -> int:
+        """An estimate of the bytes that a commit brings out of memory: writes of stores, and results that operators
+        hold back (polling thread)."""
+        return self.stores.unwritten_bytes + sum(operator.held_bytes for operator in self._holding)
+
+    @property
     def has_output(self) -> bool:
         """True if the task sent anything since ``take_output``."""
         return bool(self._output)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOperator
-from streamsapp.dsl.operators.combine import MAX_PARTIALS, Combine, Merge
+from streamsapp.dsl.operators.combine import MAX_COUNTS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import Operator, Push, Tally
@@ -199,13 +201,22 @@ def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
     assert context.take() == [("a", 2, 5), ("b", 1, 1)]
 
 
-def test_partial_aggregates_are_sent_when_there_are_too_many() -> None:
-    operator = Combine(Merge(None), Serdes.long())
+@pytest.mark.parametrize(
+    ("merge", "most"),
+    [(Merge(None), MAX_COUNTS), (Merge(lambda one, two: one + two), MAX_PARTIALS)],
+    ids=["counts", "values of any size"],
+)
+def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, most: int) -> None:
+    operator = Combine(merge, Serdes.long())
     context, push = bound(operator)
-    for key in range(MAX_PARTIALS):
-        push(key, "v", key)
-    assert len(context.take()) == MAX_PARTIALS
-    push(0, "v", 1)
+    for key in range(most - 1):
+        push(key, 1, key)
+    assert context.take() == []
+    assert operator.held_bytes == (most - 1) * PARTIAL_BYTES
+    push(most, 1, most)
+    assert len(context.take()) == most
+    assert operator.held_bytes == 0
+    push(0, 1, 1)
     drain(operator)
     assert context.take() == [(0, 1, 1)]
 

@@ -19,6 +19,7 @@ from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.testing import MockClock
 
 OK = KafkaError.NO_ERROR
+RESTING = 0.005
 
 
 class WakeUp:
@@ -51,11 +52,13 @@ class Coordinator:
         }
         self.generation = 0
         self.hung_up: list[Any] = []
+        self.pauses: list[float] = []
 
     def wake_up(self) -> WakeUp:
         return WakeUp()
 
     async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
         await asyncio.sleep(min(seconds, 0.001))
 
     async def hang_up(self, node: Any) -> None:
@@ -101,6 +104,7 @@ class Recorder:
         self.assignments: list[Identity] = []
         self.losses: list[str] = []
         self.errors: list[Exception] = []
+        self.resting = False
 
     async def prepare(self) -> None:
         await asyncio.sleep(0)
@@ -131,7 +135,7 @@ class Play:
         self.clock = MockClock()
         self.coordinator = Coordinator()
         self.told = Recorder()
-        settings = GroupSettings("group", None, session_timeout=6.0, heartbeat_interval=0.002, rebalance_timeout=60.0)
+        settings = GroupSettings("group", None, 6.0, 0.002, 60.0, resting_interval=RESTING, rest_after=5.0)
         self.group = GroupMembership(self.coordinator, settings, member_id, self.told, self.clock)  # type: ignore[arg-type]
 
     async def until(self, holds: Callable[[], Any]) -> None:
@@ -169,6 +173,19 @@ def play(scene: Scene, member_id: MemberId | None = None, /, **answers: list[Any
 async def assigned_twice(it: Play) -> None:
     """Waits for the second assignment."""
     await it.until(lambda: len(it.told.assignments) == 2)
+
+
+def test_a_resting_member_shows_signs_of_life_less_often_until_it_works_again_or_joins() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        assert RESTING not in it.coordinator.pauses
+        it.told.resting = True
+        await it.until(lambda: it.coordinator.pauses[-3:] == [RESTING] * 3)
+        it.coordinator.answers["JoinGroupRequest"] = [asyncio.Future()]
+        it.group.rejoin("somebody asks for it")
+        await it.until(lambda: it.coordinator.pauses[-3:] == [0.002] * 3)
+
+    play(scene)
 
 
 def test_a_member_that_the_coordinator_forgot_is_lost_and_joins_under_a_new_id() -> None:

@@ -33,6 +33,19 @@ def test_the_polling_thread_is_woken_by_news_by_leave_to_commit_and_by_the_end_o
     assert len(woken) == 3
 
 
+def test_a_commit_and_an_assignment_are_work() -> None:
+    clock = MockClock()
+    desk = MembershipMailbox(clock, "app-1")
+    clock.advance(1_000)
+    desk.open(FIRST)
+    opened = desk.worked_at
+    clock.advance(1_000)
+    assert desk.poll() is None
+    assert (opened, desk.worked_at) == (clock.monotonic() - 1, opened)
+    assert desk.begin_commit()
+    assert desk.worked_at == clock.monotonic()
+
+
 def test_news_come_in_order() -> None:
     desk = mailbox()
     desk.put(Lost("a reason"), "app-2")

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamsapp import ProcessorContext, Record, Serdes, Stores, Topology
+from streamsapp import Consumed, Grouped, ProcessorContext, Record, Serdes, Stores, StreamsBuilder, Topology
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.scheduler import MostBufferedFirst
@@ -28,9 +28,11 @@ def storing() -> Topology:
 class Scheduled:
     """A commit schedule over one task."""
 
-    def __init__(self, *, interval: float = 10.0, unwritten_limit: int = 1_000_000) -> None:
+    def __init__(
+        self, *, interval: float = 10.0, unwritten_limit: int = 1_000_000, topology: Topology | None = None
+    ) -> None:
         self.clock = MockClock(1_000)
-        self.task: StreamTask = task_of(storing(), clock=self.clock, settings=config())
+        self.task: StreamTask = task_of(topology or storing(), clock=self.clock, settings=config())
         self.tasks = TaskManager(MostBufferedFirst())
         self.tasks.add(self.task)
         self.schedule = CommitSchedule(interval, self.clock, unwritten_limit)
@@ -96,6 +98,23 @@ def test_what_waits_for_rocksdb_counts_with_the_uncommitted_writes(monkeypatch: 
 
     assert it.task.stores.uncommitted_bytes == 0
     assert it.due
+
+
+def test_partial_counts_in_front_of_a_repartition_topic_count_with_the_uncommitted_writes() -> None:
+    builder = StreamsBuilder()
+    grouped = Grouped(Serdes.bytes(), Serdes.bytes(), combine=True)
+    builder.stream("in", Consumed(Serdes.bytes(), Serdes.bytes())).group_by(lambda key, value: value, grouped).count()
+    it = Scheduled(unwritten_limit=5_000, topology=builder.build())
+    assert not it.due
+    feed(it.task, [raw(offset, value=b"%d" % offset) for offset in range(20)])
+    it.task.process(it.task.control, 20)
+    it.clock.advance(100)
+
+    assert it.task.stores.unwritten_bytes == 0
+    assert it.due
+    it.task.emit_all_held()
+    it.clock.advance(100)
+    assert not it.due
 
 
 def test_tasks_are_looked_at_only_now_and_then() -> None:

@@ -3,7 +3,8 @@ record.
 
 Stands where otherwise a filter drops null keys, under the same name. Pushed on a processing thread. Partial aggregates
 are held until the commit (``emit_held`` is drained before the task's position is committed, so none is lost and none
-is sent twice for one commit) or until there are many.
+is sent twice for one commit) or until there are many. Those that wait ask for an early commit when they fill the
+memory, as uncommitted writes do.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 
-#: Partial aggregates that are held at most.
+#: Partial aggregates that are held at most: values may be of any size.
 MAX_PARTIALS = 10_000
+#: Counts that are held at most. The more keys there is room for, the more of their records travel as one: of words by
+#: Zipf's law over 50,000 a sixth travels with room for 10,000.
+MAX_COUNTS = 100_000
+#: The memory of a partial aggregate: its key, list, numbers and place in the dictionary.
+PARTIAL_BYTES = 400
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Combine(Operator):
     def bind(self, context: NodeContext) -> Push:
         self._forward = context.forward
         reducer, identify, partials, emit = self._merge.reducer, self._identify, self._partials, self.emit_held
+        most = MAX_COUNTS if self._merge.counts else MAX_PARTIALS
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -65,8 +72,8 @@ class Combine(Operator):
                 return
             if partial is None:
                 partials[identity] = [key, 1 if reducer is None else value, timestamp]
-                if len(partials) >= MAX_PARTIALS:
-                    emit(MAX_PARTIALS)
+                if len(partials) >= most:
+                    emit(most)
             elif timestamp > partial[2]:
                 partial[2] = timestamp
 
@@ -78,3 +85,7 @@ class Combine(Operator):
         for key, value, timestamp in self._batch.take(limit):
             self._forward(key, value, timestamp, None)
         return len(self._batch) + len(self._partials)
+
+    @property
+    def held_bytes(self) -> int:
+        return (len(self._batch) + len(self._partials)) * PARTIAL_BYTES
