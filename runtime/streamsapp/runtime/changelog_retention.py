@@ -88,7 +88,8 @@ class ChangelogRetention:
                 topic, expiry.store, task.id, time, expiry.setting, wanted, error,
             )  # fmt: skip
             return False
-        self._kept[topic] = wanted
+        # Asked for once more the next time: another instance may have set less at the same moment.
+        del self._kept[topic]
         log.warning(
             "topic %s keeps its records for %d days from now on (%s=%d), as the stream time of task %s is %s and the "
             "broker deletes by its clock; once the task has caught up you may set %d again",

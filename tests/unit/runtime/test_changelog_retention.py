@@ -130,6 +130,20 @@ def test_a_task_that_is_restored_says_nothing_of_the_time() -> None:
     assert topics.asked == 0
 
 
+def test_an_instance_that_sets_less_at_the_same_moment_is_overruled_by_the_next_look() -> None:
+    topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
+    task, kept = at(counted(), NOW - 365 * DAY), retention(topics, clock)
+    kept.see_to([task])
+    raised, topics.now = topics.now, str(100 * DAY)
+
+    kept.see_to([task])
+    assert topics.now == raised
+    kept.see_to([task])
+    asked = topics.asked
+    kept.see_to([task])
+    assert topics.asked == asked, "a setting that was found to be right is believed"
+
+
 def test_a_setting_that_somebody_lowered_is_raised_again() -> None:
     topics, clock = Topics(str(HOUR + DAY)), MockClock(NOW)
     task, kept = at(counted(), NOW - 365 * DAY), retention(topics, clock)
