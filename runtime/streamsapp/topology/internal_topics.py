@@ -21,6 +21,8 @@ from streamsapp.topology.partitioning import repartition_topic
 _CREATE_TIME = {"message.timestamp.type": "CreateTime"}
 _REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 _CHANGELOG = {"cleanup.policy": "compact"}
+#: Settings by which the broker deletes records whose keys a store still has; only a store's own settings have them.
+_DELETING = frozenset({"cleanup.policy", "retention.bytes"})
 #: The retention of a topic that keeps everything.
 FOR_EVER = "-1"
 
@@ -60,8 +62,8 @@ def internal_topics(
 
     ``partitions`` counts those of the repartition topics, ``tasks`` those of the changelogs. ``overrides`` are the
     configured defaults of internal topics: they win over the library's settings, and a store's own win over both. Of
-    the defaults for how long windows, sessions and versions are kept, which are meant for all topics, only those count
-    that keep them longer than their stores do.
+    the defaults, which are meant for all topics, those do not count by which the broker would delete from a changelog
+    what its store has: a cleanup policy, a limit of bytes, and less time than windows, sessions and versions are kept.
     """
     task_counts: dict[int, int] = {}
     for task in tasks:
@@ -76,16 +78,18 @@ def internal_topics(
             if store.logging and sub.id in task_counts:
                 name = changelog_topic(application_id, store)
                 defaults = {**_CREATE_TIME, **_CHANGELOG, **store.type.changelog_settings}
-                config = {**defaults, **_not_shorter(overrides or {}, defaults), **store.log_config}
+                config = {**defaults, **_keeping(overrides or {}, defaults), **store.log_config}
                 changelog = InternalTopic(name, InternalTopicKind.CHANGELOG, task_counts[sub.id], config)
                 topics[name] = _checked(changelog)
     return tuple(topics.values())
 
 
-def _not_shorter(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Mapping[str, str]:
-    """The overrides without those that would make a changelog keep its records for less time than the store does."""
+def _keeping(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Mapping[str, str]:
+    """The overrides without those that would make a changelog lose records that the store still has."""
 
     def kept(name: str) -> bool:
+        if name in _DELETING:
+            return False
         if name not in KEPT_FOR or name not in defaults or overrides[name] == FOR_EVER:
             return True
         return overrides[name].isdecimal() and int(overrides[name]) > int(defaults[name])

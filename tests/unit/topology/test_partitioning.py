@@ -189,6 +189,20 @@ def test_settings_that_are_meant_for_all_topics_let_no_changelog_forget_what_its
     assert changelog.config[setting] == "7"
 
 
+@pytest.mark.parametrize("kind", [KEY_VALUE, WindowType(1000, 100), VersionedType(1000)])
+def test_settings_that_are_meant_for_all_topics_make_the_broker_delete_from_no_changelog(kind: StoreType) -> None:
+    overrides = {"cleanup.policy": "delete", "retention.bytes": "1000", "segment.ms": "5"}
+    repartition, changelog = needed(counting(StoreBuilder("kept", kind)), overrides, a=1)
+    assert repartition.config["retention.bytes"] == "1000"
+    assert changelog.config["cleanup.policy"] == kind.changelog_settings.get("cleanup.policy", "compact")
+    assert "retention.bytes" not in changelog.config
+    assert changelog.config["segment.ms"] == "5"
+
+    own = {"cleanup.policy": "delete", "retention.bytes": "1000"}
+    _, changelog = needed(counting(StoreBuilder("kept", kind, log_config=own)), a=1)
+    assert own.items() <= changelog.config.items()
+
+
 def test_a_store_without_logging_or_with_a_source_topic_as_changelog_gets_no_topic() -> None:
     unlogged = counting(StoreBuilder("counts", KEY_VALUE, logging=False))
     assert [topic.kind for topic in needed(unlogged, a=1)] == [InternalTopicKind.REPARTITION]
