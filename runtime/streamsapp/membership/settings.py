@@ -21,7 +21,7 @@ from streamsapp.membership.wire import GroupSettings
 #: percent of a core.
 HEARTBEAT_INTERVAL_MS = 100
 #: A member that has nothing to do may learn of it a little later, unless the user has said how soon: heartbeats are
-#: most of what an idle instance costs. It rests when it has committed nothing for so many seconds, and commit intervals.
+#: most of what an idle instance costs. It rests when it has committed nothing for so many seconds or commit intervals.
 RESTING_INTERVAL_MS = 250
 _REST_AFTER, _REST_AFTER_COMMITS = 5.0, 1.5
 
