@@ -76,8 +76,10 @@ def _make(home: Path, installed: Path) -> None:
     made = Path(tempfile.mkdtemp(prefix=f"{home.name}.", dir=home.parent))
     try:
         link_parts(made, installed)
-        with suppress(FileExistsError):  # another process was faster
-            made.rename(home)
+        made.rename(home)
+    except OSError:
+        if not home.is_dir():  # else another process was faster
+            raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
 

@@ -68,6 +68,23 @@ def test_a_home_is_the_same_until_java_or_a_jar_is_another(spark: Path, java: Pa
     assert len(list(first.parent.iterdir())) == 3, "nothing else is left there"
 
 
+def test_a_home_that_another_process_made_at_the_same_moment_is_used(
+    spark: Path, java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(made: Path, installed: Path) -> None:
+        """Fills the folder, and meanwhile another process is done."""
+        monkeypatch.undo()
+        monkeypatch.setenv("STREAMSAPP_CACHE", str(made.parent))
+        class_archive.link_parts(made, installed)
+        others.append(home_of(spark, java))
+
+    others: list[Path] = []
+    monkeypatch.setattr(class_archive, "link_parts", link)
+
+    assert home_of(spark, java) == others[0]
+    assert list(others[0].parent.iterdir()) == others, "nothing else is left there"
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
