@@ -9,7 +9,6 @@ One lock, held for moments only. The rules it keeps (see ``api.Membership``):
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -38,9 +37,8 @@ class MembershipMailbox:
         self._news: deque[tuple[News, str]] = deque()
         self._error: Exception | None = None
         self._open: Identity | None = None
-        #: A join is under way; commits wait until then, in monotonic seconds, and go on if it takes longer.
-        self._joining = False
-        self._commits_wait_until = -math.inf
+        #: While a join is under way: commits wait until then, in monotonic seconds, and go on if it takes longer.
+        self._commits_wait_until: float | None = None
         self._committing: Identity | None = None
         #: The last assignment that was handed out, unless it was lost since, and whether the polling thread is done
         #: with it: then it came for more.
@@ -78,7 +76,8 @@ class MembershipMailbox:
     def may_commit(self) -> bool:
         if self._open is None or self._news or self._error is not None:
             return False
-        return not self._joining or self._clock.monotonic() >= self._commits_wait_until
+        until = self._commits_wait_until
+        return until is None or self._clock.monotonic() >= until
 
     def begin_commit(self) -> bool:
         with self._lock:
@@ -91,7 +90,7 @@ class MembershipMailbox:
     def end_commit(self) -> None:
         with self._lock:
             self._committing = None
-            awaited = self._joining
+            awaited = self._commits_wait_until is not None
         if awaited:
             self.on_commit_ended()
 
@@ -111,7 +110,6 @@ class MembershipMailbox:
         """A join begins. It is over in a moment when all members are well; who waits for a member that went away may
         commit meanwhile: the generation holds until all have joined, and what this member holds stays its own."""
         with self._lock:
-            self._joining = True
             self._commits_wait_until = self._clock.monotonic() + JOIN_WAIT
 
     def close(self) -> None:
@@ -122,7 +120,7 @@ class MembershipMailbox:
     def open(self, identity: Identity) -> None:
         with self._lock:
             self._open = identity
-            self._joining = False
+            self._commits_wait_until = None
             self.worked_at = self._clock.monotonic()
         self._on_news()
 
