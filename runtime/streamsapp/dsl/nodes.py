@@ -173,10 +173,10 @@ class RepartitionNode(GraphNode):
         _add_repartition_source(topology, names.source, names.topic, self.key_serde, self.value_serde)
 
     def _filter(self) -> OperatorSupplier:
-        merge, key_serde, topic = self.merge, self.key_serde, self.names.topic
+        merge, key_serde, value_serde, topic = self.merge, self.key_serde, self.value_serde, self.names.topic
         if merge is None:
             return PassThrough if find_downstream(self, lambda node: node.takes_null_keys) else DropNullKeys
-        return lambda: Combine(merge, (key_serde or Serdes.bytes()).bind(topic, is_key=True))
+        return lambda: Combine(merge, (key_serde or Serdes.bytes()).bind(topic, is_key=True), value_serde)
 
 
 class TableRepartitionNode(GraphNode):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import add
 from typing import Any
 
 import pytest
 
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOperator
-from streamsapp.dsl.operators.combine import MAX_COUNTS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
+from streamsapp.dsl.operators.combine import MAX_NUMBERS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import Operator, Push, Tally
 from streamsapp.record import Headers, InputRecord
+from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.entries import Cell
 
@@ -191,7 +193,7 @@ def test_an_aggregator_that_raises_leaves_the_store_as_it_was() -> None:
 
 
 def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
-    operator = Combine(Merge(None), Serdes.string())
+    operator = Combine(Merge(None), Serdes.string(), None)
     context, push = bound(operator)
     for key, timestamp in (("a", 5), ("b", 1), ("a", 3)):
         push(key, "v", timestamp)
@@ -202,12 +204,17 @@ def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("merge", "most"),
-    [(Merge(None), MAX_COUNTS), (Merge(lambda one, two: one + two), MAX_PARTIALS)],
-    ids=["counts", "values of any size"],
+    ("merge", "values", "most"),
+    [
+        (Merge(None), None, MAX_NUMBERS),
+        (Merge(add), Serdes.double(), MAX_NUMBERS),
+        (Merge(add), Serdes.json(), MAX_PARTIALS),
+        (Merge(add), None, MAX_PARTIALS),
+    ],
+    ids=["counts", "sums of numbers", "values of any size", "values nobody knows"],
 )
-def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, most: int) -> None:
-    operator = Combine(merge, Serdes.long())
+def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, values: AnySerde | None, most: int) -> None:
+    operator = Combine(merge, Serdes.long(), values)
     context, push = bound(operator)
     for key in range(most - 1):
         push(key, 1, key)
@@ -222,7 +229,7 @@ def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, most:
 
 
 def test_combining_ignores_records_that_belong_to_no_group() -> None:
-    operator = Combine(Merge(None), Serdes.string())
+    operator = Combine(Merge(None), Serdes.string(), None)
     context, push = bound(operator)
     push(None, "v", 1)
     push("a", None, 1)
@@ -231,7 +238,7 @@ def test_combining_ignores_records_that_belong_to_no_group() -> None:
 
 
 def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
-    operator = Combine(Merge(lambda one, two: one + two), Serdes.json())
+    operator = Combine(Merge(lambda one, two: one + two), Serdes.json(), None)
     context, push = bound(operator)
     for key, value in (({"k": 1}, "x"), (True, "t"), (1, "one"), ({"k": 1}, "y")):
         push(key, value, 1)
@@ -240,7 +247,7 @@ def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
 
 
 def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
-    operator = Combine(Merge(lambda one, two: one + two), Serdes.string())
+    operator = Combine(Merge(lambda one, two: one + two), Serdes.string(), None)
     context, push = bound(operator)
     push("a", "x", 1)
     push("a", 2, 2)

@@ -17,12 +17,13 @@ from streamsapp.dsl.operators.forward_updates import drain
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.numbers import FixedSizeSerde
 
-#: Partial aggregates that are held at most: values may be of any size.
+#: Partial aggregates that are held at most, if their values may be of any size.
 MAX_PARTIALS = 10_000
-#: Counts that are held at most. The more keys there is room for, the more of their records travel as one: of words by
+#: Numbers that are held at most. The more keys there is room for, the more of their records travel as one: of words by
 #: Zipf's law over 50,000 a sixth travels with room for 10,000.
-MAX_COUNTS = 100_000
+MAX_NUMBERS = 100_000
 #: The memory of a partial aggregate: its key, list, numbers and place in the dictionary.
 PARTIAL_BYTES = 400
 
@@ -43,8 +44,10 @@ class Combine(Operator):
 
     _forward: Push
 
-    def __init__(self, merge: Merge, key_serde: AnySerde) -> None:
+    def __init__(self, merge: Merge, key_serde: AnySerde, value_serde: AnySerde | None) -> None:
+        """Takes the serdes of the repartition topic; ``None`` may be of any values."""
         self._merge = merge
+        self._most = MAX_NUMBERS if merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
         # Keys that cannot be changed in place are hashed as they are; others by their bytes.
         self._identify = None if key_serde.immutable else key_serde.serialize
         self._partials: dict[Any, list[Any]] = {}
@@ -53,7 +56,7 @@ class Combine(Operator):
     def bind(self, context: NodeContext) -> Push:
         self._forward = context.forward
         reducer, identify, partials, emit = self._merge.reducer, self._identify, self._partials, self.emit_held
-        most = MAX_COUNTS if self._merge.counts else MAX_PARTIALS
+        most = self._most
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
