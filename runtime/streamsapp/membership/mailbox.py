@@ -22,6 +22,9 @@ from streamsapp.record import TaskId
 #: How long commits wait for a join, in seconds: several times what it takes when all members are well. One that is on
 #: its way when the generation ends is refused, and under exactly once its transaction is lost.
 JOIN_WAIT = 0.75
+#: A polling thread that has something to do comes back for news within so many seconds, and rests after so many more
+#: without.
+SOON, REST_AFTER = 0.1, 5.0
 
 
 class MembershipMailbox:
@@ -50,15 +53,18 @@ class MembershipMailbox:
         self.transactional_id = transactional_id
         #: The last time at which the polling thread asked for news, in monotonic seconds.
         self.polled_at = clock.monotonic()
-        #: The last time at which there was something to commit, or a new assignment, in monotonic seconds.
-        self.worked_at = self.polled_at
+        #: The last time at which it came back soon.
+        self._worked_at = self.polled_at
 
     # ---- polling thread ----------------------------------------------------------------------------------------
 
     def poll(self) -> News | None:
         """The next news; raises what ended the membership."""
         with self._lock:
-            self.polled_at = self._clock.monotonic()
+            now = self._clock.monotonic()
+            if now - self.polled_at < SOON:
+                self._worked_at = now
+            self.polled_at = now
             self._settled = True
             if not self._news:
                 if self._error is not None:
@@ -84,7 +90,6 @@ class MembershipMailbox:
             if not self.may_commit:
                 return False
             self._committing = self._open
-            self.worked_at = self._clock.monotonic()
             return True
 
     def end_commit(self) -> None:
@@ -100,6 +105,11 @@ class MembershipMailbox:
         return self._committing
 
     # ---- membership's thread -----------------------------------------------------------------------------------
+
+    @property
+    def resting(self) -> bool:
+        """True if the polling thread has had nothing to do for a while."""
+        return self._clock.monotonic() - self._worked_at > REST_AFTER
 
     @property
     def settled(self) -> bool:
@@ -121,7 +131,6 @@ class MembershipMailbox:
         with self._lock:
             self._open = identity
             self._commits_wait_until = None
-            self.worked_at = self._clock.monotonic()
         self._on_news()
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:

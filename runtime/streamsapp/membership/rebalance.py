@@ -92,7 +92,7 @@ class RebalanceHandler:
 
     @property
     def resting(self) -> bool:
-        return self._clock.monotonic() - self._mailbox.worked_at > self._settings.rest_after
+        return self._mailbox.resting
 
     def assigned(self, identity: Identity, data: bytes) -> None:
         try:

@@ -21,9 +21,8 @@ from streamsapp.membership.wire import GroupSettings
 #: percent of a core.
 HEARTBEAT_INTERVAL_MS = 100
 #: A member that has nothing to do may learn of it a little later, unless the user has said how soon: heartbeats are
-#: most of what an idle instance costs. It rests when it has committed nothing for so many seconds or commit intervals.
+#: most of what an idle instance costs.
 RESTING_INTERVAL_MS = 250
-_REST_AFTER, _REST_AFTER_COMMITS = 5.0, 1.5
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -45,7 +44,6 @@ def group_settings(config: StreamsConfig, properties: ClientProperties) -> Group
         heartbeat_interval=heartbeat / 1000,
         rebalance_timeout=config.max_poll_interval_ms / 1000,
         resting_interval=resting / 1000,
-        rest_after=max(_REST_AFTER, _REST_AFTER_COMMITS * config.commit_interval_ms / 1000),
     )
 
 

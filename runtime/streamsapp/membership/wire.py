@@ -53,9 +53,8 @@ class GroupSettings:
     session_timeout: float
     heartbeat_interval: float
     rebalance_timeout: float
-    #: The interval of heartbeats of a member that has committed nothing for ``rest_after``.
+    #: The interval of heartbeats of a member that has nothing to do.
     resting_interval: float
-    rest_after: float
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class Play:
         self.clock = MockClock()
         self.coordinator = Coordinator()
         self.told = Recorder()
-        settings = GroupSettings("group", None, 6.0, 0.002, 60.0, resting_interval=RESTING, rest_after=5.0)
+        settings = GroupSettings("group", None, 6.0, 0.002, 60.0, resting_interval=RESTING)
         self.group = GroupMembership(self.coordinator, settings, member_id, self.told, self.clock)  # type: ignore[arg-type]
 
     async def until(self, holds: Callable[[], Any]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from streamsapp import TaskId
 from streamsapp.errors import StreamsError
 from streamsapp.membership.api import Assignment, Holdings, Lost, ShutdownRequested
-from streamsapp.membership.mailbox import JOIN_WAIT, MembershipMailbox
+from streamsapp.membership.mailbox import JOIN_WAIT, REST_AFTER, MembershipMailbox
 from streamsapp.membership.wire import Identity
 from streamsapp.testing import MockClock
 
@@ -33,17 +33,21 @@ def test_the_polling_thread_is_woken_by_news_by_leave_to_commit_and_by_the_end_o
     assert len(woken) == 3
 
 
-def test_a_commit_and_an_assignment_are_work() -> None:
+def test_a_polling_thread_that_comes_back_late_each_time_rests() -> None:
     clock = MockClock()
     desk = MembershipMailbox(clock, "app-1")
-    clock.advance(1_000)
-    desk.open(FIRST)
-    opened = desk.worked_at
-    clock.advance(1_000)
-    assert desk.poll() is None
-    assert (opened, desk.worked_at) == (clock.monotonic() - 1, opened)
-    assert desk.begin_commit()
-    assert desk.worked_at == clock.monotonic()
+    for _ in range(30):
+        clock.advance(250)
+        desk.poll()
+    assert desk.resting
+
+    clock.advance(20)
+    desk.poll()
+    assert not desk.resting
+    clock.advance(round(1000 * REST_AFTER))
+    assert not desk.resting
+    clock.advance(1)
+    assert desk.resting
 
 
 def test_news_come_in_order() -> None:

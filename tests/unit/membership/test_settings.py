@@ -44,18 +44,11 @@ def test_a_killed_instance_is_noticed_after_six_seconds_and_a_rebalance_after_a_
         heartbeat_interval=0.1,
         rebalance_timeout=300.0,
         resting_interval=0.25,
-        rest_after=5.0,
     )
 
 
 def test_who_rests_learns_of_a_rebalance_later_but_not_than_the_user_wants() -> None:
     assert group(heartbeat_interval_ms="150").resting_interval == 0.15
-
-
-def test_a_member_that_commits_seldom_does_not_rest_between_two_commits() -> None:
-    config = StreamsConfig(application_id="app", bootstrap_servers="a:1", commit_interval_ms=60_000)
-
-    assert group_settings(config, client_properties.main_consumer(config)).rest_after == 90.0
 
 
 @pytest.mark.parametrize("prefix", ["", "consumer.", "main.consumer."])
