@@ -35,6 +35,8 @@ _TASKS = 16
 _KEYS = 1_000
 #: A program that gives no result for so long has failed; more records than any run sends.
 _TIMEOUT_SECONDS, _ENDLESS = 120.0, 1 << 60
+#: An instance that has nothing to do takes a while until it rests, in seconds.
+_UNTIL_IDLE = 10.0
 _WINDOW_START_BYTES = 8
 SYSTEMS = ("kafka-streams", "streamsapp")
 #: Each workload's variant that sends every update, per system.
@@ -125,6 +127,8 @@ def _measure(topics: Topics, directory: Path, system: str, setting: Setting, sec
             _send(topics, job.input, sent, _KEYS, _KEYS)
             _until(lambda: not sent.left, process, receiver)
             sent.latencies.clear()
+            if not setting.pace:
+                time.sleep(_UNTIL_IDLE)
             taken = family.CpuTime(process.pid)
             began, cpu = time.monotonic(), taken.seconds()
             if setting.pace:
