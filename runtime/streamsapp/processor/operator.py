@@ -35,6 +35,10 @@ class Tally:
         self.value = 0
 
 
+#: ``(key, row, timestamp, headers)``: asks for the partner of a left row once more, and says whether there can be any.
+LateAnswer: TypeAlias = Callable[[Any, Any, int, Headers | None], bool]
+
+
 class NodeContext(Protocol):
     """The context that an operator is given when it is bound to a task."""
 
@@ -101,6 +105,12 @@ class NodeContext(Protocol):
     def keep_stream_time(self, observed: Callable[[], int]) -> int | None:
         """Commits with the offsets the latest time that this node has seen, which ``observed`` tells, and returns the
         one that was committed last; ``None`` if it is not known."""
+        ...
+
+    @property
+    def late_answers(self) -> dict[str, LateAnswer] | None:
+        """The functions by which the task's foreign-key joins go on from an answer that came too late, by topic.
+        ``None`` in a test driver, which writes what Kafka Streams' writes, record for record."""
         ...
 
     @property

@@ -18,7 +18,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan
-from streamsapp.tasks.task_context import EMIT_INTERVAL_MS, TaskContext
+from streamsapp.tasks.task_context import Execution, TaskContext, by_instance
 
 _EMPTY: Mapping[str, Sequence[InputRecord]] = MappingProxyType({})
 
@@ -32,12 +32,12 @@ class TaskAssembly:
     clock: Clock
     #: Global stores: open to every task, for reading.
     shared_stores: Mapping[str, Any] = field(default_factory=dict)
-    #: How often results of closed windows are looked for, in milliseconds of wall-clock time.
-    emit_interval_ms: int = EMIT_INTERVAL_MS
+    #: Called for each task.
+    execution: Callable[[], Execution] = by_instance
 
     def task(self, plan: TaskPlan, directory: Path, role: TaskRole = TaskRole.ACTIVE) -> StreamTask:
         """A task whose stores, in ``directory``, are still to be opened and restored."""
-        context = TaskContext(self.config.application_id, plan.id, self.clock, self.emit_interval_ms)
+        context = TaskContext(self.config.application_id, plan.id, self.clock, self.execution())
         stores = task_stores(plan, directory, self.config, self.resources, lambda: context.timestamp)
         stores.stores = {**stores.stores, **self.shared_stores}
         return StreamTask(plan, stores, context, self.config, role)

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
-from streamsapp.processor.operator import Push, Tally, nowhere
+from streamsapp.processor.operator import LateAnswer, Push, Tally, nowhere
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
 from streamsapp.state.kinds import of_kind
 from streamsapp.tasks.failures import FailureHandling
@@ -127,9 +127,14 @@ class NodeBinding:
         return self.task.kept.keep_stream_time(self.node_name, observed)
 
     @property
+    def late_answers(self) -> dict[str, LateAnswer] | None:
+        """The functions by which foreign-key joins go on from an answer that came too late."""
+        return self.task.execution.late_answers
+
+    @property
     def emit_interval_ms(self) -> int:
         """The interval at which results that wait for a window to close are looked for, in wall-clock milliseconds."""
-        return self.task.emit_interval_ms
+        return self.task.execution.emit_interval_ms
 
     @property
     def processor_context(self) -> ProcessorContext:

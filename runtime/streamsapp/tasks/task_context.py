@@ -5,8 +5,10 @@ Made on the polling thread with the task; read and written on the processing thr
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from streamsapp.clock import Clock
-from streamsapp.processor.operator import Tally
+from streamsapp.processor.operator import LateAnswer, Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
@@ -18,6 +20,25 @@ from streamsapp.tasks.punctuation import PunctuationQueue
 EMIT_INTERVAL_MS = 1000
 
 
+class Execution(NamedTuple):
+    """How a task is run."""
+
+    emit_interval_ms: int
+    #: The functions by which its foreign-key joins go on from an answer that came too late, by topic; or they do not.
+    late_answers: dict[str, LateAnswer] | None
+
+
+def by_instance() -> Execution:
+    """Run by an instance, or by an engine."""
+    return Execution(EMIT_INTERVAL_MS, {})
+
+
+def record_by_record() -> Execution:
+    """Run by a test driver, which writes what Kafka Streams' test driver writes, record for record; or over history,
+    in which the rows of now are the last ones before any answer comes."""
+    return Execution(0, None)
+
+
 class TaskContext:
     """State of one task that its nodes share. Plain attributes: they are touched for every record."""
 
@@ -26,7 +47,7 @@ class TaskContext:
         "clock",
         "commit_requested",
         "counts",
-        "emit_interval_ms",
+        "execution",
         "kept",
         "lateness",
         "message",
@@ -39,13 +60,11 @@ class TaskContext:
         "wall_clock_punctuation",
     )
 
-    def __init__(
-        self, application_id: str, task_id: TaskId, clock: Clock, emit_interval_ms: int = EMIT_INTERVAL_MS
-    ) -> None:
+    def __init__(self, application_id: str, task_id: TaskId, clock: Clock, execution: Execution | None = None) -> None:
         self.application_id = application_id
         self.task_id = task_id
         self.clock = clock
-        self.emit_interval_ms = emit_interval_ms
+        self.execution = execution or by_instance()
         self.lateness = Lateness()
         #: The counters of single nodes, by node and metric.
         self.counts: dict[tuple[str, str], Tally] = {}

@@ -30,6 +30,7 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
+from streamsapp.tasks.task_context import record_by_record
 from streamsapp.testing.mock_clock import MockClock
 from streamsapp.testing.stores import ReadOnlyValues, ReadOnlyWindows
 from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
@@ -194,7 +195,9 @@ class TopologyTestDriver:
             partition_count=lambda topic: 1,
         )
         # Results of closed windows go out with the record that closes them, as in Kafka Streams' test driver.
-        assembly = TaskAssembly(config, self._resources, self._clock, self._global.stores.for_tasks, emit_interval_ms=0)
+        assembly = TaskAssembly(
+            config, self._resources, self._clock, self._global.stores.for_tasks, execution=record_by_record
+        )
         return assembly.started(plan, self._directory, self._restored(plan.changelogs))
 
     def _full_name(self, topic: str) -> str:

@@ -110,3 +110,45 @@ def test_joins_whose_state_is_lost_while_records_wait_give_each_result_once(kafk
     eventually(complete)
     assert instance.close()
     assert results() == last
+
+
+def test_rows_that_change_faster_than_their_partners_answer_keep_no_result_of_before(
+    kafka: Kafka, instances: Instances
+) -> None:
+    """Kafka Streams 4.3.1 keeps it for ever: the answer that would end the result comes when the row is another one,
+    and that one asks only for a partner that there is."""
+    rows, others, sink = (kafka.create_topic(name) for name in ("rows", "others", "joined"))
+    builder = StreamsBuilder()
+    left: KTable[str, str] = builder.table(rows, _READ, Materialized("left", _TEXT, _TEXT))
+    right: KTable[str, str] = builder.table(others, _READ)
+    joined = left.join(right, lambda row: None if row == "none" else row[0], lambda a, b: f"{a}/{b}")
+    joined.to_stream().to(sink, Produced(_TEXT, _TEXT))
+    config = instances.config(processing_guarantee="exactly_once")
+    hurried: dict[str, list[str | None]] = {
+        "deleted": [None, "b1"],
+        "without a key": ["none", "b1"],
+        "ends without a key": ["b1", "none", "other none"],
+        "ends deleted": ["none", None],
+        "of another partner": ["c1", "c2"],
+        "of the same partner": ["b1", "a2"],
+        "back": [None, "a1"],
+    }
+
+    def results() -> dict[str, str | None]:
+        return {
+            (each.key() or b"").decode(): None if (value := each.value()) is None else value.decode()
+            for each in kafka.read(sink)
+        }
+
+    produce(kafka, others, [(b"a", b"A", 1_000)])
+    produce(kafka, rows, [(key.encode(), b"a1", 1_000) for key in hurried])
+    instance = instances.start(builder.build(), config)
+    eventually(lambda: results() == dict.fromkeys(hurried, "a1/A"))
+    assert instance.close()
+
+    changes = [(key.encode(), value) for key, values in hurried.items() for value in values]
+    produce(kafka, rows, [(key, None if value is None else value.encode(), 2_000) for key, value in changes])
+    instances.start(builder.build(), config)
+
+    kept = {"of the same partner": "a2/A", "back": "a1/A"}
+    eventually(lambda: {key: value for key, value in results().items() if value is not None} == kept)

@@ -12,7 +12,7 @@ from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOper
 from streamsapp.dsl.operators.combine import MAX_NUMBERS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.processor.api import ProcessorContext
-from streamsapp.processor.operator import Operator, Push, Tally
+from streamsapp.processor.operator import LateAnswer, Operator, Push, Tally
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
@@ -95,6 +95,10 @@ class Context:
         return {}
 
     def keep_stream_time(self, observed: Callable[[], int]) -> int | None:
+        return None
+
+    @property
+    def late_answers(self) -> dict[str, LateAnswer] | None:
         return None
 
     @property

@@ -94,6 +94,19 @@ class SendSubscriptions(Operator):
             for foreign_key, instruction in sent:
                 forward(foreign_key, ForeignKeySubscription(new_hash, instruction, key, partition), timestamp, headers)
 
+        def ask_again(key: Any, row: Any, timestamp: int, headers: Headers | None) -> bool:
+            try:
+                foreign_key = None if row is None else extract(key, row)
+                asking = ForeignKeySubscription(row_hash(row), _PROPAGATE_NULL_IF_NO_FK, key, partition)
+            except Exception as error:
+                on_error(error, key, (row, None), timestamp, headers)
+                return True
+            if foreign_key is not None:
+                forward(foreign_key, asking, timestamp, headers)
+            return foreign_key is not None
+
+        if context.late_answers is not None:
+            context.late_answers[self.wire.topic] = ask_again
         return push
 
     def _instructions(self, context: NodeContext) -> Callable[..., Sequence[tuple[Any, Instruction]]]:
@@ -219,7 +232,12 @@ class AnswerSubscribers(Operator):
 
 @dataclass
 class ResolveResponses(Operator):
-    """Joins a foreign row with the left row that asked for it, if that is still the same."""
+    """Joins a foreign row with the left row that asked for it, if that is still the same.
+
+    An inner join hears of a missing foreign row only where that may end a result. If such a response comes too late,
+    the left row of now may have asked for nothing but a row that there is, and the result of an earlier one would stay
+    for ever, as it does in Kafka Streams 4.3.1: it asks once more, and hears of either.
+    """
 
     wire: SubscriptionFormat
     rows: TableView
@@ -229,18 +247,24 @@ class ResolveResponses(Operator):
     def bind(self, context: NodeContext) -> Push:
         get, row_hash, joiner, left = self.rows.bind(context), self.wire.row_hash(context), self.joiner, self.left
         forward, on_error, outdated = context.forward, context.on_error, context.outdated
+        late_answers, topic = context.late_answers, self.wire.topic
 
         def push(key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers | None) -> None:
+            foreign = response.foreign_value
             try:
-                row = get(key)[0]
-                if row_hash(row) != response.row_hash:
-                    outdated()  # Kafka Streams says it at the level of traces
-                    return
-                foreign = response.foreign_value
-                joined = None if foreign is None and (row is None or not left) else joiner(row, foreign)
+                row, row_at = get(key)
+                late = row_hash(row) != response.row_hash
+                joined = None if late or (foreign is None and (row is None or not left)) else joiner(row, foreign)
             except Exception as error:
                 on_error(error, key, response, timestamp, headers)
                 return
+            if late:
+                outdated()  # Kafka Streams says it at the level of traces
+                if left or foreign is not None or late_answers is None:
+                    return
+                timestamp = max(timestamp, row_at)
+                if late_answers[topic](key, row, timestamp, headers):
+                    return
             forward(key, joined, timestamp, headers)
 
         return push
