@@ -56,4 +56,6 @@ class SourceFiles:
 
 def _is_strange(folder: Path) -> bool:
     """Says whether what is in it was not written by hand."""
-    return folder.name.startswith((".", "__")) or folder.name == "node_modules" or (folder / "pyvenv.cfg").exists()
+    if folder.name.startswith((".", "__")) or folder.name == "node_modules":
+        return True
+    return os.path.exists(folder / "pyvenv.cfg")  # noqa: PTH110  # that of Path raises where one may not look

@@ -203,3 +203,16 @@ def test_a_look_tells_what_is_saved_or_that_it_is_wrong(tmp_path: Path, capfd: p
     code.write_text("topology = (\n")
     assert look_at(manifest, threading.Event()) is None
     assert "'(' was never closed (watched_topology.py, line 1)" in capfd.readouterr().err
+
+
+def test_a_folder_that_may_not_be_looked_into_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    stat = os.stat
+
+    def refuses(path: str | Path, **how: bool) -> os.stat_result:  # root may look everywhere: no mode stops it
+        if Path(path).parent.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(os, "stat", refuses)
+    assert SourceFiles(tmp_path / "app.yaml").saved() == []
