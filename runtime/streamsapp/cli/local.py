@@ -120,7 +120,8 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def run_locally(options: argparse.Namespace) -> int:
-    files = SourceFiles(options.file)  # before anything is read: what is saved from now on is an edit
+    # Before anything is read: what is saved from now on is an edit.
+    files = SourceFiles(options.file) if options.watch and options.file.exists() else None
     app, topology = read_app(options.file)
     folder = LocalFolder(options.file, app.application_id, options.data_dir)
     if options.lifeline is not None:
@@ -138,7 +139,7 @@ def run_locally(options: argparse.Namespace) -> int:
             options.http_port = options.http_port or free_port()
             config = _prepared(options, app, topology, folder)
             _tell(_banner(options, topology, config, folder), options)
-            if not options.watch:
+            if files is None:
                 return _run(options, app, topology, config, folder)
             shape = application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)
             look = partial(look_at, options.file)

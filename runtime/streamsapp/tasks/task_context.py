@@ -21,7 +21,7 @@ EMIT_INTERVAL_MS = 1000
 
 
 class Execution(NamedTuple):
-    """How a task is run."""
+    """The way in which a task is run."""
 
     emit_interval_ms: int
     #: The functions by which its foreign-key joins go on from an answer that came too late, by topic; or they do not.

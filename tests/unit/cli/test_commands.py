@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streamsapp.cli import local
 from streamsapp.cli.main import main
 
 TOPOLOGY = """
@@ -150,6 +151,19 @@ def test_run_without_a_broker_is_the_users_to_mend(manifest: Path, capsys: pytes
 def test_local_refuses_less_than_one_by_name(manifest: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     assert main(["local", "-f", str(manifest), option, "0"]) == 2
     assert capsys.readouterr().err == f"{option}: expected an integer ≥ 1, got 0\n"
+
+
+@pytest.mark.parametrize("watch", [[], ["--watch"]])
+def test_local_walks_through_no_folder_for_a_manifest_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], watch: list[str]
+) -> None:
+    def walk(manifest: Path) -> None:
+        raise AssertionError(f"it walks through {manifest.parent}, which may be large")
+
+    monkeypatch.setattr(local, "SourceFiles", walk)
+
+    assert main(["local", "-f", str(tmp_path / "none.yaml"), *watch]) == 2
+    assert "none.yaml: cannot be read: No such file or directory" in capsys.readouterr().err
 
 
 def test_more_instances_than_there_is_memory_for_are_refused(
