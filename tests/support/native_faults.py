@@ -17,12 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from itertools import count, islice
+from itertools import count, islice, product
 from typing import Any
 
 from confluent_kafka import Producer, cimpl
 
-from native_stress import NOBODY, consumer, producer
+from native_stress import NOBODY, Layers, consumer, producer
 from streamsapp import TopicPartition, native
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
@@ -154,10 +154,33 @@ def keeping(path: native.DataPath) -> Callable[[], None]:
     return keep
 
 
+def counting(path: native.DataPath) -> Callable[[], None]:
+    """Returns a function that counts in windows, new ones with each call, and sends them."""
+    layers, held, headers = Layers(), list[Any](), dict[int, Any]()
+    counters = [
+        path.WindowCounter(layers, layers, lambda: None, held, headers, None),
+        path.WindowCounter(layers, layers, lambda: None, None, None, lambda *counted: None),
+    ]
+    numbers = count()
+
+    def count_some() -> None:
+        cells = dict[bytes, Any]()
+        windows = ((0, 40, cells, path.Window(b"8 before", b"twelve after", True)),)
+        for number in islice(numbers, 10):
+            for each, sink in product(counters, (None, ("out", bool))):
+                key = b"%d" % (number % 4)
+                each.count(windows, "key", key, number, 0, number % 3, [("h", b"")] if sink is None else None, sink)
+        path.results(held, "out")
+        held.clear()
+
+    return count_some
+
+
 def nomemory(broker: str) -> None:
     path = native.data_path()
     assert path is not None
     assert without_memory(keeping(path)) > 1
+    assert without_memory(counting(path)) > 1
     batch = numbered("nomemory", 0, 3)
     lost = producer(NOBODY, [], **{"message.timeout.ms": 10})
     with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader, closing(lost):

@@ -77,11 +77,13 @@ def read(reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> 
 def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> int:
     """Sends a batch of a store's entries and reads it; returns where the next one begins."""
     serde = rng.choice([Serdes.long(), Serdes.of(lambda value: b"%d" % value, int, immutable=True)])
-    form = TimestampedFormat(serde)
+    form, path = TimestampedFormat(serde), native.data_path()
+    assert path is not None
     entries: list[Any] = []
     for number in range(BATCH):
         stored, time = rng.choice([None, rng.randrange(-(1 << 63), 1 << 63)]), rng.choice([0, 1, 1 << 40])
-        entries.append((b"%d" % number, rng.choice([(stored, time), Cell.of(stored, time, 0)])))
+        forms = [(stored, time), Cell.of(stored, time, 0), path.Cell(b"%d" % number, stored, time)]
+        entries.append((b"%d" % number, rng.choice(forms)))
     assert not sender.send_changes(ChangelogSlice(topic, 0, entries, form))
     assert sender.flush(60)
     assert read(reader, topic, rng, at) == [
@@ -126,6 +128,59 @@ def joined(rng: random.Random, count: int) -> None:
             segments.stand_at(segments.facts())
 
 
+def counted(rng: random.Random, count: int) -> None:
+    """Counts windows, sends them, and has Python count those that are not at hand."""
+    path = native.data_path()
+    assert path is not None
+    layers, sent = Layers(), list[Any]()
+    around = b"8 before", b"twelve after"
+    windows = tuple((start, start + 40, _Cells(path), path.Window(*around, True)) for start in (0, 9))
+    held, headers = list[Any](), dict[int, Any]()
+    ways: list[Any] = [(None, None, None), (held, headers, None), (None, None, lambda *counted: sent.append(counted))]
+    for how in ways:
+        counter = path.WindowCounter(layers, layers, lambda: None, *how)
+        for number in range(count):
+            key, named = rng.randbytes(rng.randrange(3)), rng.choice([None, None, None, [("h", b"1")]])
+            sink = ("out", sent.append) if rng.randrange(2) else None
+            counter.count(windows, "key", key, number, rng.choice([0, 40]), layers.epoch, named, sink)
+            if not rng.randrange(500):
+                layers.epoch, layers.dirty = layers.epoch + 1, {}
+                sent += path.results(held, "out")
+                held.clear()
+                headers.clear()
+                for _, _, cells, window in windows:
+                    window.older, window.whole = dict(cells), rng.random() < 0.5
+                    cells.clear()
+    sent.clear()
+
+
+class Layers:
+    """The layers of a store, and its segments, as far as counting asks for them."""
+
+    stream_time, epoch = -1, 0
+
+    def __init__(self) -> None:
+        self.dirty: dict[bytes, Any] = {}
+
+    def running(self) -> tuple[dict[bytes, Any], dict[bytes, Any] | None]:
+        return self.dirty, None if self.epoch % 2 else dict(self.dirty)
+
+    def observe(self, time: int) -> bool:
+        self.stream_time = time
+        return True
+
+
+class _Cells(dict[bytes, Any]):
+    """Counts in Python that are forgotten at once."""
+
+    def __init__(self, path: native.DataPath) -> None:
+        super().__init__()
+        self._path = path
+
+    def count_anew(self, key: bytes, cell: Any, timestamp: int) -> Any:
+        return self._path.Cell(b"8 before" + key + b"twelve after", 1, timestamp)
+
+
 def undelivered() -> None:
     failed: list[Any] = []
     with closing(producer(NOBODY, failed, **{"message.timeout.ms": 10})) as sender:
@@ -141,6 +196,7 @@ def stress(broker: str) -> None:
             at = sent_and_read(sender, reader, "stress", rng, at)
             at = changed_and_read(sender, reader, "stress", rng, at)
             joined(rng, 20_000)
+            counted(rng, 10_000)
             refused(sender)
             undelivered()
         if (child := os.fork()) == 0:
@@ -185,6 +241,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             at = sent_and_read(sender, reader, "leaks", rng, at)
             at = changed_and_read(sender, reader, "leaks", rng, at)
             joined(rng, BATCH)
+            counted(rng, BATCH)
             refused(sender)
             undelivered()
             forgotten()

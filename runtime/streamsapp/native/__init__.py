@@ -39,6 +39,53 @@ class RecentRecords(Protocol):
         """The records of a key in order, both bounds inclusive; ``None`` says that some may not be here."""
 
 
+class WindowParts(Protocol):
+    """The windows that start at one time: the parts of their keys, and the counts that are not at hand."""
+
+    def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None: ...
+
+    #: The bytes before a record's key in the physical key, and those after it.
+    before: bytes
+    after: bytes
+    #: Says whether keys that are missing have no such window: nothing was written that starts so late.
+    whole: bool
+    #: The generation before, which is asked for what is missing.
+    older: dict[bytes, Any]
+
+
+class WindowCounting(Protocol):
+    """Counts the records of one operator: made with the store's layers and ``Segments``; with a function that is
+    called for each window that has closed; with a list of windows that are held for the commit and the headers by their
+    cells' ``id``, or ``None`` twice; with the function to forward by, or ``None``."""
+
+    def __init__(
+        self,
+        layers: Any,
+        segments: Any,
+        late: Callable[[], None],
+        held: list[Any] | None,
+        headers: dict[int, Any] | None,
+        forward: Callable[..., None] | None,
+        /,
+    ) -> None: ...
+
+    def count(
+        self,
+        windows: tuple[tuple[int, int, Any, Any], ...],
+        key: Any,
+        key_bytes: bytes,
+        timestamp: int,
+        closed_until: int,
+        epoch: int,
+        headers: Any,
+        sink: Any,
+        /,
+    ) -> None:
+        """Counts a record in its windows, ``(start, end, cells, Window)``, unless they end at ``closed_until`` or
+        before. Each count that is to be forwarded goes to a ``sink``, ``(topic, emit, ...)``, as a record, or else is
+        forwarded by ``(key, start, end, count, timestamp, headers)``."""
+
+
 class DataPath(Protocol):
     """The compiled module. A ``handle`` is that of a client which is open, and belongs to the calling thread."""
 
@@ -79,6 +126,14 @@ class DataPath(Protocol):
     #: The newest records of one side of a join: made with the store's ``Segments``, and a function that tells how many
     #: may be held. It is not to be used by two threads at once.
     Recent: type[RecentRecords]
+
+    #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
+    Cell: Callable[[bytes, Any, int], Any]
+    Window: type[WindowParts]
+    WindowCounter: type[WindowCounting]
+
+    def results(self, held: list[Any], topic: str, /) -> list[Any]:
+        """The records that tell a topic of windows, ``(cell, key, start, end)``; they are no longer held."""
 
     def failures(self, handle: int, /) -> list[tuple[int, InputRecord]]:
         """The records of ``send`` that could not be delivered since the last call, each with the error's code. For a

@@ -33,12 +33,25 @@ static int prepare_value(const Values *values, PyObject *stored, Outgoing *out) 
     return 1;
 }
 
+/* True if a window's count has a time after zero. */
+static int prepare_cell(const Values *values, PyObject *key, const Cell *cell, Outgoing *out) {
+    PyObject *stored = cell->timestamp > 0 ? count_of(cell) : NULL;
+    out->timestamp = cell->timestamp;
+    int known = stored && prepare_value(values, stored, out);
+    Py_XDECREF(stored);
+    if (!known) return 0;
+    out->kept[0] = Py_NewRef(key);
+    point_at(key, &out->key, &out->key_size);
+    return 1;
+}
+
 /* True if it is (key, entry) as far as it is known here: the key bytes, the entry (stored, timestamp), as a tuple or a
  * list, with a time after zero. */
 static int prepare_change(const Values *values, PyObject *pair, Outgoing *out) {
     if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(pair, 0)))
         return 0;
     PyObject *key = PyTuple_GET_ITEM(pair, 0), *entry = PyTuple_GET_ITEM(pair, 1);
+    if (Py_IS_TYPE(entry, &CellType)) return prepare_cell(values, key, (Cell *)entry, out);
     if (!(PyTuple_Check(entry) || PyList_Check(entry)) || PySequence_Fast_GET_SIZE(entry) != 2 ||
         !number(PySequence_Fast_GET_ITEM(entry, 1), 1, INT64_MAX, &out->timestamp)) return 0;
     PyObject *stored = Py_NewRef(PySequence_Fast_GET_ITEM(entry, 0));

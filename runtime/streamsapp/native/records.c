@@ -16,29 +16,34 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <structmember.h>
 
 #include "library.h"
 #include "record.h"
 #include "fetch.h"
 #include "send.h"
+#include "recent.h"
+#include "windows.h"
 #include "changes.h"
 #include "failures.h"
-#include "recent.h"
 
 static PyMethodDef functions[] = {
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
     {"send", send, METH_VARARGS, "send(producer's handle, records, begin): the first record that was not taken"},
     {"send_changes", send_changes, METH_VARARGS,
      "send_changes(producer's handle, topic, partition, [(key, entry)], begin, raw, number's size): as send"},
+    {"results", results, METH_VARARGS, "results([(cell, ...)], topic): records"},
     {"failures", failures, METH_VARARGS, "failures(producer's handle): [(code, record)] since the last call"},
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    if (find_functions() || PyType_Ready(&RecordType) || PyType_Ready(&RecentType)) return NULL;
+    PyTypeObject *types[] = {&RecentType, &CellType, &WindowType, &CounterType};
+    if (find_functions() || PyType_Ready(&RecordType)) return NULL;
     pthread_atfork(lock_failures, unlock_failures, unlock_failures); /* a child finds the lock free */
     PyObject *module = PyModule_Create(&definition);
-    if (module && PyModule_AddObjectRef(module, "Recent", (PyObject *)&RecentType)) Py_CLEAR(module);
+    for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
+        if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */
     return module;
 }

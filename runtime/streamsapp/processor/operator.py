@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.record import Headers, InputRecord
+from streamsapp.serdes.api import AnySerde
 
 #: ``(key, value, timestamp_ms, headers)``; pushes a record into a node and everything below it.
 Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
@@ -24,6 +25,41 @@ Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
 def nowhere(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
     """Takes the records of a node without children. An operator that is bound to it may leave out everything that would
     be made for nobody."""
+
+
+class PlainSink(NamedTuple):
+    """A sink that leaves the partition to the key: the topic it writes to, and how."""
+
+    topic: str
+    #: Takes a record as ``OutputRecord`` has it.
+    emit: Callable[[Any], None]
+    key: AnySerde
+    value: AnySerde
+
+
+_SINK, _HANDS_ON = "plain_sink", "hands_on"
+
+
+def as_sink(push: Push, sink: PlainSink) -> Push:
+    """Notes that a push function does nothing but write to a topic."""
+    vars(push)[_SINK] = sink
+    return push
+
+
+def handing_on(push: Push, to: Callable[[], Push]) -> Push:
+    """Notes that a push function does nothing but hand the new values of changes on; ``to`` tells where to now."""
+    vars(push)[_HANDS_ON] = to
+    return push
+
+
+def sink_of(push: Push) -> PlainSink | None:
+    """Returns the sink that a push function is, if it is known to be no more."""
+    return getattr(push, _SINK, None)
+
+
+def handed_on_to(push: Push) -> Callable[[], Push] | None:
+    """Returns the function that tells where a push function hands changes on to, if it is known to do no more."""
+    return getattr(push, _HANDS_ON, None)
 
 
 class Tally:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from streamsapp.serdes.api import PlainForm, Serde
+from streamsapp.serdes.api import AnySerde, PlainForm, Serde
 from streamsapp.serdes.wrapping import WrappingSerde
 
 K = TypeVar("K")
@@ -17,6 +17,7 @@ K = TypeVar("K")
 #: The end of a window without end, as Kafka Streams writes it.
 MAX_TIMESTAMP = (1 << 63) - 1
 _new_tuple = tuple.__new__
+_TIME_WINDOWED = "time_windowed"
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
 _pack_long, _pack_two_longs = _LONG.pack, _TWO_LONGS.pack
@@ -61,9 +62,12 @@ def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
         return time_windowed(bound, size_ms)
 
     plain = _plain_form(inner)
-    return WrappingSerde(
-        serialize, deserialize, inner.immutable, "time_windowed", plain=plain, inner=inner, build=build
-    )
+    return WrappingSerde(serialize, deserialize, inner.immutable, _TIME_WINDOWED, plain=plain, inner=inner, build=build)
+
+
+def time_windowed_inner(serde: AnySerde) -> AnySerde | None:
+    """Returns the serde of the keys within, of a serde that :func:`time_windowed` made; ``None`` of any other."""
+    return serde.inner if isinstance(serde, WrappingSerde) and serde.name == _TIME_WINDOWED else None
 
 
 def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:

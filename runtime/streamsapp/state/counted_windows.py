@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from streamsapp import native
+from streamsapp.record import Headers
 from streamsapp.state.entries import Cell
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers
@@ -20,54 +22,74 @@ WINDOWS_AT_HAND = 1024
 _REPLACED = -1
 
 
-class WindowCells(dict[bytes, Cell]):
+class _Parts:
+    """:class:`~streamsapp.native.WindowParts` in Python."""
+
+    __slots__ = ("after", "before", "older", "whole")
+
+    def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None:
+        self.before, self.after, self.whole = before, after, whole
+        self.older: dict[bytes, Any] = {}
+
+
+def _cell(physical: bytes, stored: int | None, timestamp: int, /) -> Cell:
+    cell = Cell((stored, timestamp))
+    cell.held = False
+    return cell
+
+
+class WindowCells(dict[bytes, Any]):
     """The counts of the windows that start at one time, by the bytes of their keys."""
 
-    __slots__ = ("_after", "_before", "_layers", "_older", "_segments", "_start", "_whole")
+    __slots__ = ("_cell", "_layers", "_segments", "_start", "around")
 
-    def __init__(self, layers: Layers, segments: Segments, start_ms: int, around: tuple[bytes, bytes]) -> None:
+    def __init__(
+        self,
+        layers: Layers,
+        segments: Segments,
+        start_ms: int,
+        around: native.WindowParts,
+        cell: Callable[[bytes, Any, int], Any],
+    ) -> None:
         super().__init__()
         self._layers = layers
         self._segments = segments
         self._start = start_ms
-        self._before, self._after = around
-        #: The generation before, which is asked for what is missing.
-        self._older: dict[bytes, Cell] = {}
-        #: True if keys that are missing have no such window: nothing was written that starts so late.
-        self._whole = start_ms > segments.stream_time
+        self._cell = cell
+        self.around = around
 
-    def count_anew(self, key: bytes, cell: Cell | None, timestamp: int) -> Cell:
+    def count_anew(self, key: bytes, cell: Any, timestamp: int) -> Any:
         """Counts one more in a window whose ``cell``, if one is known, is not of the running epoch. Returns the one
         that may be changed in place from now on."""
-        if cell is None and self._older:
-            cell = self._older.get(key)
-        if cell is not None or not self._whole:
-            return self._count_known(key, cell, timestamp)
+        around = self.around
+        if cell is None and around.older:
+            cell = around.older.get(key)
+        physical = around.before + key + around.after
+        if cell is not None or not around.whole:
+            return self._count_known(key, physical, cell, timestamp)
         # The first count of a window: with many keys most are.
-        cell = self[key] = Cell((1, timestamp))
-        cell.held = False
-        self._layers.keep_cell(self._before + key + self._after, cell)
+        cell = self[key] = self._cell(physical, 1, timestamp)
+        self._layers.keep_cell(physical, cell)
         if self._start > self._segments.stream_time:
             self._segments.observe(self._start)
         return cell
 
-    def _count_known(self, key: bytes, cell: Cell | None, timestamp: int) -> Cell:
+    def _count_known(self, key: bytes, physical: bytes, cell: Any, timestamp: int) -> Any:
         """Counts one more in a window that may have a count already."""
-        layers, physical = self._layers, self._before + key + self._after
+        layers = self._layers
         known: Any = layers.read_uncached(physical) if cell is None or cell.epoch == _REPLACED else cell
-        count, changed_at = known
+        count, changed_at = known[0], known[1]
         if timestamp > changed_at:
             changed_at = timestamp
-        entry = 1 if count is None else count + 1, changed_at
-        if known.__class__ is Cell and known.epoch == layers.epoch:
+        count = 1 if count is None else count + 1
+        if not isinstance(known, tuple) and known.epoch == layers.epoch:
             cell = known  # forgotten here, or of the generation before, but in the running epoch
-            cell[:] = entry
+            cell[0], cell[1] = count, changed_at
         elif cell is not None and cell.epoch == _REPLACED:
-            cell[:] = entry  # the same one, as it may be noted to be sent
+            cell[0], cell[1] = count, changed_at  # the same one, as it may be noted to be sent
             layers.keep_cell(physical, cell)
         else:
-            cell = Cell(entry)
-            cell.held = False
+            cell = self._cell(physical, count, changed_at)
             layers.keep_cell(physical, cell)
         if self._start > self._segments.stream_time:
             self._segments.observe(self._start)
@@ -76,22 +98,26 @@ class WindowCells(dict[bytes, Cell]):
 
     def written(self, key: bytes, stored: Any, timestamp: int) -> None:
         """Notes that somebody else wrote a window."""
-        cell = self.get(key) or self._older.get(key)
+        around = self.around
+        cell = self.get(key)
         if cell is None:
-            self._whole = False
+            cell = around.older.get(key)
+        if cell is None:
+            around.whole = False
         elif cell.epoch in (_REPLACED, self._layers.epoch):
-            cell[:] = stored, timestamp
+            cell[0], cell[1] = stored, timestamp
             cell.epoch = _REPLACED
             self[key] = cell
         else:
             self.pop(key, None)
-            self._older.pop(key, None)
-            self._whole = False
+            around.older.pop(key, None)
+            around.whole = False
 
     def grow_old(self) -> None:
         """Makes room: what is not counted until the next time is forgotten then."""
-        self._whole = self._whole and not self._older
-        self._older = dict(self)
+        around = self.around
+        around.whole = around.whole and not around.older
+        around.older = dict(self)
         self.clear()
 
 
@@ -104,9 +130,25 @@ class CountedWindows:
         self._layers = layers
         self._segments = segments
         self._around = around
+        #: Counts the windows of a record in C, if it can be had.
+        self.library = library = native.data_path_at_hand()
+        self._made_of: tuple[Callable[[bytes, bytes, bool], native.WindowParts], Callable[[bytes, Any, int], Any]] = (
+            (_Parts, _cell) if library is None else (library.Window, library.Cell)
+        )
         self._windows: dict[int, WindowCells] = {}
         #: Called when windows are forgotten: nobody may go on to use them.
         self.forgotten: Callable[[], None] = lambda: None
+
+    def counter(
+        self,
+        late: Callable[[], None],
+        held: list[Any] | None,
+        headers: dict[int, Headers] | None,
+        forward: Callable[..., None] | None,
+    ) -> Callable[..., None]:
+        """Returns the function that counts a record in C, as ``WindowCounter.count`` says."""
+        assert self.library is not None
+        return self.library.WindowCounter(self._layers, self._segments, late, held, headers, forward).count
 
     def __len__(self) -> int:
         """Returns the number of counts of the newest generation; on any thread."""
@@ -118,8 +160,9 @@ class CountedWindows:
         if found is None:
             if not self._windows:
                 self._layers.read_uncached(b"")  # which finds out whether the store is open
-            found = WindowCells(self._layers, self._segments, start_ms, self._around(start_ms))
-            self._windows[start_ms] = found
+            around, cell = self._made_of
+            parts = around(*self._around(start_ms), start_ms > self._segments.stream_time)
+            found = self._windows[start_ms] = WindowCells(self._layers, self._segments, start_ms, parts, cell)
         return found
 
     def bound(self, most: int) -> None:

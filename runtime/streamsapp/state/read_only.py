@@ -66,6 +66,9 @@ class ReadOnlyLayers:
     def read_uncached(self, key: bytes) -> Entry:
         return self._engine().get(key)
 
+    def running(self) -> NoReturn:
+        raise StateStoreError(self._why)
+
     def accompany(self, companion: object) -> NoReturn:
         raise StateStoreError(self._why)
 

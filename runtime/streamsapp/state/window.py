@@ -14,7 +14,7 @@ from typing import Any
 
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
+from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed, time_windowed_inner
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.counted_windows import CountedWindows
 from streamsapp.state.entries import (
@@ -89,6 +89,7 @@ class WindowStoreImpl(SegmentedFacade):
         self.layers = parts.layers
         #: True if entries may be counted up in place: every count fits a long.
         self.counts_in_place = kind.keeps_timestamps and parts.value_serde is Serdes.long()
+        self._serdes = parts.key_serde, parts.value_serde
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -118,6 +119,11 @@ class WindowStoreImpl(SegmentedFacade):
         if self._counted is not None:
             self._counted.written(key, start_ms, stored, timestamp)
         return kept
+
+    def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
+        """Says whether these write windows and values in the bytes that the store has for them."""
+        inner, (key, value) = time_windowed_inner(key_serde), self._serdes
+        return inner is not None and inner.serialize is key.serialize and value_serde.serialize is value.serialize
 
     def counted_windows(self) -> CountedWindows:
         """Returns the cache of an operator that counts in the store from now on, in place of an earlier one's."""

@@ -144,7 +144,13 @@ class WriteBack:
         """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
         self.misses += 1
         entry: Entry | Cell | None = self._dirty.get(key)
-        return entry if isinstance(entry, Cell) else self.peek(key, committed=False)
+        if entry is None or isinstance(entry, tuple):
+            return self.peek(key, committed=False)
+        return entry
+
+    def running(self) -> tuple[Epoch, dict[bytes, Entry] | None]:
+        """Returns where :meth:`keep_cell` puts a cell now: the running epoch, and the cache if it gets it."""
+        return self._dirty, self._live if self._live or self._old else None
 
     def forget(self, key: bytes) -> None:
         """Takes back what :meth:`append` brought into the store in the running epoch: nobody else hears of it, and

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
-from streamsapp.processor.operator import Operator, Push
+from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_header_names
 from streamsapp.serdes.api import AnySerde
@@ -208,7 +208,7 @@ class _TopicSink:
                 return
             emit((topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
 
-        return push
+        return as_sink(push, PlainSink(topic, emit, self._key, self._value))
 
     def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
         """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import data_paths
 from changelog import changelog_records
-from streamsapp import Serdes, Stores, TaskId, TimeWindows
+from streamsapp import Serdes, Stores, TaskId, TimeWindows, native
 from streamsapp.dsl.operators.window_count import WindowCount
 from streamsapp.dsl.operators.windowed import COUNTING
 from streamsapp.dsl.windows import EmitStrategy
@@ -28,6 +29,12 @@ from streamsapp.state.window_view import TimeView, WindowRange
 WINDOWS = TimeWindows.of(40_000, grace=50_000).advance_by(20_000)
 #: By key and start: count and time.
 Counts = dict[tuple[str, int], tuple[int, int]]
+
+
+@pytest.fixture(autouse=True, params=["python", "native"])
+def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = data_paths.compiled() if request.param == "native" else None
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: chosen)
 
 
 class Node:

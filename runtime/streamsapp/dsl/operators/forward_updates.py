@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Any, TypeAlias
 
+from streamsapp import native
+from streamsapp.dsl.operators.way_to_sink import WayToSink
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.windowed import windowed
@@ -159,10 +161,12 @@ class HeldCells:
     """Holds back the windows whose counts are sent at the commit, each with its cell, as :class:`HeldKeys` does for a
     store that keeps its cells at hand. A window that another processor writes meanwhile keeps its cell."""
 
-    def __init__(self, forward: Push) -> None:
-        self._forward = forward
+    def __init__(self, way: WayToSink, library: native.DataPath | None) -> None:
+        """Takes the ``way`` to a sink that writes counts as the store does, and the ``library`` that made the cells."""
+        self._way = way
+        self._library = library
         #: Each cell that is held, with the key, start and end of its window.
-        self.cells: list[tuple[Cell, Any, int, int]] = []
+        self.cells: list[tuple[Any, Any, int, int]] = []
         #: By the ``id`` of a cell that is held.
         self.headers: dict[int, Headers] = {}
         self._batch = Batch([])
@@ -170,11 +174,16 @@ class HeldCells:
     def emit(self, limit: int) -> int:
         """Forwards at most ``limit`` windows, in the order in which they were first counted, and returns how many
         remain."""
-        forward, headers = self._forward, self.headers
+        forward, headers, sink = self._way.forward, self.headers, self._way.sink
         if not self._batch:
             self._batch = Batch(self.cells.copy())
             self.cells.clear()
-        for cell, key, start, end in self._batch.take(limit):
+        taken = self._batch.take(limit)
+        if self._library is not None and sink is not None and not headers:
+            for record in self._library.results(taken, sink.topic):
+                sink.emit(record)
+            return len(self._batch) + len(self.cells)
+        for cell, key, start, end in taken:
             cell.held = False
             count, timestamp = cell
             forward(

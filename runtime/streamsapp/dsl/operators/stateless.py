@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp.errors import place_of_error
-from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
+from streamsapp.processor.operator import NodeContext, Operator, Push, handing_on, nowhere
 from streamsapp.record import Headers
 
 
@@ -282,4 +282,4 @@ class ToStream(Operator):
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             forward(key, change[0], timestamp, headers)
 
-        return push
+        return handing_on(push, lambda: forward)

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import HeldCells, Update
+from streamsapp.dsl.operators.way_to_sink import WayToSink
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
@@ -20,8 +22,8 @@ from streamsapp.serdes.windowed import windowed
 from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, WindowCells
 from streamsapp.state.window import WindowStoreImpl
 
-#: A start, an end, and the counts of the windows that start then.
-_Window: TypeAlias = tuple[int, int, WindowCells]
+#: A start, an end, the counts of the windows that start then, and what those have around their keys.
+_Window: TypeAlias = tuple[int, int, WindowCells, native.WindowParts]
 
 
 class WindowCount(WindowAggregate):
@@ -31,21 +33,74 @@ class WindowCount(WindowAggregate):
         asked_more = self._send_old_values or context.record_is_read
         if not store.counts_in_place or (self._emit_at_commit and asked_more):
             return super()._add(context, store, update)
-        if context.forward is nowhere or self._emit is EmitStrategy.WINDOW_CLOSE:
-            return self._count(context, store, None)
-        if not self._emit_at_commit:
-            return self._count(context, store, context.forward)
-        held = self._held = HeldCells(context.forward)
-        return self._count(context, store, None, held)
+        counted, way = store.counted_windows(), WayToSink(context.forward)
+        if way.sink is not None and not store.writes_as(way.sink.key, way.sink.value):
+            way.leave()
+        forwards = context.forward is not nowhere and self._emit is not EmitStrategy.WINDOW_CLOSE
+        held = None
+        if forwards and self._emit_at_commit:
+            held = self._held = HeldCells(way, counted.library)
+        forwarding = way if forwards and held is None else None
+        if counted.library is None:
+            return self._count(context, store, counted, forwarding, held)
+        return self._count_natively(context, store, counted, forwarding, held)
+
+    def _count_natively(
+        self,
+        context: NodeContext,
+        store: WindowStoreImpl,
+        counted: CountedWindows,
+        way: WayToSink | None,
+        held: HeldCells | None,
+    ) -> Push:
+        """Does as :meth:`_count`, by one call for all windows of a record."""
+        key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
+        layers, step_ms, grace_ms = store.layers, self._windows.step_ms, self._windows.grace_ms
+        windows_of = windows_by_step(self._windows, counted)
+        #: The highest timestamp that came here.
+        stream_time = self._stream_time(context, store, lambda: stream_time)
+
+        count = counted.counter(
+            lambda: dropped(EXPIRED_WINDOW),
+            None if held is None else held.cells,
+            None if held is None else held.headers,
+            None if way is None else _forwarding(way, self._send_old_values),
+        )
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            nonlocal stream_time
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            if timestamp > stream_time:
+                stream_time = timestamp
+            try:
+                key_bytes = key_bytes_of(key)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if key_bytes.__class__ is not bytes:
+                key_bytes = b"" + key_bytes  # a serde may give what is like them
+            windows, closed_until = windows_of(timestamp // step_ms), stream_time - grace_ms
+            sink = way.sink if way is not None and headers is None else None
+            count(windows, key, key_bytes, timestamp, closed_until, layers.epoch, headers, sink)
+
+        return push
 
     def _count(
-        self, context: NodeContext, store: WindowStoreImpl, forward: Push | None, held: HeldCells | None = None
+        self,
+        context: NodeContext,
+        store: WindowStoreImpl,
+        counted: CountedWindows,
+        way: WayToSink | None,
+        held: HeldCells | None,
     ) -> Push:
         """Forwards each count, or notes its window in ``held``, or neither."""
+        forward = None if way is None else way.forward
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
         layers, send_old_values = store.layers, self._send_old_values
         step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
-        windows_of = windows_by_step(self._windows, store.counted_windows())
+        windows_of = windows_by_step(self._windows, counted)
         note, held_headers = (None, {}) if held is None else (held.cells.append, held.headers)
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
@@ -66,7 +121,7 @@ class WindowCount(WindowAggregate):
             if key_bytes.__class__ is not bytes:
                 key_bytes = b"" + key_bytes  # a serde may give what is like them
             epoch = layers.epoch
-            for start, end, cells in windows_of(timestamp // step_ms):
+            for start, end, cells, _ in windows_of(timestamp // step_ms):
                 if end <= closed_until:
                     dropped(EXPIRED_WINDOW)
                     continue
@@ -93,6 +148,16 @@ class WindowCount(WindowAggregate):
         return push
 
 
+def _forwarding(way: WayToSink, send_old_values: bool) -> Callable[[Any, int, int, int, int, Headers | None], None]:
+    """The function that forwards the count of a window."""
+
+    def forward(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
+        change = count, count - 1 if send_old_values else None
+        way.forward(windowed(key, start, end), change, changed_at, headers)
+
+    return forward
+
+
 def windows_by_step(
     windows: TimeWindows | UnlimitedWindows, counted: CountedWindows
 ) -> Callable[[int], tuple[_Window, ...]]:
@@ -105,7 +170,8 @@ def windows_by_step(
     @lru_cache(max(1, WINDOWS_AT_HAND * windows.advance_ms // windows.size_ms))
     def found(step: int) -> tuple[_Window, ...]:
         counted.bound(most)
-        return tuple((start, end_of(start), counted.at(start)) for start in windows.starts_for(step * step_ms))
+        each = ((start, counted.at(start)) for start in windows.starts_for(step * step_ms))
+        return tuple((start, end_of(start), cells, cells.around) for start, cells in each)
 
     counted.forgotten = found.cache_clear
     return found if step_ms > 1 else lambda timestamp: found(first_alike(timestamp))

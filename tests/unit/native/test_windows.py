@@ -1,0 +1,237 @@
+"""Windows that are counted in C are what they are in Python, and so are the records that tell of them."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from changelog import changelog_records
+from streamsapp import (
+    Consumed,
+    EmitStrategy,
+    KStream,
+    KTable,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    Record,
+    Serdes,
+    StreamsBuilder,
+    TimeWindows,
+    native,
+)
+from streamsapp.record import Headers
+from streamsapp.serdes.windowed import time_windowed
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.tasks.stream_task import StreamTask
+from task_parts import raw, sent_by, task_of
+
+TEXT, STORE = Serdes.string(), "counts"
+REVERSED = Serdes.of(lambda text: text[::-1].encode(), lambda data: data.decode()[::-1], name="reversed")
+
+
+class Rewriting(Processor):
+    """Writes some of the windows that it hears of, in the store that they are counted in."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._store = context.get_state_store(STORE)
+        self._heard = 0
+
+    def process(self, record: Record) -> None:
+        self._heard += 1
+        if self._heard % 5 == 0:
+            window = record.key
+            written = None if self._heard % 10 else ValueAndTimestamp(record.value + 40, record.timestamp)
+            self._store.put(window.key, written, window.start_ms)
+
+
+#: The programs after the counts.
+WAYS: dict[str, Callable[[KTable[Any, Any]], object]] = {
+    "straight": lambda counts: counts.to_stream().to("out"),
+    "nowhere": lambda counts: None,
+    "two": lambda counts: into_two(counts.to_stream(), counts.to_stream()),
+    "twice": lambda counts: into_two(out := counts.to_stream(), out),
+    "changed": lambda counts: counts.to_stream().map_values(str).to("out", Produced(None, TEXT)),
+    "other key": lambda counts: counts.to_stream().to("out", Produced(time_windowed(REVERSED, 40), None)),
+    "other value": lambda counts: counts.to_stream().to("out", Produced(None, Serdes.of(repr_of, int))),
+    "partitioner": lambda counts: counts.to_stream().to("out", Produced(partitioner=lambda *_: 3)),
+    "rewriting": lambda counts: counts.to_stream().process(Rewriting, STORE),
+    "old values": lambda counts: counts.filter(lambda key, count: count % 2 == 0).to_stream().to("out"),
+}
+WINDOWS = [
+    TimeWindows.of(40, grace=30).advance_by(10),
+    TimeWindows.of(40, grace=30),
+    TimeWindows.of(7, grace=5).advance_by(3),
+]
+
+
+def into_two(one: KStream[Any, Any], other: KStream[Any, Any]) -> None:
+    one.to("out")
+    other.to("more")
+
+
+def repr_of(count: int) -> bytes:
+    return repr(count).encode()
+
+
+def program(way: str, windows: TimeWindows, emit: str) -> StreamTask:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", Consumed(TEXT, TEXT)).group_by_key().windowed_by(windows)
+    if emit == "close":
+        grouped = grouped.emit_strategy(EmitStrategy.on_window_close())
+    kept: Materialized[Any, Any] = Materialized(STORE, store="memory", emit="commit" if emit == "commit" else "update")
+    WAYS[way](grouped.count(kept))
+    return task_of(builder.build())
+
+
+def commit(task: StreamTask) -> list[Any]:
+    """Returns the results that are sent then, and the records of the changelog."""
+    task.emit_all_held()
+    epoch = task.freeze()
+    if epoch is None:
+        return []
+    changes = [] if epoch.frozen is None else sorted(changelog_records(epoch.frozen), key=repr)
+    for _ in task.stores.apply(epoch.frozen, {STORE: 1}):
+        pass
+    return [task.take_output(), changes, epoch.offsets]
+
+
+def stored(task: StreamTask) -> list[str]:
+    return sorted(map(repr, task.stores.stores[STORE].all()))
+
+
+def play(way: str, windows: TimeWindows, emit: str, seed: int) -> list[object]:
+    """Random records, some late, some with headers, and a commit now and then."""
+    rng = random.Random(seed)
+    task, now, seen, offset = program(way, windows, emit), 0, list[object](), 0
+    keys = rng.choice([1, 5, 60])
+    for _ in range(60):
+        records = []
+        for _ in range(rng.randrange(30)):
+            now += rng.choice([0, 0, 0, 1, 7, rng.choice([0, 90])])
+            at = max(0, now - rng.choice([0, 0, 0, 11, 60]))
+            headers: Headers | None = [("h", b"%d" % offset)] if rng.randrange(20) == 0 else None
+            key = rng.choice([b"k%d" % rng.randrange(keys), b"k%d" % rng.randrange(keys), b"", None])
+            records.append(raw(offset, at, key=key, headers=headers))
+            offset += 1
+        seen.append(sent_by(task, *records) if records else [])
+        if rng.randrange(3) == 0:
+            seen.append(task.emit_held(rng.randrange(20)))
+        if rng.randrange(4) == 0:
+            seen += commit(task)
+        seen += [stored(task), task.context.mishaps.dropped]
+    return seen
+
+
+@pytest.mark.seeds(4)
+@pytest.mark.parametrize("emit", ["update", "commit", "close"])
+@pytest.mark.parametrize("way", WAYS)
+def test_random_records_are_counted_as_in_python(
+    way: str, emit: str, seed: int, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = WINDOWS[seed % len(WINDOWS)]
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
+    expected = play(way, windows, emit, seed)
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+
+    assert play(way, windows, emit, seed) == expected
+
+
+@pytest.mark.parametrize("emit", ["update", "commit"])
+def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
+    emit: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    task = program("straight", TimeWindows.of(10), emit)
+    sent: list[object] = []
+    passed: list[int] = []
+    for at in range(4):
+        if at == 2:
+            nodes = task.probes.look([*task.queues.values()], 1, None, processed=at, now=at)
+        sent += sent_by(task, raw(at, at, key=b"k"))
+        sent += commit(task)[0] if emit == "commit" else []
+        passed.append(sum(probe.passed for name, probe in nodes.items() if "SINK" in name) if at > 1 else 0)
+
+    assert sent == [("out", (at + 1).to_bytes(8, "big"), b"k" + bytes(8), -1, None, None, at, None) for at in range(4)]
+    assert passed == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("emit", ["update", "commit"])
+def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
+    emit: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    task = program("other value", TimeWindows.of(10), emit)
+    task.stores.stores[STORE].put("k", ValueAndTimestamp((1 << 63) - 1, 5), 0)
+
+    with pytest.raises(OverflowError, match="too big"):
+        sent_by(task, raw(0, 5, key=b"k"))
+    assert tuple(task.stores.stores[STORE].fetch("k", 0)) == ((1 << 63) - 1, 5)
+
+
+def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> None:
+    cell = compiled.Cell(b"key", 3, 5)
+
+    assert (len(cell), list(cell), cell.held, cell.epoch) == (2, [3, 5], False, -1)
+    cell[0], cell[1], cell.held, cell.epoch = None, -1, True, 7
+    assert (list(cell), cell.held, cell.epoch) == ([None, -1], True, 7)
+    cell[0] = -(1 << 63)
+    assert cell[0] == -(1 << 63)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda path, cell: path.Cell("k", 1, 1), TypeError),
+        (lambda path, cell: path.Cell(b"k", "1", 1), TypeError),
+        (lambda path, cell: path.Cell(b"k", 1 << 63, 1), OverflowError),
+        (lambda path, cell: cell[2], IndexError),
+        (lambda path, cell: cell.__setitem__(0, "1"), TypeError),
+        (lambda path, cell: cell.__setitem__(1, None), TypeError),
+        (lambda path, cell: cell.__setitem__(2, 1), IndexError),
+        (lambda path, cell: cell.__delitem__(0), IndexError),
+        (lambda path, cell: path.Window(b"a", "b", True), TypeError),
+        (lambda path, cell: setattr(path.Window(b"a", b"b", True), "older", None), TypeError),
+        (lambda path, cell: path.results([(cell,), ()], "t"), TypeError),
+        (lambda path, cell: path.results([(cell,), None], "t"), TypeError),
+        (lambda path, cell: path.results([(cell,)], b"t"), TypeError),
+        (lambda path, cell: path.WindowCounter(None, None, None, (), None, None), TypeError),
+        (lambda path, cell: counter(path).count((), "k", b"k", 1, 0, 1, None), TypeError),
+        (lambda path, cell: counter(path).count([], "k", b"k", 1, 0, 1, None, None), TypeError),
+        (lambda path, cell: counter(path).count((), "k", "k", 1, 0, 1, None, None), TypeError),
+        (lambda path, cell: counter(path).count((), "k", b"k", 1 << 70, 0, 1, None, None), OverflowError),
+        (lambda path, cell: counter(path).count((None,), "k", b"k", 1, 0, 1, None, None), TypeError),
+        (lambda path, cell: counter(path).count((), "k", b"k", 1, 0, 1, None, ("t",)), TypeError),
+    ],
+)
+def test_wrong_calls_are_refused(
+    call: Callable[[Any, Any], object], error: type[Exception], compiled: native.DataPath
+) -> None:
+    with pytest.raises(error):
+        call(compiled, compiled.Cell(b"a long enough key", 1, 1))
+
+
+def counter(path: Any) -> Any:
+    return path.WindowCounter(None, None, lambda: None, None, None, None)
+
+
+def test_a_counter_that_is_part_of_a_circle_is_let_go(compiled: native.DataPath) -> None:
+    gone: list[int] = []
+
+    class Late:
+        def __call__(self) -> None: ...
+
+        def __del__(self) -> None:
+            gone.append(1)
+
+    late: Any = Late()
+    late.counter = compiled.WindowCounter(None, None, late, None, None, None)
+    del late
+    gc.collect()
+
+    assert gone == [1]
