@@ -8,6 +8,7 @@ One per store of a task. Written to on the processing thread that holds the task
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from struct import Struct
 
 from streamsapp.record import InputRecord
@@ -18,6 +19,8 @@ from streamsapp.state.epoch import Epoch, Range
 _SEGMENT = Struct(">q")
 _pack_segment = _SEGMENT.pack
 _FACTS = Struct(">qq")
+#: Of a physical key: the changelog's.
+_logical = itemgetter(slice(_SEGMENT.size, None))
 
 #: The time of a store that has seen none.
 NO_TIME = -1
@@ -121,8 +124,7 @@ class Segments:
         return [(physical(key, time), value(record)) for time, key, record in timed if time >= expired_before]
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
-        size = _SEGMENT.size
-        return ((key[size:], entry) for key, entry in writes.items())
+        return zip(map(_logical, writes), writes.values(), strict=True)
 
     def unwritten_from(self) -> bytes:
         return _SEGMENT.pack(self.stream_time // self._interval + 1)
