@@ -86,6 +86,18 @@ class WindowCounting(Protocol):
         forwarded by ``(key, start, end, count, timestamp, headers)``."""
 
 
+class KeyCounting(Protocol):
+    """Counts the records of keys, whose entries are in the layers and their cache."""
+
+    def __init__(self, layers: Any, cache: dict[bytes, Any], /) -> None: ...
+
+    def count(self, key_bytes: bytes, timestamp: int, epoch: int, /) -> Any:
+        """Counts a record of a key, and returns the cell of the running epoch that has its count and timestamp."""
+
+    def result(self, key_bytes: bytes, timestamp: int, epoch: int, topic: str, /) -> Any:
+        """Counts a record of a key, and returns the record that tells a topic of its count."""
+
+
 class DataPath(Protocol):
     """The compiled module. A ``handle`` is that of a client which is open, and belongs to the calling thread."""
 
@@ -129,6 +141,7 @@ class DataPath(Protocol):
 
     #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
     Cell: Callable[[bytes, Any, int], Any]
+    KeyCounter: type[KeyCounting]
     Window: type[WindowParts]
     WindowCounter: type[WindowCounting]
 

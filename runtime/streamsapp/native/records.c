@@ -23,6 +23,8 @@
 #include "fetch.h"
 #include "send.h"
 #include "recent.h"
+#include "cells.h"
+#include "counts.h"
 #include "windows.h"
 #include "changes.h"
 #include "failures.h"
@@ -39,7 +41,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    PyTypeObject *types[] = {&RecentType, &CellType, &WindowType, &CounterType};
+    PyTypeObject *types[] = {&RecentType, &CellType, &KeyCounterType, &WindowType, &CounterType};
     if (find_functions() || PyType_Ready(&RecordType)) return NULL;
     pthread_atfork(lock_failures, unlock_failures, unlock_failures); /* a child finds the lock free */
     PyObject *module = PyModule_Create(&definition);

@@ -51,6 +51,8 @@ class SerdeFacade(Facade):
         #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for a value that could not be written.
         self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
         self.from_stored: Callable[[Any], Any] = parts.format.from_stored
+        #: The bytes of a stored value, as its serde wrote them.
+        self.raw: Callable[[Any], bytes] = parts.format.raw
 
     def _key(self, key: Any) -> bytes:
         if key is None:

@@ -45,6 +45,12 @@ class KeyValueStoreImpl(SerdeFacade):
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
         #: Says whether entries may be counted up in place: every count fits a long.
         self.counts_in_place = parts.value_serde is Serdes.long()
+        self._serdes = parts.key_serde, parts.value_serde
+
+    def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
+        """Says whether these write keys and values in the bytes that the store has for them."""
+        key, value = self._serdes
+        return key_serde.serialize is key.serialize and value_serde.serialize is value.serialize
 
     def get(self, key: Any) -> Any:
         return self._value(self.read(self._key(key)))

@@ -66,6 +66,10 @@ class ReadOnlyLayers:
     def read_uncached(self, key: bytes) -> Entry:
         return self._engine().get(key)
 
+    @property
+    def cache(self) -> NoReturn:
+        raise StateStoreError(self._why)
+
     def running(self) -> NoReturn:
         raise StateStoreError(self._why)
 

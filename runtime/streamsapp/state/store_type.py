@@ -41,6 +41,11 @@ class Layers(Protocol):
         ...
 
     @property
+    def cache(self) -> dict[bytes, Entry]:
+        """The dictionary that :meth:`read` looks into, the same for the layers' life, for whoever keeps cells there."""
+        ...
+
+    @property
     def epoch(self) -> int:
         """The number of the running epoch: cells that carry it may be changed in place."""
         ...

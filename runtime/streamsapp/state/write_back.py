@@ -128,6 +128,11 @@ class WriteBack:
         self._dirty[key] = self._live[key] = cell = Cell.of(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
 
+    @property
+    def cache(self) -> dict[bytes, Entry]:
+        """The dictionary that ``read`` looks into, the same for the layers' life, for whoever keeps cells there."""
+        return self._live
+
     def accompany(self, companion: Companion) -> None:
         """Takes a cache that shares the memory of this one, and hears when it has to begin anew."""
         self._companion = companion

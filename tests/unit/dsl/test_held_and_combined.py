@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamsapp import native
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOperator
 from streamsapp.dsl.operators.combine import MAX_NUMBERS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
@@ -17,6 +18,12 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.entries import Cell
+
+
+@pytest.fixture(autouse=True)
+def python_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts in C want the layers of a store, and the store of this file is a dictionary."""
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
 
 
 class MemoryStore:
@@ -49,6 +56,11 @@ class MemoryStore:
 
     def from_stored(self, stored: Any) -> Any:
         return stored
+
+    raw = from_stored
+
+    def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
+        return False
 
 
 class Context:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from changelog import changelog_records
+from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
 from streamsapp import (
     Consumed,
     EmitStrategy,
-    KStream,
     KTable,
     Materialized,
     Processor,
@@ -25,14 +23,10 @@ from streamsapp import (
     TimeWindows,
     native,
 )
-from streamsapp.record import Headers
 from streamsapp.serdes.windowed import time_windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import raw, sent_by, task_of
-
-TEXT, STORE = Serdes.string(), "counts"
-REVERSED = Serdes.of(lambda text: text[::-1].encode(), lambda data: data.decode()[::-1], name="reversed")
 
 
 class Rewriting(Processor):
@@ -70,15 +64,6 @@ WINDOWS = [
 ]
 
 
-def into_two(one: KStream[Any, Any], other: KStream[Any, Any]) -> None:
-    one.to("out")
-    other.to("more")
-
-
-def repr_of(count: int) -> bytes:
-    return repr(count).encode()
-
-
 def program(way: str, windows: TimeWindows, emit: str) -> StreamTask:
     builder = StreamsBuilder()
     grouped = builder.stream("in", Consumed(TEXT, TEXT)).group_by_key().windowed_by(windows)
@@ -89,45 +74,6 @@ def program(way: str, windows: TimeWindows, emit: str) -> StreamTask:
     return task_of(builder.build())
 
 
-def commit(task: StreamTask) -> list[Any]:
-    """Returns the results that are sent then, and the records of the changelog."""
-    task.emit_all_held()
-    epoch = task.freeze()
-    if epoch is None:
-        return []
-    changes = [] if epoch.frozen is None else sorted(changelog_records(epoch.frozen), key=repr)
-    for _ in task.stores.apply(epoch.frozen, {STORE: 1}):
-        pass
-    return [task.take_output(), changes, epoch.offsets]
-
-
-def stored(task: StreamTask) -> list[str]:
-    return sorted(map(repr, task.stores.stores[STORE].all()))
-
-
-def play(way: str, windows: TimeWindows, emit: str, seed: int) -> list[object]:
-    """Random records, some late, some with headers, and a commit now and then."""
-    rng = random.Random(seed)
-    task, now, seen, offset = program(way, windows, emit), 0, list[object](), 0
-    keys = rng.choice([1, 5, 60])
-    for _ in range(60):
-        records = []
-        for _ in range(rng.randrange(30)):
-            now += rng.choice([0, 0, 0, 1, 7, rng.choice([0, 90])])
-            at = max(0, now - rng.choice([0, 0, 0, 11, 60]))
-            headers: Headers | None = [("h", b"%d" % offset)] if rng.randrange(20) == 0 else None
-            key = rng.choice([b"k%d" % rng.randrange(keys), b"k%d" % rng.randrange(keys), b"", None])
-            records.append(raw(offset, at, key=key, headers=headers))
-            offset += 1
-        seen.append(sent_by(task, *records) if records else [])
-        if rng.randrange(3) == 0:
-            seen.append(task.emit_held(rng.randrange(20)))
-        if rng.randrange(4) == 0:
-            seen += commit(task)
-        seen += [stored(task), task.context.mishaps.dropped]
-    return seen
-
-
 @pytest.mark.seeds(4)
 @pytest.mark.parametrize("emit", ["update", "commit", "close"])
 @pytest.mark.parametrize("way", WAYS)
@@ -136,10 +82,10 @@ def test_random_records_are_counted_as_in_python(
 ) -> None:
     windows = WINDOWS[seed % len(WINDOWS)]
     monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
-    expected = play(way, windows, emit, seed)
+    expected = play(program(way, windows, emit), seed)
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
 
-    assert play(way, windows, emit, seed) == expected
+    assert play(program(way, windows, emit), seed) == expected
 
 
 @pytest.mark.parametrize("emit", ["update", "commit"])

@@ -18,9 +18,10 @@ from streamsapp.dsl.operators.forward_updates import (
     VersionedTable,
     forward_updates,
 )
+from streamsapp.dsl.operators.way_to_sink import NO_SHORT_CUT, ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
-from streamsapp.state.entries import Cell
+from streamsapp.state.counted_keys import counted_keys
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
 
@@ -65,6 +66,9 @@ class StoredTableOperator(Operator):
             update = held.update
         return self.bind_to_store(context, store, update)
 
+    def _short_cut(self, context: NodeContext, store: Any) -> ShortCut:
+        return NO_SHORT_CUT if self._emit_at_commit else short_cut(context.forward, store.writes_as)
+
     @abstractmethod
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
         """Returns the push function, which calls ``update`` for each change of the table after writing it to the
@@ -92,8 +96,9 @@ class Aggregate(StoredTableOperator):
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         initializer, aggregator = self._initializer, self._aggregator
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
-        from_stored, to_stored = store.from_stored, store.to_stored
-        on_error, dropped = context.on_error, context.dropped
+        from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+        instead_of, topic, emit = self._short_cut(context, store)
         deleting = _WarnOnce(context, DELETES)
         # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value; sent at
         # commits, a deletion has its record's time.
@@ -123,7 +128,10 @@ class Aggregate(StoredTableOperator):
             old = None if at_commit and stored is None else aggregate
             if new is None and at_commit:
                 changed_at = timestamp
-            update(key, key_bytes, new, old, changed_at, headers)
+            if headers is None and id(forward) == instead_of:
+                emit((topic, None if new is None else raw(new_stored), key_bytes, -1, None, None, changed_at, None))
+            else:
+                update(key, key_bytes, new, old, changed_at, headers)
 
         return push
 
@@ -140,8 +148,9 @@ class Reduce(StoredTableOperator):
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         reducer, at_commit = self._reducer, self._emit_at_commit
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
-        from_stored, to_stored = store.from_stored, store.to_stored
-        on_error, dropped = context.on_error, context.dropped
+        from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+        instead_of, topic, emit = self._short_cut(context, store)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -162,7 +171,10 @@ class Reduce(StoredTableOperator):
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
             if new is None and at_commit:
                 changed_at = timestamp
-            update(key, key_bytes, new, old, changed_at, headers)
+            if headers is None and id(forward) == instead_of:
+                emit((topic, None if new is None else raw(new_stored), key_bytes, -1, None, None, changed_at, None))
+            else:
+                update(key, key_bytes, new, old, changed_at, headers)
 
         return push
 
@@ -177,15 +189,18 @@ class Count(StoredTableOperator):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
         if unread:
-            return self._count_unread(context, store)
+            return self._count(context, store, None)
         if self._emit_at_commit:
             held = self._held = HeldKeys(context.forward, store.read)
-            return self._count_for_commit(context, store, held)
+            return self._count(context, store, held)
         return self._count_at_once(context, store)
 
     def _count_at_once(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
-        key_bytes_of, read, write, forward = store.key_bytes, store.read, store.write, context.forward
-        on_error, dropped, send_old_values = context.on_error, context.dropped, self._send_old_values
+        key_bytes_of, layers, counts = store.key_bytes, store.layers, counted_keys(store.layers)
+        count, result = counts.count, counts.result
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+        send_old_values = self._send_old_values
+        instead_of, topic, emit = self._short_cut(context, store)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -193,23 +208,23 @@ class Count(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                count, stored_at = read(key_bytes)
+                if headers is None and id(forward) == instead_of:
+                    emit(result(key_bytes, timestamp, layers.epoch, topic))
+                    return
+                cell = count(key_bytes, timestamp, layers.epoch)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            if count is None:
-                count = 0
-            elif stored_at > timestamp:
-                timestamp = stored_at
-            write(key_bytes, count + 1, timestamp)
-            forward(key, (count + 1, count if send_old_values else None), timestamp, headers)
+            counted = cell[0]
+            forward(key, (counted, counted - 1 if send_old_values else None), cell[1], headers)
 
         return push
 
-    def _count_unread(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
-        """Counts in place: a key that was counted before in the running epoch costs one look-up and nothing else."""
-        key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
+    def _count(self, context: NodeContext, store: KeyValueStoreImpl, held: HeldKeys | None) -> Push:
+        """Forwards nothing at once, and notes each key that was counted in ``held``."""
+        key_bytes_of, layers, count = store.key_bytes, store.layers, counted_keys(store.layers).count
         on_error, dropped = context.on_error, context.dropped
+        held_keys, held_headers = (None, {}) if held is None else (held.keys, held.headers)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -217,41 +232,11 @@ class Count(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                cell: Any = read(key_bytes)
-                if type(cell) is Cell and cell.epoch == layers.epoch:
-                    cell[0] += 1
-                    if timestamp > cell[1]:
-                        cell[1] = timestamp
-                else:
-                    count, stored_at = cell
-                    write_cell(key_bytes, 1 if count is None else count + 1, max(timestamp, stored_at))
+                cell = count(key_bytes, timestamp, layers.epoch)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
-
-        return push
-
-    def _count_for_commit(self, context: NodeContext, store: KeyValueStoreImpl, held: HeldKeys) -> Push:
-        """Counts in place too, and notes each key that was counted once."""
-        key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
-        on_error, dropped = context.on_error, context.dropped
-        held_keys, held_headers = held.keys, held.headers
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is None or value is None:
-                dropped(NULL_KEY_OR_VALUE)
                 return
-            try:
-                key_bytes = key_bytes_of(key)
-                cell: Any = read(key_bytes)
-                if type(cell) is Cell and cell.epoch == layers.epoch:
-                    cell[0] += 1
-                    if timestamp > cell[1]:
-                        cell[1] = timestamp
-                else:
-                    count, stored_at = cell
-                    cell = write_cell(key_bytes, 1 if count is None else count + 1, max(timestamp, stored_at))
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
+            if held_keys is None:
                 return
             if not cell.held:
                 cell.held = True

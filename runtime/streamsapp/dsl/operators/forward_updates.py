@@ -13,6 +13,7 @@ from streamsapp import native
 from streamsapp.dsl.operators.way_to_sink import WayToSink
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
+from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.entries import Cell, Entry
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
@@ -57,7 +58,7 @@ class VersionedTable:
 
     def __init__(self, context: NodeContext, store: VersionedStoreImpl, send_old_values: bool) -> None:
         self.key_bytes, self.read = store.key_bytes, store.read
-        self.from_stored, self.to_stored = store.from_stored, store.to_stored
+        self.from_stored, self.to_stored, self.raw = store.from_stored, store.to_stored, store.raw
         self._put = store.write
         self._forward = context.forward
         self._dropped = context.dropped
@@ -67,6 +68,10 @@ class VersionedTable:
     def write(self, key: bytes, stored: Any, timestamp: int) -> None:
         """Notes a row that :meth:`update` puts, with the time of the update."""
         self._written = key, stored
+
+    def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
+        """Returns False: a row is put when its update is told."""
+        return False
 
     def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         """Puts the row that was written, and sends its change."""
@@ -150,7 +155,7 @@ class HeldKeys:
             self.keys.clear()
         for key_bytes, key in self._batch.take(limit):
             entry = read(key_bytes)
-            if isinstance(entry, Cell):  # not when another processor wrote the store meanwhile
+            if not isinstance(entry, tuple):  # a cell, unless another processor wrote the store meanwhile
                 entry.held = False
             value, timestamp = entry
             forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)

@@ -1,0 +1,46 @@
+"""Counts of keys that are changed in place while an epoch lasts.
+
+Used by operators that count, on the processing thread that holds the task. A key that was counted before in the running
+epoch costs one look-up: neither a new entry nor writes of the epoch and the cache, which are large with many keys.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from streamsapp import native
+from streamsapp.state.entries import Cell
+from streamsapp.state.store_type import Layers
+
+_pack_count = Struct(">q").pack
+
+
+class _CountedKeys:
+    """:class:`~streamsapp.native.KeyCounting` in Python."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._read, self._write_cell = layers.read, layers.write_cell
+
+    def count(self, key_bytes: bytes, timestamp: int, epoch: int, /) -> Cell:
+        cell: Any = self._read(key_bytes)
+        if type(cell) is Cell and cell.epoch == epoch:
+            cell[0] += 1
+            if timestamp > cell[1]:
+                cell[1] = timestamp
+            return cell
+        counted, changed_at = cell
+        if counted is None:
+            return self._write_cell(key_bytes, 1, timestamp)
+        return self._write_cell(key_bytes, counted + 1, max(timestamp, changed_at))
+
+    def result(self, key_bytes: bytes, timestamp: int, epoch: int, topic: str, /) -> tuple[Any, ...]:
+        count, changed_at = self.count(key_bytes, timestamp, epoch)
+        return topic, _pack_count(count), key_bytes, -1, None, None, changed_at, None
+
+
+def counted_keys(layers: Layers) -> native.KeyCounting:
+    """Counts in the layers of a store whose values are longs and whose entries have timestamps: in C, if that can be
+    had."""
+    library = native.data_path_at_hand()
+    return _CountedKeys(layers) if library is None else library.KeyCounter(layers, layers.cache)
