@@ -155,7 +155,7 @@ def keeping(path: native.DataPath) -> Callable[[], None]:
 
 
 def counting(path: native.DataPath) -> Callable[[], None]:
-    """Returns a function that counts in windows, new ones with each call, and sends them."""
+    """Returns a function that counts keys and windows, new ones with each call, and sends them."""
     layers, held, headers = Layers(), list[Any](), dict[int, Any]()
     counters = [
         path.WindowCounter(layers, layers, lambda: None, held, headers, None),
@@ -172,6 +172,10 @@ def counting(path: native.DataPath) -> Callable[[], None]:
                 each.count(windows, "key", key, number, 0, number % 3, [("h", b"")] if sink is None else None, sink)
         path.results(held, "out")
         held.clear()
+        keys = path.KeyCounter(layers, dict.fromkeys((b"a", b"b"), (None, -1)))
+        for number, key in product(range(4), (b"a", b"b")):
+            keys.count(key, number, number // 2)
+            keys.result(key, number, number // 2, "out")
 
     return count_some
 

@@ -129,7 +129,7 @@ def joined(rng: random.Random, count: int) -> None:
 
 
 def counted(rng: random.Random, count: int) -> None:
-    """Counts windows, sends them, and has Python count those that are not at hand."""
+    """Counts keys and windows, sends them, and has Python count windows that are not at hand."""
     path = native.data_path()
     assert path is not None
     layers, sent = Layers(), list[Any]()
@@ -151,6 +151,12 @@ def counted(rng: random.Random, count: int) -> None:
                 for _, _, cells, window in windows:
                     window.older, window.whole = dict(cells), rng.random() < 0.5
                     cells.clear()
+    kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
+    cache = {b"%d" % key: rng.choice(kept) for key in range(200)}
+    keys = path.KeyCounter(layers, cache)
+    for number in range(count):
+        key, epoch = b"%d" % rng.randrange(200), number // 500
+        sent += [keys.count(key, number, epoch), keys.result(key, number, epoch, "out")]
     sent.clear()
 
 

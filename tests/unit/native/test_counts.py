@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
+from counting_tasks import REVERSED, STORE, TEXT, into_two, play, repr_of
 from streamsapp import (
     Consumed,
     KTable,
