@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counting_tasks import REVERSED, STORE, TEXT, into_two, play, repr_of
+from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
 from streamsapp import (
     Consumed,
     KTable,
@@ -77,17 +77,19 @@ def test_random_records_are_counted_as_in_python(
 
 
 @pytest.mark.parametrize("at_hand", [True, False])
+@pytest.mark.parametrize("emit", ["update", "commit"])
 def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
-    at_hand: bool, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    emit: str, at_hand: bool, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled if at_hand else None)
-    task = program("straight", "update")
+    task = program("straight", emit)
     sent: list[object] = []
     passed: list[int] = []
     for at in range(4):
         if at == 2:
             nodes = task.probes.look([*task.queues.values()], 1, None, processed=at, now=at)
         sent += sent_by(task, raw(at, at, key=b"k"))
+        sent += commit(task)[0] if emit == "commit" else []
         passed.append(sum(probe.passed for name, probe in nodes.items() if "SINK" in name) if at > 1 else 0)
 
     assert sent == [("out", (at + 1).to_bytes(8, "big"), b"k", -1, None, None, at, None) for at in range(4)]

@@ -191,7 +191,7 @@ class Count(StoredTableOperator):
         if unread:
             return self._count(context, store, None)
         if self._emit_at_commit:
-            held = self._held = HeldKeys(context.forward, store.read)
+            held = self._held = HeldKeys(context.forward, store)
             return self._count(context, store, held)
         return self._count_at_once(context, store)
 

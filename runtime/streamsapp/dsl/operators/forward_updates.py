@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from streamsapp import native
-from streamsapp.dsl.operators.way_to_sink import WayToSink
+from streamsapp.dsl.operators.way_to_sink import WayToSink, short_cut
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.entries import Cell, Entry
+from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
 EXPIRED_VERSION = "it is older than the history of the versioned table"
@@ -140,25 +140,31 @@ class HeldKeys:
     records, and whose entries are cells: the value is read from the store when it is sent, and a key is noted once,
     however often it changes."""
 
-    def __init__(self, forward: Push, read: Callable[[bytes], Entry | Cell]) -> None:
+    def __init__(self, forward: Push, store: KeyValueStoreImpl) -> None:
         self._forward = forward
-        self._read = read
+        self._cut = short_cut(forward, store.writes_as)
+        self._read, self._raw = store.read, store.raw
         self.keys: dict[bytes, Any] = {}
         self.headers: dict[bytes, Headers] = {}
         self._batch = Batch([])
 
     def emit(self, limit: int) -> int:
         """Forwards at most ``limit`` keys with the values that the store has for them, and returns how many remain."""
-        forward, read, headers = self._forward, self._read, self.headers
+        forward, read, raw, headers = self._forward, self._read, self._raw, self.headers
+        instead_of, topic, emit = self._cut
         if not self._batch:
             self._batch = Batch(list(self.keys.items()))
             self.keys.clear()
+        is_short = id(forward) == instead_of and not headers
         for key_bytes, key in self._batch.take(limit):
-            entry = read(key_bytes)
+            entry: Any = read(key_bytes)
+            value, timestamp = entry[0], entry[1]
             if not isinstance(entry, tuple):  # a cell, unless another processor wrote the store meanwhile
                 entry.held = False
-            value, timestamp = entry
-            forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
+            if is_short and value is not None:
+                emit((topic, raw(value), key_bytes, -1, None, None, timestamp, None))
+            else:
+                forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
         return len(self._batch) + len(self.keys)
 
 
