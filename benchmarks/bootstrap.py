@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import launch, report
+from benchmarks.family import end_on_sigterm
 from benchmarks.measure import Program, run_to_end
 from benchmarks.processes import Taken, timed
 from benchmarks.systems.job import Job
@@ -87,6 +88,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="variants whose name this matches")
     options = parser.parse_args()
+    end_on_sigterm()
     with (
         tempfile.TemporaryDirectory(prefix="streamsapp-bench-") as folder,
         EmbeddedBroker(Path(folder) / "kafka") as broker,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import launch, run, verify
+from benchmarks.family import end_on_sigterm
 from benchmarks.measure import Mark, Program, run_to_end
 from benchmarks.systems.job import Job
 from benchmarks.topics import PARTITIONS, PREFIX, Topics
@@ -45,6 +46,7 @@ class Cost:
 
 def main() -> int:
     options = _parse(sys.argv[1:])
+    end_on_sigterm()
     counts = [int(text) for text in options.tasks.split(",")]
     directory = cache_dir() / "benchmarks"
     directory.mkdir(parents=True, exist_ok=True)

@@ -94,6 +94,7 @@ class Sent:
 
 def main() -> int:
     options = _parse(sys.argv[1:])
+    family.end_on_sigterm()
     directory = cache_dir() / "benchmarks"
     directory.mkdir(parents=True, exist_ok=True)
     with run.broker(options.bootstrap_servers, directory) as bootstrap_servers:

@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks import cases, inputs, launch, report
 from benchmarks.cases import Case
 from benchmarks.execution import Executor
+from benchmarks.family import end_on_sigterm
 from benchmarks.measure import Measurement
 from benchmarks.object_store import ObjectStore, object_store
 from benchmarks.topics import PREFIX, Topics
@@ -33,6 +34,7 @@ _BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
 
 def main() -> int:
     options = _parse(sys.argv[1:])
+    end_on_sigterm()
     chosen = cases.select(options.only, options.system, options.variant)
     if not chosen:
         print("no case matches --only, --system and --variant; see benchmarks/cases.py", file=sys.stderr)

@@ -136,6 +136,7 @@ def main() -> int:
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="variants whose name this matches")
     parser.add_argument("--smoke", action="store_true", help="does it work? Figures mean nothing and are not kept")
     options = parser.parse_args()
+    family.end_on_sigterm()
     warm, measured = (_SMOKE, _SMOKE) if options.smoke else (_WARM, _MEASURED)
     rows = []
     for name, variant in _VARIANTS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -133,3 +134,22 @@ def test_the_memory_of_processes_that_have_ended_by_the_last_mark_counts() -> No
     }
 
     assert measure([marks]).peak_rss_mb == 900.0
+
+
+def test_a_benchmark_that_is_told_to_end_ends_what_it_started() -> None:
+    program = """
+import time
+from benchmarks.family import end_on_sigterm
+end_on_sigterm()
+try:
+    print("begun", flush=True)
+    time.sleep(60)
+finally:
+    print("ended", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "begun\n"
+        started.terminate()
+        assert started.communicate(timeout=_PATIENCE)[0] == "ended\n"
+    assert started.returncode == 128 + signal.SIGTERM
