@@ -14,6 +14,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import build
+from streamsapp.record import InputRecord
 
 PARTITIONS = 4
 NOBODY = "127.0.0.1:1"
@@ -32,6 +33,12 @@ def compiled() -> native.DataPath:
 def take(chosen: native.DataPath | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """``None`` is Python's."""
     monkeypatch.setattr(native, "data_path", lambda: chosen)
+
+
+def fetched(path: native.DataPath, record: InputRecord) -> InputRecord:
+    """A record as it is fetched in C."""
+    place = record.topic(), record.partition(), record.offset()
+    return path.Record(*place, record.key(), record.value(), record.timestamp()[1], record.headers())
 
 
 @contextmanager

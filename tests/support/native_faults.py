@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 import random
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import count, islice, product
+from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import Producer, cimpl
@@ -29,6 +32,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.producer import ExactlyOnceProducer
+from streamsapp.native import StepKind
 from streamsapp.state.segments import Segments
 
 BATCH, BATCHES = 1000, 20
@@ -180,11 +184,31 @@ def counting(path: native.DataPath) -> Callable[[], None]:
     return count_some
 
 
+def stepping(path: native.DataPath) -> Callable[[], None]:
+    """Returns a function that runs new records through steps and a sink with each call."""
+
+    def raises(error: Exception, *record: object) -> None:
+        raise error
+
+    def run_some() -> None:
+        sent = list[object]()
+        sink = path.Sink("out", bytes, bytes, bool, sent.append, raises, None)
+        first = path.Step(StepKind.MAP_VALUES, bytes, None, sink, raises)
+        buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
+        loop = path.Loop(buffer, bytes, bytes, context, list)
+        for number in range(5):
+            buffer.append(path.Record("in", 0, number, b"k", b"v", number, [("h", b"")]))
+        loop.run(SimpleNamespace(stop=False), first, SimpleNamespace(next_due=math.inf), 5, 0)
+
+    return run_some
+
+
 def nomemory(broker: str) -> None:
     path = native.data_path()
     assert path is not None
     assert without_memory(keeping(path)) > 1
     assert without_memory(counting(path)) > 1
+    assert without_memory(stepping(path)) > 1
     batch = numbered("nomemory", 0, 3)
     lost = producer(NOBODY, [], **{"message.timeout.ms": 10})
     with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader, closing(lost):

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 import random
 import sys
 import threading
+from collections import deque
 from contextlib import closing, suppress
+from types import SimpleNamespace
 from typing import Any
 
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.producer import RecordProducer
+from streamsapp.native import StepKind
 from streamsapp.state.entries import Cell, TimestampedFormat
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.state.segments import Segments
@@ -187,6 +191,38 @@ class _Cells(dict[bytes, Any]):
         return self._path.Cell(b"8 before" + key + b"twelve after", 1, timestamp)
 
 
+def stepped(rng: random.Random, count: int) -> None:
+    """Runs records through steps and a sink, whose functions fail at times."""
+    path = native.data_path()
+    assert path is not None
+    told, sent = list[object](), list[object]()
+
+    def fails_at_times(value: bytes) -> bytes:
+        if value.endswith(b"7"):
+            raise ValueError(value)
+        return value * 2
+
+    def tell(error: Exception, *record: object) -> None:
+        told.append((str(error), record))
+
+    sink = path.Sink("out", fails_at_times, fails_at_times, bool, sent.append, tell, None)
+    halves = path.Step(StepKind.FLAT_MAP_VALUES, lambda value: (value, value), list, sink, tell)
+    pairs = path.Step(StepKind.MAP, lambda key, value: [key, value], tuple, halves, tell)
+    first = path.Step(StepKind.FILTER, lambda key, value: fails_at_times(value), None, pairs, tell)
+    buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
+    due = SimpleNamespace(next_due=math.inf)
+    loop = path.Loop(buffer, bytes, fails_at_times, context, list)
+    for number in range(count):
+        headers = rng.choice([None, [("h", b"")]])
+        buffer.append(path.Record("in", 0, number, b"k%d" % number, b"v%d" % (number // 3), number % 50, headers))
+    while buffer:
+        loop.run(SimpleNamespace(stop=False), first, due, rng.randrange(9), 0)
+        if buffer:
+            buffer.popleft()  # as Python does with a record that is left to it
+        sent.clear()
+        told.clear()
+
+
 def undelivered() -> None:
     failed: list[Any] = []
     with closing(producer(NOBODY, failed, **{"message.timeout.ms": 10})) as sender:
@@ -203,6 +239,7 @@ def stress(broker: str) -> None:
             at = changed_and_read(sender, reader, "stress", rng, at)
             joined(rng, 20_000)
             counted(rng, 10_000)
+            stepped(rng, 10_000)
             refused(sender)
             undelivered()
         if (child := os.fork()) == 0:
@@ -248,6 +285,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             at = changed_and_read(sender, reader, "leaks", rng, at)
             joined(rng, BATCH)
             counted(rng, BATCH)
+            stepped(rng, BATCH)
             refused(sender)
             undelivered()
             forgotten()

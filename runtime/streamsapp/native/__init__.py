@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from enum import IntEnum
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -98,6 +99,87 @@ class KeyCounting(Protocol):
         """Counts a record of a key, and returns the record that tells a topic of its count."""
 
 
+class StepKind(IntEnum):
+    """How a step without state uses its function, in the order of ``steps.h``. Those that end in ``KEYED`` give it key
+    and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
+
+    FILTER = 0
+    FILTER_NOT = 1
+    MAP = 2
+    SELECT_KEY = 3
+    MAP_VALUES = 4
+    MAP_VALUES_KEYED = 5
+    FLAT_MAP_VALUES = 6
+    FLAT_MAP_VALUES_KEYED = 7
+    DROP_NULL_KEYS = 8
+
+
+class PushStep(Protocol):
+    """A push function of a step without state. ``adapt`` makes a pair, or a list, of what its function gives if it is
+    none; ``on_error`` is told of what either raises, with the record."""
+
+    #: The push function that comes next.
+    forward: Callable[..., None]
+
+    def __init__(
+        self,
+        kind: StepKind,
+        function: Callable[..., Any] | None,
+        adapt: Callable[[Any], Any] | None,
+        forward: Callable[..., None],
+        on_error: Callable[..., None],
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class PushSink(Protocol):
+    """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
+    raises, or the check of headers, with the timestamp."""
+
+    def __init__(
+        self,
+        topic: str,
+        serialize_key: Callable[[Any], Any],
+        serialize_value: Callable[[Any], Any],
+        check_headers: Callable[[Any], object],
+        emit: Callable[[Any], None],
+        on_error: Callable[[Exception, int], None],
+        plain_sink: Any,
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class RecordLoop(Protocol):
+    """Runs records of a buffer through the topology, as long as they were fetched in C, can be deserialised and have a
+    timestamp. It sets the ``message`` and the ``stream_time`` of the context."""
+
+    def __init__(
+        self,
+        buffer: Any,
+        deserialize_key: Callable[[bytes], Any],
+        deserialize_value: Callable[[bytes], Any],
+        context: Any,
+        punctuate: Callable[[], object],
+        /,
+    ) -> None: ...
+
+    def run(self, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int, /) -> int:
+        """Processes up to ``limit`` records unless ``control`` says to stop, and calls ``punctuate`` after a record
+        when it is ``due``. Returns how many were taken. The attributes tell of the last call, also of one that
+        raised."""
+
+    #: The last record that was processed.
+    done: Any
+    partition_time: int
+    #: The sum and the highest of the milliseconds by which records came late.
+    late: int
+    most: int
+
+
 class DataPath(Protocol):
     """The compiled module. A ``handle`` is that of a client which is open, and belongs to the calling thread."""
 
@@ -139,9 +221,15 @@ class DataPath(Protocol):
     #: may be held. It is not to be used by two threads at once.
     Recent: type[RecentRecords]
 
+    #: A record as it is fetched, made of topic, partition, offset, key, value, timestamp and headers; for tests.
+    Record: Callable[[str, int, int, bytes | None, bytes | None, int, Any], InputRecord]
+
     #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
     Cell: Callable[[bytes, Any, int], Any]
     KeyCounter: type[KeyCounting]
+    Step: type[PushStep]
+    Sink: type[PushSink]
+    Loop: type[RecordLoop]
     Window: type[WindowParts]
     WindowCounter: type[WindowCounting]
 

@@ -32,6 +32,8 @@ static PyObject *record_timestamp(Record *self, PyObject *none) {
 }
 static Py_ssize_t record_length(Record *self) { return self->value == Py_None ? 0 : PyBytes_GET_SIZE(self->value); }
 
+static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *names);
+
 #define METHOD(name) {#name, (PyCFunction)record_##name, METH_NOARGS, NULL}
 static PyMethodDef record_methods[] = {METHOD(topic), METHOD(partition), METHOD(offset), METHOD(key), METHOD(value),
                                        METHOD(timestamp), METHOD(headers), {NULL}};
@@ -40,7 +42,8 @@ static PyTypeObject RecordType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Record",
     .tp_basicsize = sizeof(Record),
     .tp_dealloc = (destructor)record_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_new = record_new,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = record_methods,
     .tp_as_sequence = &record_sequence,
 };
@@ -105,4 +108,21 @@ static Record *record_of(const Message *message, PyObject *topic) {
     record->offset = message->offset;
     record->timestamp = rd_kafka_message_timestamp(message, &record->timestamp_type);
     return record;
+}
+
+/* Record(topic, partition, offset, key, value, timestamp, headers): as if it had been fetched, for tests. */
+static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+    PyObject *topic, *key, *value, *headers;
+    int partition;
+    long long offset, timestamp;
+    if (!PyArg_ParseTuple(args, "UiLOOLO", &topic, &partition, &offset, &key, &value, &timestamp, &headers)) return NULL;
+    if ((key != Py_None && !PyBytes_CheckExact(key)) || (value != Py_None && !PyBytes_CheckExact(value)))
+        return PyErr_Format(PyExc_TypeError, "keys and values are bytes or None");
+    Record *record = new_record(Py_NewRef(topic), Py_NewRef(key), Py_NewRef(value), Py_NewRef(headers));
+    if (!record) return NULL;
+    record->partition = partition;
+    record->offset = offset;
+    record->timestamp = timestamp;
+    record->timestamp_type = 1;
+    return (PyObject *)record;
 }

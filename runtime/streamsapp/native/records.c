@@ -26,6 +26,8 @@
 #include "cells.h"
 #include "counts.h"
 #include "windows.h"
+#include "steps.h"
+#include "loop.h"
 #include "changes.h"
 #include "failures.h"
 
@@ -41,11 +43,16 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    PyTypeObject *types[] = {&RecentType, &CellType, &KeyCounterType, &WindowType, &CounterType};
-    if (find_functions() || PyType_Ready(&RecordType)) return NULL;
+    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &KeyCounterType, &WindowType, &CounterType,
+                             &StepType, &SinkType, &LoopType};
+    if (find_functions() || make_names()) return NULL;
     pthread_atfork(lock_failures, unlock_failures, unlock_failures); /* a child finds the lock free */
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */
+    /* Whoever looks for push functions learns where a step has its own. */
+    PyObject *slots = module ? Py_BuildValue("(s)", "forward") : NULL;
+    if (module && (!slots || PyDict_SetItemString(StepType.tp_dict, "__slots__", slots))) Py_CLEAR(module);
+    Py_XDECREF(slots);
     return module;
 }

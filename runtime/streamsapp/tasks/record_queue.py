@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from streamsapp import native
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
@@ -66,13 +67,19 @@ class RecordQueue:
         self._failures = failures
         self._punctuate = punctuate
         self._buffer: deque[InputRecord] = deque()
+        library, trusted = native.data_path_at_hand(), extractor is fail_on_invalid_timestamp
+        self._loop = (
+            None
+            if library is None or not trusted
+            else library.Loop(self._buffer, deserialize_key, deserialize_value, context, punctuate)
+        )
         #: The parts of reading that the loop holds on to.
         self._reading = (
             self._buffer,
             self._buffer.popleft,
             deserialize_key,
             deserialize_value,
-            extractor is fail_on_invalid_timestamp,
+            trusted,
         )
         #: A record that was taken out and deserialised to learn its timestamp, but whose turn has not come.
         self._head: tuple[InputRecord, Any, Any, int] | None = None
@@ -118,6 +125,22 @@ class RecordQueue:
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
         """
+        if self._loop is None or bound < NO_BOUND or self._head is not None:
+            return self._run(control, bound, limit, next_turn)
+        taken = self._run_natively(self._loop, control, limit)
+        return taken + self._run(control, bound, limit - taken, next_turn)
+
+    def _run_natively(self, loop: native.RecordLoop, control: ProcessingControl, limit: int) -> int:
+        """Does so in C, up to the first record that the loop leaves to Python."""
+        context = self._context
+        try:
+            return loop.run(control, self.push, context.stream_time_punctuation, limit, self.partition_time)
+        finally:
+            context.message = None
+            context.lateness.observe(loop.late, loop.most)
+            self._stand(loop.partition_time, loop.done)
+
+    def _run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None) -> int:
         # The one loop that every record goes through: what can be decided before it, is.
         queue, context, failures = self, self._context, self._failures
         push, (buffer, take, deserialize_key, deserialize_value, trusted) = self.push, self._reading

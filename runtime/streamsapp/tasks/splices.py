@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 from streamsapp.processor.operator import Push
 
 #: The modules whose objects hold push functions: nothing else is looked into, above all no store and no user code.
-_ROOMS = ("streamsapp.dsl.operators.", "streamsapp.tasks.processor_context", "streamsapp.tasks.wiring")
+_ROOMS = (
+    "streamsapp.dsl.operators.",
+    "streamsapp.native",
+    "streamsapp.tasks.processor_context",
+    "streamsapp.tasks.wiring",
+)
 
 #: A container that holds more has records.
 _MOST_CHILDREN = 1000
@@ -92,7 +97,8 @@ def _values(held: list[Any] | dict[Any, Any]) -> list[Any]:
 
 
 def _holds_functions(held: object) -> bool:
-    return any(isinstance(part, FunctionType | MethodType) for part in (held if isinstance(held, tuple) else (held,)))
+    parts = held if isinstance(held, tuple) else (held,)
+    return any(isinstance(part, FunctionType | MethodType) or _is_ours(part) for part in parts)
 
 
 def _is_ours(held: object) -> bool:

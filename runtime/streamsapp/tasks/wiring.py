@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from streamsapp import native
 from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
@@ -196,6 +198,10 @@ class _TopicSink:
         serialize_key, serialize_value = self._key.serialize, self._value.serialize
         if self._partitioner is not None:
             return self._bind_partitioned(self._chooser(self._partitioner))
+        plain = PlainSink(topic, emit, self._key, self._value)
+        if (library := native.data_path_at_hand()) is not None:
+            told = partial(failures.serialization, node, topic)
+            return library.Sink(topic, serialize_key, serialize_value, check_header_names, emit, told, plain)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
@@ -208,7 +214,7 @@ class _TopicSink:
                 return
             emit((topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
 
-        return as_sink(push, PlainSink(topic, emit, self._key, self._value))
+        return as_sink(push, plain)
 
     def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
         """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""

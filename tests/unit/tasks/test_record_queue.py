@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamsapp import Serdes, TaskId, TopicPartition
+import data_paths
+from streamsapp import Serdes, TaskId, TopicPartition, native
 from streamsapp.errors import DeserializationError, ProcessingError, StreamsError
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import (
@@ -26,6 +27,13 @@ from streamsapp.testing import MockClock
 from task_parts import Recorder, config, handling, raw
 
 TP = TopicPartition("in", 0)
+
+
+@pytest.fixture(autouse=True, params=["python", "native"])
+def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of both data paths; that in C takes records as they are fetched there."""
+    chosen = data_paths.compiled() if request.param == "native" else None
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: chosen)
 
 
 class Queue:
@@ -57,7 +65,8 @@ class Queue:
         )
 
     def add(self, *records: InputRecord) -> None:
-        self.queue.add(records)
+        library = native.data_path_at_hand()
+        self.queue.add(records if library is None else [data_paths.fetched(library, record) for record in records])
 
     def run(self, bound: int = sys.maxsize, limit: int = 100) -> int:
         return self.queue.run(self.control, bound, limit)

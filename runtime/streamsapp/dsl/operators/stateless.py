@@ -10,9 +10,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp import native
 from streamsapp.errors import place_of_error
+from streamsapp.native import StepKind
 from streamsapp.processor.operator import NodeContext, Operator, Push, handing_on, nowhere
 from streamsapp.record import Headers
+
+
+def _native_step(
+    kind: StepKind,
+    function: Callable[..., Any] | None,
+    context: NodeContext,
+    adapt: Callable[[Any], Any] | None = None,
+    operation: str | None = None,
+) -> Push | None:
+    """Returns the step in C, if that can be had. Errors of the ``operation`` are explained."""
+    library = native.data_path_at_hand()
+    if library is None:
+        return None
+    on_error = context.on_error if operation is None else _explaining(context.on_error, operation)
+    return library.Step(kind, function, adapt, context.forward, on_error)
 
 
 class PassThrough(Operator):
@@ -26,6 +43,8 @@ class DropNullKeys(Operator):
     """Drops records without a key in front of a repartition topic: they belong to no group."""
 
     def bind(self, context: NodeContext) -> Push:
+        if (step := _native_step(StepKind.DROP_NULL_KEYS, None, context)) is not None:
+            return step
         forward = context.forward
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -43,6 +62,9 @@ class Filter(Operator):
     negate: bool
 
     def bind(self, context: NodeContext) -> Push:
+        kind = StepKind.FILTER_NOT if self.negate else StepKind.FILTER
+        if (step := _native_step(kind, self.predicate, context)) is not None:
+            return step
         predicate, negate, forward, on_error = self.predicate, self.negate, context.forward, context.on_error
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -64,6 +86,8 @@ class Map(Operator):
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
     def bind(self, context: NodeContext) -> Push:
+        if (step := _native_step(StepKind.MAP, self.mapper, context, _paired, "map")) is not None:
+            return step
         mapper, forward, on_error = self.mapper, context.forward, context.on_error
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -85,6 +109,8 @@ class SelectKey(Operator):
     selector: Callable[[Any, Any], Any]
 
     def bind(self, context: NodeContext) -> Push:
+        if (step := _native_step(StepKind.SELECT_KEY, self.selector, context)) is not None:
+            return step
         selector, forward, on_error = self.selector, context.forward, context.on_error
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -106,6 +132,9 @@ class MapValues(Operator):
     with_key: bool
 
     def bind(self, context: NodeContext) -> Push:
+        kind = StepKind.MAP_VALUES_KEYED if self.with_key else StepKind.MAP_VALUES
+        if (step := _native_step(kind, self.mapper, context)) is not None:
+            return step
         mapper, forward, on_error = self.mapper, context.forward, context.on_error
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -170,6 +199,19 @@ def no_pair(error: Exception, operation: str) -> Exception:
     return TypeError(f"{operation}: the function must return {expected} ({error})").with_traceback(error.__traceback__)
 
 
+def _paired(returned: Any) -> tuple[Any, Any]:
+    """Returns what a mapper returned as a pair."""
+    new_key, new_value = pair_of(returned)
+    return new_key, new_value
+
+
+def _explaining(on_error: Callable[..., None], operation: str) -> Callable[..., None]:
+    def told(error: Exception, *record: Any) -> None:
+        on_error(no_pair(error, operation), *record)
+
+    return told
+
+
 def _listed(values: Any) -> list[Any]:
     """Returns the values that a mapper returned, as a list."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
@@ -188,6 +230,9 @@ class FlatMapValues(Operator):
     with_key: bool
 
     def bind(self, context: NodeContext) -> Push:
+        kind = StepKind.FLAT_MAP_VALUES_KEYED if self.with_key else StepKind.FLAT_MAP_VALUES
+        if (step := _native_step(kind, self.mapper, context, _listed)) is not None:
+            return step
         mapper, with_key, forward, on_error = self.mapper, self.with_key, context.forward, context.on_error
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:

@@ -1,0 +1,253 @@
+"""Steps without state, sinks and the loop over records do in C what they do in Python, errors included."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from data_paths import fetched
+from streamsapp import (
+    Consumed,
+    KStream,
+    Processor,
+    ProcessorContext,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    StreamsBuilder,
+    native,
+)
+from streamsapp.errors import StreamsError
+from streamsapp.native import StepKind
+from streamsapp.record import Headers, InputRecord
+from streamsapp.tasks.stream_task import StreamTask
+from task_parts import config, raw, task_of
+
+TEXT = Serdes.string()
+Steps = Callable[[KStream[Any, Any]], KStream[Any, Any]]
+
+
+class Pair(NamedTuple):
+    """A pair that is no plain tuple."""
+
+    key: Any
+    value: Any
+
+
+class Punctuating(Processor):
+    """Sends the stream time each ten milliseconds, and what it gets."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        context.schedule(10, PunctuationType.STREAM_TIME, lambda now: context.forward(Record("now", str(now), now)))
+
+    def process(self, record: Record) -> None:
+        self._context.forward(record)
+
+
+def picky(value: Any) -> str:
+    """Fails for some values."""
+    if value is not None and value.endswith("7"):
+        raise ValueError(f"no {value}, please")
+    return f"{value}!"
+
+
+def strict(text: str) -> bytes:
+    if text.endswith("3"):
+        raise TypeError("three is too much")
+    return text.encode()
+
+
+def other_pair(key: Any, value: Any) -> Any:
+    return Pair(key, value) if value != "v1" else [value, key]
+
+
+def no_pair(key: Any, value: Any) -> Any:
+    return {"v5": "ab", "v1": (key, value, 1)}.get(value, (key, value))
+
+
+#: A step each, whose functions fail for some records, or give what they should not.
+STEPS: dict[str, Steps] = {
+    "filter": lambda stream: stream.filter(lambda key, value: picky(value) != "v4!"),
+    "filter not": lambda stream: stream.filter_not(lambda key, value: picky(value) == "v4!"),
+    "truth": lambda stream: stream.filter(lambda key, value: value),
+    "map": lambda stream: stream.map(lambda key, value: (value, picky(value))),
+    "other pairs": lambda stream: stream.map(other_pair),
+    "no pairs": lambda stream: stream.map(no_pair),
+    "select": lambda stream: stream.select_key(lambda key, value: picky(value)),
+    "values": lambda stream: stream.map_values(picky),
+    "keyed values": lambda stream: stream.map_values(lambda key, value: f"{key}{picky(value)}"),
+    "many": lambda stream: stream.flat_map_values(lambda value: [picky(value)] * 3),
+    "keyed many": lambda stream: stream.flat_map_values(lambda key, value: (key or "none", picky(value))),
+    "not many": lambda stream: stream.flat_map_values(lambda value: picky(value) if value == "v2" else iter("ab")),
+    "punctuation": lambda stream: stream.process(Punctuating),
+    "repartition": lambda stream: stream.select_key(lambda key, value: None if value == "v1" else value).repartition(),
+    "nothing": lambda stream: stream,
+}
+
+
+def program(steps: list[str], handler: str) -> StreamTask:
+    builder = StreamsBuilder()
+    stream: KStream[Any, Any] = builder.stream("in", Consumed(TEXT, TEXT))
+    for step in steps:
+        stream = STEPS[step](stream)
+    stream.to("out", Produced(TEXT, Serdes.of(strict, bytes.decode)))
+    settings = config(
+        deserialization_exception_handler=handler,
+        processing_exception_handler=handler,
+        production_exception_handler=handler,
+        dead_letter_queue_topic="dead",
+    )
+    return task_of(builder.build(), settings=settings)
+
+
+def records(rng: random.Random, count: int) -> list[InputRecord]:
+    """Some cannot be deserialised, some are late, some have headers, or no key or value."""
+    found, now = list[InputRecord](), 0
+    for offset in range(count):
+        now += rng.choice([0, 1, 1, 9])
+        some: Headers = [("h", b"%d" % offset)]
+        headers = rng.choice([None, None, None, [], some])
+        key = rng.choice([b"k%d" % rng.randrange(9), b"k1", None, b"\xff" if rng.randrange(9) == 0 else b"k"])
+        value = rng.choice([b"v%d" % rng.randrange(9), b"v1", None, b"\xff" if rng.randrange(9) == 0 else b"v"])
+        found.append(raw(offset, max(0, now - rng.choice([0, 0, 7])), key=key, value=value, headers=headers))
+    return found
+
+
+def play(task: StreamTask, batches: list[list[InputRecord]], limit: int) -> list[object]:
+    """Returns all that a task tells after each turn, up to an error that no handler takes."""
+    seen: list[object] = []
+    (partition, queue), context = next(iter(task.queues.items())), task.context
+    for batch in batches:
+        task.add_records(partition, batch)
+        while task.buffered_records:
+            try:
+                taken = task.process(task.control, limit)
+            except StreamsError as error:
+                return [*seen, type(error), str(error), repr(error.__cause__), task.take_output(), queue.position]
+            figures = context.lateness.figures(0), context.mishaps.dropped, context.stream_time
+            seen.append([taken, task.take_output(), queue.position, queue.partition_time, *figures, context.message])
+    return seen
+
+
+@pytest.mark.seeds(12)
+@pytest.mark.parametrize("handler", ["continue", "fail"])
+def test_random_records_take_the_same_steps_as_in_python(
+    handler: str, seed: int, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    for _ in range(20):
+        steps = rng.choices(list(STEPS), k=rng.choice([1, 1, 2, 3]))
+        batches = [records(rng, rng.randrange(1, 30)) for _ in range(4)]
+        limit = rng.choice([1, 5, 100])
+        monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
+        expected = play(program(steps, handler), batches, limit)
+        monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+
+        assert play(program(steps, handler), batches, limit) == expected, steps
+        native_batches = [[fetched(compiled, each) for each in batch] for batch in batches]
+        assert play(program(steps, handler), native_batches, limit) == expected, steps
+
+
+def test_each_step_passes_a_probe_while_one_is_there(
+    compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed(TEXT, TEXT)).filter(lambda key, value: True).map_values(str.upper)
+    odd, even = stream.split().branch(lambda key, value: value == "V1").default_branch().values()
+    odd.to("odd")
+    even.to("even")
+    task = task_of(builder.build())
+    nodes = task.probes.look([*task.queues.values()], 100, None, processed=0, now=0)
+    task.add_records(next(iter(task.queues)), [fetched(compiled, raw(at, at, value=b"v%d" % at)) for at in range(3)])
+    task.process(task.control, 100)
+
+    passed = {name.rsplit("-", 1)[0]: probe.passed for name, probe in nodes.items()}
+    assert [passed[f"KSTREAM-{step}"] for step in ("SOURCE", "FILTER", "MAPVALUES")] == [3, 3, 3]
+    assert sorted(probe.passed for name, probe in nodes.items() if "SINK" in name) == [1, 2]
+
+
+def test_an_error_is_handled_where_an_except_clause_would_be(compiled: native.DataPath) -> None:
+    told: list[object] = []
+
+    def fails(value: Any) -> None:
+        raise ValueError(value)
+
+    def on_error(error: Exception, *record: Any) -> None:
+        told.extend([str(error), record])
+        raise KeyError("told")
+
+    step = compiled.Step(StepKind.MAP_VALUES, fails, None, print, on_error)
+    with pytest.raises(KeyError) as raised:
+        step("k", "v", 5, None)
+
+    assert told == ["v", ("k", "v", 5, None)]
+    assert isinstance(raised.value.__context__, ValueError)
+    assert raised.value.__context__.__traceback__ is not None
+
+
+def test_an_end_of_the_program_is_not_handled(compiled: native.DataPath) -> None:
+    def leaves(value: Any) -> None:
+        raise SystemExit(value)
+
+    with pytest.raises(SystemExit):
+        compiled.Step(StepKind.MAP_VALUES, leaves, None, print, print)("k", 1, 5, None)
+    with pytest.raises(SystemExit):
+        compiled.Sink("t", leaves, leaves, leaves, print, print, None)("k", 1, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda path: path.Step(StepKind.MAP, str, None, print, print), TypeError),
+        (lambda path: path.Step(StepKind.FLAT_MAP_VALUES, str, None, print, print), TypeError),
+        (lambda path: path.Step(9, str, None, print, print), ValueError),
+        (lambda path: path.Step(-1, str, None, print, print), ValueError),
+        (lambda path: path.Step(StepKind.MAP_VALUES, str, None, print, print)("k", "v", 1), TypeError),
+        (lambda path: path.Step(StepKind.MAP_VALUES, str, None, print, print)("k", "v", 1, headers=None), TypeError),
+        (lambda path: path.Step(StepKind.MAP, str, lambda it: it, print, raising)("k", "v", 1, None), TypeError),
+        (lambda path: path.Sink(b"t", str, str, str, print, print, None), TypeError),
+        (lambda path: path.Sink("t", str, str, str, print, print, None)("k", "v", 1), TypeError),
+        (lambda path: path.Loop(None, str, str, None, print), AttributeError),
+        (lambda path: path.Loop([], str, str, None, print), AttributeError),
+        (lambda path: path.Record("t", 0, 0, "k", None, 0, None), TypeError),
+        (lambda path: path.Record("t", 0, 0, None, "v", 0, None), TypeError),
+        (lambda path: path.Record(b"t", 0, 0, None, None, 0, None), TypeError),
+    ],
+)
+def test_wrong_calls_are_refused(
+    call: Callable[[Any], object], error: type[Exception], compiled: native.DataPath
+) -> None:
+    with pytest.raises(error):
+        call(compiled)
+
+
+def raising(error: Exception, *record: Any) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("made", ["Step", "Sink"])
+def test_what_is_part_of_a_circle_is_let_go(made: str, compiled: native.DataPath) -> None:
+    gone: list[int] = []
+
+    class Leaving:
+        def __call__(self, *given: Any) -> None: ...
+
+        def __del__(self) -> None:
+            gone.append(1)
+
+    own: Any = Leaving()
+    if made == "Step":
+        own.step = compiled.Step(StepKind.FILTER, own, None, own, own)
+    else:
+        own.step = compiled.Sink("t", own, own, own, own, own, own)
+    del own
+    gc.collect()
+
+    assert gone == [1]
