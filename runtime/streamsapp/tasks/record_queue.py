@@ -65,7 +65,6 @@ class RecordQueue:
         self._extractor = extractor
         self._context = context
         self._failures = failures
-        self._punctuate = punctuate
         self._buffer: deque[InputRecord] = deque()
         library, trusted = native.data_path_at_hand(), extractor is fail_on_invalid_timestamp
         self._loop = (
@@ -80,6 +79,7 @@ class RecordQueue:
             deserialize_key,
             deserialize_value,
             trusted,
+            punctuate,
         )
         #: A record that was taken out and deserialised to learn its timestamp, but whose turn has not come.
         self._head: tuple[InputRecord, Any, Any, int] | None = None
@@ -143,7 +143,7 @@ class RecordQueue:
     def _run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None) -> int:
         # The one loop that every record goes through: what can be decided before it, is.
         queue, context, failures = self, self._context, self._failures
-        push, (buffer, take, deserialize_key, deserialize_value, trusted) = self.push, self._reading
+        push, (buffer, take, deserialize_key, deserialize_value, trusted, punctuate) = self.push, self._reading
         stream_time_due, stream_time = context.stream_time_punctuation, context.stream_time
         partition_time = self.partition_time
         head = self._head
@@ -179,7 +179,10 @@ class RecordQueue:
                         queue._stand(partition_time, done)
                         done = None
                         queue, bound = next_turn(queue)
-                        push, (buffer, take, deserialize_key, deserialize_value, trusted) = queue.push, queue._reading
+                        push, (buffer, take, deserialize_key, deserialize_value, trusted, _) = (
+                            queue.push,
+                            queue._reading,
+                        )
                         partition_time = queue.partition_time
                         (message, key, value, timestamp), queue._head = queue._head, None  # type: ignore[misc]
                 else:
@@ -196,7 +199,7 @@ class RecordQueue:
                 done = message
                 # Also where time stands still: the record may have scheduled something that is due at once.
                 if stream_time >= stream_time_due.next_due:
-                    self._punctuate()
+                    punctuate()
             else:
                 taken = limit
         finally:
