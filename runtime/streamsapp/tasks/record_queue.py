@@ -125,9 +125,10 @@ class RecordQueue:
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
         """
-        if self._loop is None or bound < NO_BOUND or self._head is not None:
+        if self._loop is None or bound < NO_BOUND:
             return self._run(control, bound, limit, next_turn)
-        taken = self._run_natively(self._loop, control, limit)
+        taken = 0 if self._head is None else self._run(control, bound, min(limit, 1), next_turn)
+        taken += self._run_natively(self._loop, control, limit - taken)
         return taken + self._run(control, bound, limit - taken, next_turn)
 
     def _run_natively(self, loop: native.RecordLoop, control: ProcessingControl, limit: int) -> int:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import example, given, strategies as st
 
-from streamsapp import Serdes, TaskId, TopicPartition
+import data_paths
+from streamsapp import Serdes, TaskId, TopicPartition, native
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
+from streamsapp.record import InputRecord
 from streamsapp.tasks.partition_group import NO_IDLING, PartitionGroup
 from streamsapp.tasks.priority_queue import PriorityQueue
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import config, handling, raw
+
+
+@pytest.fixture(autouse=True, scope="module", params=["python", "native"])
+def data_path(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The loop of both data paths; that in C takes records as they are fetched there."""
+    chosen = data_paths.compiled() if request.param == "native" else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "data_path_at_hand", lambda: chosen)
+        yield
 
 
 class Group:
@@ -53,7 +64,9 @@ class Group:
     def add(self, topic: int, *timestamps: int, value: bytes = b"v") -> None:
         partition = self.partitions[topic]
         for timestamp in timestamps:
-            record = raw(self._offsets[partition], timestamp, topic=partition.topic, value=value)
+            record: InputRecord = raw(self._offsets[partition], timestamp, topic=partition.topic, value=value)
+            if (library := native.data_path_at_hand()) is not None:
+                record = data_paths.fetched(library, record)
             self._offsets[partition] += 1
             self.group.add(partition, [record])
 
