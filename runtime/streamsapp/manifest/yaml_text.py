@@ -34,14 +34,17 @@ def parse_yaml(text: str) -> object:
         for event in yaml.parse(text, Loader=_PARSER):
             reader.take(event)
     except yaml.YAMLError as error:
-        raise ManifestError([_yaml_fault(error)]) from error
+        raise ManifestError([_yaml_fault(error, text)]) from error
     documents = [document for document in reader.documents if document is not None]
     if len(documents) != 1:
         raise ManifestError([f"the document: expected one StreamsApp, found {len(documents)} documents"])
     return documents[0]
 
 
-def _yaml_fault(error: yaml.YAMLError) -> str:
+def _yaml_fault(error: yaml.YAMLError, text: str) -> str:
+    if isinstance(error, yaml.reader.ReaderError) and isinstance(error.character, int):
+        line = text.count("\n", 0, error.position) + 1
+        return f"line {line}: has the character U+{error.character:04X}, which YAML does not allow; remove it"
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}: {error.problem or 'not YAML'}; correct the YAML there"
     return f"the document: is not YAML: {error}"

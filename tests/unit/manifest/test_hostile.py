@@ -235,3 +235,9 @@ def test_a_valid_document_with_other_values_is_a_manifest_or_has_faults(
             inside[str(value)[:9] if as_key else path[-1]] = value
     with suppress(ManifestError):
         to_config(decode(document), secret_dir=None)
+
+
+@pytest.mark.parametrize(("character", "code"), [("\0", "0000"), ("\x07", "0007"), ("\ufffe", "FFFE")])
+def test_a_character_that_yaml_does_not_allow_is_told_with_its_line(character: str, code: str) -> None:
+    expected = [f"line 2: has the character U+{code}, which YAML does not allow; remove it"]
+    assert faults(f"a: 1\nb: x{character}y\n") == expected
