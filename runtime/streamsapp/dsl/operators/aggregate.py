@@ -18,7 +18,7 @@ from streamsapp.dsl.operators.forward_updates import (
     VersionedTable,
     forward_updates,
 )
-from streamsapp.dsl.operators.way_to_sink import NO_SHORT_CUT, ShortCut, short_cut
+from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.counted_keys import counted_keys

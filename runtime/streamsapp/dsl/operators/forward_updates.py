@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from streamsapp import native
-from streamsapp.dsl.operators.way_to_sink import WayToSink, short_cut
+from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
@@ -172,9 +172,10 @@ class HeldCells:
     """Holds back the windows whose counts are sent at the commit, each with its cell, as :class:`HeldKeys` does for a
     store that keeps its cells at hand. A window that another processor writes meanwhile keeps its cell."""
 
-    def __init__(self, way: WayToSink, library: native.DataPath | None) -> None:
-        """Takes the ``way`` to a sink that writes counts as the store does, and the ``library`` that made the cells."""
-        self._way = way
+    def __init__(self, forward: Push, cut: ShortCut, library: native.DataPath | None) -> None:
+        """Takes the ``library`` that made the cells."""
+        self._forward = forward
+        self._cut = cut
         self._library = library
         #: Each cell that is held, with the key, start and end of its window.
         self.cells: list[tuple[Any, Any, int, int]] = []
@@ -185,14 +186,14 @@ class HeldCells:
     def emit(self, limit: int) -> int:
         """Forwards at most ``limit`` windows, in the order in which they were first counted, and returns how many
         remain."""
-        forward, headers, sink = self._way.forward, self.headers, self._way.sink
+        forward, headers, (instead_of, topic, emit) = self._forward, self.headers, self._cut
         if not self._batch:
             self._batch = Batch(self.cells.copy())
             self.cells.clear()
         taken = self._batch.take(limit)
-        if self._library is not None and sink is not None and not headers:
-            for record in self._library.results(taken, sink.topic):
-                sink.emit(record)
+        if self._library is not None and id(forward) == instead_of and not headers:
+            for record in self._library.results(taken, topic):
+                emit(record)
             return len(self._batch) + len(self.cells)
         for cell, key, start, end in taken:
             cell.held = False

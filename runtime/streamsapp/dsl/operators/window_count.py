@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import HeldCells, Update
-from streamsapp.dsl.operators.way_to_sink import WayToSink
+from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, short_cut
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
@@ -33,38 +33,36 @@ class WindowCount(WindowAggregate):
         asked_more = self._send_old_values or context.record_is_read
         if not store.counts_in_place or (self._emit_at_commit and asked_more):
             return super()._add(context, store, update)
-        counted, way = store.counted_windows(), WayToSink(context.forward)
-        if way.sink is not None and not store.writes_as(way.sink.key, way.sink.value):
-            way.leave()
-        forwards = context.forward is not nowhere and self._emit is not EmitStrategy.WINDOW_CLOSE
-        held = None
+        counted, forward = store.counted_windows(), context.forward
+        forwards = forward is not nowhere and self._emit is not EmitStrategy.WINDOW_CLOSE
         if forwards and self._emit_at_commit:
-            held = self._held = HeldCells(way, counted.library)
-        forwarding = way if forwards and held is None else None
-        if counted.library is None:
-            return self._count(context, store, counted, forwarding, held)
-        return self._count_natively(context, store, counted, forwarding, held)
+            self._held = HeldCells(forward, short_cut(forward, store.writes_as), counted.library)
+            forwards = False
+        add = self._count if counted.library is None else self._count_natively
+        return add(context, store, counted, forwards)
 
     def _count_natively(
-        self,
-        context: NodeContext,
-        store: WindowStoreImpl,
-        counted: CountedWindows,
-        way: WayToSink | None,
-        held: HeldCells | None,
+        self, context: NodeContext, store: WindowStoreImpl, counted: CountedWindows, forwards: bool
     ) -> Push:
         """Does as :meth:`_count`, by one call for all windows of a record."""
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
         layers, step_ms, grace_ms = store.layers, self._windows.step_ms, self._windows.grace_ms
-        windows_of = windows_by_step(self._windows, counted)
+        windows_of, send_old_values = windows_by_step(self._windows, counted), self._send_old_values
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
+        forward = context.forward
+        cut = short_cut(forward, store.writes_as) if forwards else NO_SHORT_CUT
+        instead_of, sink = cut.instead_of, cut[1:]
 
+        def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
+            forward(windowed(key, start, end), (count, count - 1 if send_old_values else None), changed_at, headers)
+
+        held = self._held if isinstance(self._held, HeldCells) else None
         count = counted.counter(
             lambda: dropped(EXPIRED_WINDOW),
             None if held is None else held.cells,
             None if held is None else held.headers,
-            None if way is None else _forwarding(way, self._send_old_values),
+            tell if forwards else None,
         )
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -82,21 +80,15 @@ class WindowCount(WindowAggregate):
             if key_bytes.__class__ is not bytes:
                 key_bytes = b"" + key_bytes  # a serde may give what is like them
             windows, closed_until = windows_of(timestamp // step_ms), stream_time - grace_ms
-            sink = way.sink if way is not None and headers is None else None
-            count(windows, key, key_bytes, timestamp, closed_until, layers.epoch, headers, sink)
+            straight = sink if headers is None and id(forward) == instead_of else None
+            count(windows, key, key_bytes, timestamp, closed_until, layers.epoch, headers, straight)
 
         return push
 
-    def _count(
-        self,
-        context: NodeContext,
-        store: WindowStoreImpl,
-        counted: CountedWindows,
-        way: WayToSink | None,
-        held: HeldCells | None,
-    ) -> Push:
-        """Forwards each count, or notes its window in ``held``, or neither."""
-        forward = None if way is None else way.forward
+    def _count(self, context: NodeContext, store: WindowStoreImpl, counted: CountedWindows, forwards: bool) -> Push:
+        """Forwards each count, or notes its window to be sent at the commit, or neither."""
+        forward = context.forward if forwards else None
+        held = self._held if isinstance(self._held, HeldCells) else None
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
         layers, send_old_values = store.layers, self._send_old_values
         step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
@@ -146,16 +138,6 @@ class WindowCount(WindowAggregate):
                         held_headers.pop(id(cell), None)
 
         return push
-
-
-def _forwarding(way: WayToSink, send_old_values: bool) -> Callable[[Any, int, int, int, int, Headers | None], None]:
-    """The function that forwards the count of a window."""
-
-    def forward(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
-        change = count, count - 1 if send_old_values else None
-        way.forward(windowed(key, start, end), change, changed_at, headers)
-
-    return forward
 
 
 def windows_by_step(
