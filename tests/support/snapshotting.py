@@ -9,11 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any, cast
 
 from memory_objects import MemoryObjects
 from restoring import FakeAdmin, Restoring
 from streamsapp import TaskId, TopicPartition
+from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError, unobserved
@@ -27,7 +30,9 @@ from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restore_time import RestoreRates
 from streamsapp.runtime.remote_state.restores import Restores
+from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker, TaskSnapshots
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
@@ -83,6 +88,28 @@ class Owner:
         last = self.snapshots.last
         assert last is not None
         return last
+
+
+class SnapshotThreads:
+    """Snapshot threads over the pieces of one owner, by the real clock."""
+
+    def __init__(self, owner: Owner, interval: float = 3600.0) -> None:
+        object.__setattr__(owner.remote.config, "snapshot_interval", interval)
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        restores = SimpleNamespace(local=lambda task_id: owner.snapshots.local)
+        self.snapshots = Snapshots(
+            "snapshot", "owner", owner.remote, owner.taker, cast(Any, restores), self.failures, SystemClock()
+        )
+
+    def start(self) -> None:
+        for thread in self.snapshots.threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self.snapshots.stop()
+        for thread in self.snapshots.threads:
+            if thread.ident is not None:
+                thread.join(TIMEOUT)
 
 
 class Heir:

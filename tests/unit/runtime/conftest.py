@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_objects import MemoryObjects
-from snapshotting import Heir, Owner
+from snapshotting import Heir, Owner, SnapshotThreads
 
 
 @pytest.fixture
@@ -26,3 +26,10 @@ def heir(tmp_path: Path, objects: MemoryObjects) -> Iterator[Heir]:
     made = Heir(tmp_path / "heir", objects)
     yield made
     made.close()
+
+
+@pytest.fixture
+def threads(owner: Owner) -> Iterator[SnapshotThreads]:
+    made = SnapshotThreads(owner)
+    yield made
+    made.stop()

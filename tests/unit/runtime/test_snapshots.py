@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from memory_objects import MemoryObjects
-from snapshotting import IN, TIMEOUT, Owner, away
+from snapshotting import IN, TIMEOUT, Owner, SnapshotThreads, away
 from streamsapp import TaskId
-from streamsapp.clock import SystemClock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
-from streamsapp.runtime.remote_state import snapshots, task_snapshots
-from streamsapp.runtime.remote_state.snapshots import Snapshots
+from streamsapp.runtime.remote_state import task_snapshots
 from streamsapp.runtime.remote_state.task_snapshots import TaskSnapshots
-from streamsapp.runtime.thread_failure import ThreadFailure
 
 TASK = TaskId(0, 0)
 
@@ -204,36 +199,9 @@ def test_how_fast_the_store_is_read_is_measured_with_a_part_of_a_snapshot(owner:
 # ---- the threads ---------------------------------------------------------------------------------------------------
 
 
-class Threads:
-    """Snapshot threads over the pieces of one owner, by the real clock."""
-
-    def __init__(self, owner: Owner, interval: float = 3600.0) -> None:
-        object.__setattr__(owner.remote.config, "snapshot_interval", interval)
-        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        restores = SimpleNamespace(local=lambda task_id: owner.snapshots.local)
-        self.snapshots = Snapshots(
-            "snapshot", "owner", owner.remote, owner.taker, cast(Any, restores), self.failures, SystemClock()
-        )
-
-    def start(self) -> None:
-        for thread in self.snapshots.threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self.snapshots.stop()
-        for thread in self.snapshots.threads:
-            if thread.ident is not None:
-                thread.join(TIMEOUT)
-
-
-@pytest.fixture
-def threads(owner: Owner) -> Iterator[Threads]:
-    made = Threads(owner)
-    yield made
-    made.stop()
-
-
-def test_a_task_that_starts_to_run_is_claimed_at_once_and_copied_on_demand(owner: Owner, threads: Threads) -> None:
+def test_a_task_that_starts_to_run_is_claimed_at_once_and_copied_on_demand(
+    owner: Owner, threads: SnapshotThreads
+) -> None:
     threads.start()
     owner.commit("a")
     threads.snapshots.own(owner.task)
@@ -246,7 +214,7 @@ def test_a_task_that_starts_to_run_is_claimed_at_once_and_copied_on_demand(owner
 
 
 def test_snapshots_are_taken_by_themselves_every_interval(owner: Owner) -> None:
-    threads = Threads(owner, interval=0.01)
+    threads = SnapshotThreads(owner, interval=0.01)
     threads.start()
     threads.snapshots.own(owner.task)
     done = threading.Event()
@@ -264,7 +232,7 @@ def test_snapshots_are_taken_by_themselves_every_interval(owner: Owner) -> None:
 
 
 def test_a_task_that_others_claimed_is_a_failure_of_this_instance(
-    owner: Owner, threads: Threads, tmp_path: Path, objects: MemoryObjects
+    owner: Owner, threads: SnapshotThreads, tmp_path: Path, objects: MemoryObjects
 ) -> None:
     threads.start()
     threads.snapshots.own(owner.task)
@@ -281,7 +249,7 @@ def test_a_task_that_others_claimed_is_a_failure_of_this_instance(
 
 
 def test_a_task_that_left_is_nobodys_failure(
-    owner: Owner, threads: Threads, tmp_path: Path, objects: MemoryObjects
+    owner: Owner, threads: SnapshotThreads, tmp_path: Path, objects: MemoryObjects
 ) -> None:
     threads.snapshots.own(owner.task)
     entry = threads.snapshots._schedule.take()
@@ -298,32 +266,8 @@ def test_a_task_that_left_is_nobodys_failure(
     assert threads.failures.empty()
 
 
-def test_a_store_that_does_not_answer_is_tried_again_and_told_of_once(
-    owner: Owner, threads: Threads, objects: MemoryObjects, caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    caplog.set_level("INFO")
-    monkeypatch.setattr(snapshots, "FIRST_PAUSE", 0.001)
-    objects.before = away
-    threads.start()
-    threads.snapshots.own(owner.task)
-    for _ in range(3):
-        assert not threads.snapshots.take_all(TIMEOUT)
-    assert threads.snapshots.outage is not None
-    objects.before = lambda operation, key: None
-
-    assert threads.snapshots.take_all(TIMEOUT)
-    assert threads.snapshots.outage is None
-
-    assert caplog.text.count("snapshots have not been written") == 1
-    assert caplog.text.count("snapshots are written again") == 1
-    it = threads.snapshots.of(TASK)
-    assert it is not None
-    assert it.figures.failures >= 3
-
-
 def test_a_store_that_can_never_be_used_ends_the_instance(
-    owner: Owner, threads: Threads, objects: MemoryObjects
+    owner: Owner, threads: SnapshotThreads, objects: MemoryObjects
 ) -> None:
     def unfit(operation: str, key: str) -> None:
         raise UnfitObjectStoreError("no conditional writes")
@@ -336,7 +280,9 @@ def test_a_store_that_can_never_be_used_ends_the_instance(
     assert failure.task_id is None
 
 
-def test_a_task_whose_stores_are_closed_meanwhile_is_no_failure_of_the_threads(owner: Owner, threads: Threads) -> None:
+def test_a_task_whose_stores_are_closed_meanwhile_is_no_failure_of_the_threads(
+    owner: Owner, threads: SnapshotThreads
+) -> None:
     threads.start()
     threads.snapshots.own(owner.task)
     assert threads.snapshots.take_all(TIMEOUT)
@@ -352,7 +298,7 @@ def test_a_task_whose_stores_are_closed_meanwhile_is_no_failure_of_the_threads(o
 
 
 def test_the_first_snapshots_of_tasks_that_came_together_are_spread_over_the_interval(owner: Owner) -> None:
-    threads = Threads(owner, interval=60.0)
+    threads = SnapshotThreads(owner, interval=60.0)
 
     pauses = sorted(threads.snapshots._pause(claiming=True) for _ in range(10))
 
@@ -360,7 +306,7 @@ def test_the_first_snapshots_of_tasks_that_came_together_are_spread_over_the_int
     assert threads.snapshots._pause(claiming=False) == 60.0
 
 
-def test_a_task_that_keeps_nothing_on_disk_has_no_snapshots(owner: Owner, threads: Threads) -> None:
+def test_a_task_that_keeps_nothing_on_disk_has_no_snapshots(owner: Owner, threads: SnapshotThreads) -> None:
     stateless = SimpleNamespace(
         id=TaskId(0, 5), stores=SimpleNamespace(families={}), plan=SimpleNamespace(has_snapshots=lambda stores: False)
     )

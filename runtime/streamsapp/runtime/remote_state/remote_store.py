@@ -41,6 +41,13 @@ class RemoteStore:
                 self.objects.probe()
                 self.fit = True
 
+    def reach(self) -> None:
+        """Return once the object store has answered; raises as ``ensure_fit`` and ``ObjectStore.list`` do."""
+        if self.fit:
+            next(self.objects.list(f"{self._application_id}/reach/"), None)
+        else:
+            self.ensure_fit()
+
     def bootstrap(self) -> BootstrapDone | None:
         """The result of the application's bootstrap, if it had one. ``StateStoreError`` if it is not done: some tasks
         would skip history that others have not seen. Looked up once: none begins while there are instances."""

@@ -16,7 +16,7 @@ from streamsapp.record import TaskId
 
 T = TypeVar("T")
 
-#: Seconds until somebody who waits for a task to be due looks at the clock again.
+#: Seconds until somebody who waits for a task to be due looks at the clock again, and for which nobody waits longer.
 _LOOK = 0.5
 
 
@@ -73,6 +73,11 @@ class SnapshotSchedule(Generic[T]):
         with self._changed:
             return {task_id: entry.work for task_id, entry in self._entries.items()}
 
+    @property
+    def closed(self) -> bool:
+        """True if no task is given out any more."""
+        return self._closed
+
     def close(self) -> None:
         """Give out no task any more."""
         with self._changed:
@@ -82,8 +87,9 @@ class SnapshotSchedule(Generic[T]):
     # ---- snapshot threads --------------------------------------------------------------------------------------------
 
     def take(self) -> ScheduledSnapshot[T] | None:
-        """Wait for the next task that is due, the longest first; ``None`` when closed."""
+        """Wait for the next task that is due, the longest first; ``None`` when closed, and if none was for a while."""
         with self._changed:
+            give_up = self._clock.monotonic() + _LOOK
             while not self._closed:
                 now = self._clock.monotonic()
                 idle = [entry for entry in self._entries.values() if not entry.busy]
@@ -91,6 +97,8 @@ class SnapshotSchedule(Generic[T]):
                 if first is not None and first.due <= now:
                     first.busy, first.serving = True, first.requested
                     return first
+                if now >= give_up:
+                    break
                 self._changed.wait(_LOOK if first is None else min(_LOOK, first.due - now))
             return None
 
@@ -103,6 +111,20 @@ class SnapshotSchedule(Generic[T]):
                 entry.served, entry.succeeded = entry.serving, succeeded
             now = self._clock.monotonic()
             entry.due = now if entry.requested > entry.serving else now + pause
+            self._changed.notify_all()
+
+    @property
+    def failed(self) -> bool:
+        """True if the last attempt with any task failed."""
+        with self._changed:
+            return not all(entry.succeeded for entry in self._entries.values())
+
+    def hurry(self) -> None:
+        """The tasks whose last attempt failed are due now."""
+        with self._changed:
+            for entry in self._entries.values():
+                if not entry.succeeded:
+                    entry.due = self._clock.monotonic()
             self._changed.notify_all()
 
     # ---- requests ----------------------------------------------------------------------------------------------

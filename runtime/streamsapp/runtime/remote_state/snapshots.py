@@ -32,6 +32,8 @@ THREADS = 2
 FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
 #: Seconds before another try with a task that stands at no commit just now.
 SOON = 0.2
+#: Seconds after a failure until somebody looks whether the object store is back, if no task tries it before.
+LOOK_AGAIN = 5.0
 
 #: Spreads numbers 1, 2, 3, ... evenly over the interval, however many there are.
 _GOLDEN = 0.618034
@@ -110,26 +112,43 @@ class Snapshots:
 
     def _run(self) -> None:
         try:
-            self._probe()
-            while (entry := self._schedule.take()) is not None:
-                self._take(entry)
+            self._reach()
+            while not self._schedule.closed:
+                entry = self._schedule.take()
+                if entry is not None:
+                    self._take(entry)
+                elif self._outage.look_is_due():
+                    self._look_again()
         except BaseException as error:
             self._failures.put(ThreadFailure(threading.current_thread().name, error))
 
-    def _probe(self) -> None:
-        """A store that can never work is told at once, and ends the instance; one that is away is tried again later."""
+    def _reach(self) -> bool:
+        """Return whether the object store answers. One that can never work is told at once, and ends the instance; one
+        that is away is tried again later."""
         try:
-            self._remote.ensure_fit()
-        except UnfitObjectStoreError:
-            raise
+            self._remote.reach()
         except ObjectStoreError as error:
-            self._outage.failed(error)
+            if isinstance(error, UnfitObjectStoreError) and not self._remote.fit:
+                raise
+            self._outage.not_reached(error)
+            return False
+        return True
+
+    def _look_again(self) -> None:
+        """Tasks that failed wait for up to a minute, and those that left try nothing any more: neither tells soon that
+        the object store is back. Tasks that it still refuses by then are left to their pauses."""
+        if not self._reach():
+            return
+        if not self._schedule.failed:
+            self._outage.over("the object store answers again")
+        elif self._outage.reached_again():
+            self._schedule.hurry()
 
     def _take(self, entry: ScheduledSnapshot[TaskSnapshots]) -> None:
         it = entry.work
         claiming = it.writer.epoch is None
         try:
-            done = self._taker.take(it)
+            answered = done = self._taker.take(it)
             if claiming and done and entry.serving > entry.served:
                 done = self._taker.take(it)
         except SnapshotFencedError as error:
@@ -142,8 +161,9 @@ class Snapshots:
                 raise
             self._failed(entry, error)
         else:
-            self._outage.over()
-            it.attempts = 0
+            if answered:  # else the object store was not asked
+                self._outage.over("snapshots are written again")
+                it.attempts = 0
             self._schedule.give_back(entry, pause=self._pause(claiming) if done else SOON, succeeded=done or None)
 
     def _pause(self, claiming: bool) -> float:
@@ -177,7 +197,8 @@ class _SnapshotOutage:
         self._lock = threading.Lock()
         self._since: float | None = None
         self._error = ""
-        self._tell_at = 0.0
+        self._tell_at = self._look_at = 0.0
+        self._looked_in_vain = False
 
     @property
     def current(self) -> tuple[float, str] | None:
@@ -189,15 +210,36 @@ class _SnapshotOutage:
             now = self._clock.monotonic()
             self._since = now if self._since is None else self._since
             self._error = str(error)
+            self._look_at = now + LOOK_AGAIN
             if now < self._tell_at:
                 return
             self._tell_at = now + REMINDER
             seconds = now - self._since
         log.warning("snapshots have not been written for %.0f s: %s; processing goes on, trying again", seconds, error)
 
-    def over(self) -> None:
+    def not_reached(self, error: Exception) -> None:
+        """Not even a look at the object store was possible."""
+        self._looked_in_vain = True
+        self.failed(error)
+
+    def reached_again(self) -> bool:
+        """Return whether the last look was in vain, which this one was not."""
+        before, self._looked_in_vain = self._looked_in_vain, False
+        return before
+
+    def look_is_due(self) -> bool:
+        """Return whether nobody has tried for a while, once for each look."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._since is None or now < self._look_at:
+                return False
+            self._look_at = now + LOOK_AGAIN
+            return True
+
+    def over(self, told: str) -> None:
         with self._lock:
             since, self._since = self._since, None
             self._tell_at = 0.0
+            self._looked_in_vain = False
         if since is not None:
-            log.info("snapshots are written again, after %.0f s", self._clock.monotonic() - since)
+            log.info("%s, after %.0f s", told, self._clock.monotonic() - since)
