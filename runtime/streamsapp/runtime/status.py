@@ -55,7 +55,8 @@ def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Ite
     remote = components.stores.remote
     found = [("kafka", config.bootstrap_servers, components.life.outage)]
     if remote is not None and config.remote_state is not None:
-        found.append(("remoteState", config.remote_state.url, remote.snapshots.outage))
+        both = [each for each in (remote.snapshots.outage, remote.restores.outage) if each is not None]
+        found.append(("remoteState", config.remote_state.url, min(both, default=None)))
     for name, address, outage in found:
         if outage is not None:
             since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - outage[0]))

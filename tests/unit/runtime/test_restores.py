@@ -339,32 +339,3 @@ def test_a_file_that_is_cut_off_every_time_leads_to_the_snapshot_before(
     assert heir.restores.snapshots[TASK] == first
     assert keys(task) == ["1", "a"]
     assert tries > 3
-
-
-def test_an_outage_that_one_task_has_waited_for_is_not_waited_for_again_until_it_may_be_over(
-    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot = owner.publish("a")
-    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
-    objects.before = away
-    for partition in range(2):
-        heir.thread.log(CHANGELOG._replace(partition=partition), 1)
-        heir.thread.consumer.offsets[IN._replace(partition=partition)] = 2
-    first, second, later = heir.thread.task(), heir.thread.task(1), heir.thread.task()
-    heir.thread.thread.add(first)
-    heir.passes_until(lambda: len(objects.asked("probe")) > 2)
-    heir.thread.clock.advance(31_000)
-    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
-    heir.thread.thread.restored.get_nowait()
-    asked = len(objects.calls)
-
-    heir.restore(second)
-
-    assert keys(second) == ["1"]
-    assert len(objects.calls) == asked
-    first.stores.wipe()
-    heir.thread.thread.restored.get_nowait()
-    objects.before = lambda operation, key: None
-    heir.thread.clock.advance(31_000)
-    heir.restore(later)
-    assert heir.restores.snapshots[TASK] == snapshot

@@ -100,7 +100,8 @@ def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:
 def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
     components = Parts()
     components.life.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
-    components.stores.remote = SimpleNamespace(snapshots=SimpleNamespace(outage=(1.0, "the bucket is away")))
+    away, well = SimpleNamespace(outage=(1.0, "the bucket is away")), SimpleNamespace(outage=None)
+    components.stores.remote = SimpleNamespace(snapshots=away, restores=well)
     kafka, store = status.document(
         config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),
         ClientState.RUNNING,
@@ -116,6 +117,21 @@ def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
         "since": "1970-01-01T00:00:01.000+00:00",
         "message": "the bucket is away",
     }
+
+
+@pytest.mark.parametrize("snapshots", [None, (1.25, "no snapshot was written")])
+def test_an_object_store_that_a_restore_cannot_reach_is_named_too(snapshots: tuple[float, str] | None) -> None:
+    components = Parts()
+    components.stores.remote = SimpleNamespace(
+        snapshots=SimpleNamespace(outage=snapshots), restores=SimpleNamespace(outage=(1.0, "the bucket is away"))
+    )
+    (store,) = status.document(
+        config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),
+        ClientState.RUNNING,
+        cast(Any, components),
+        MockClock(1_500),
+    )["outages"]
+    assert (store["since"], store["message"]) == ("1970-01-01T00:00:01.000+00:00", "the bucket is away")
 
 
 def test_what_the_group_does_not_give_this_instance_is_told() -> None:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 STALL_TIMEOUT = 30.0
 #: Between two tries, in seconds.
 PAUSE = 1.0
+#: A fault is no part of an outage that no restore has met for so long, in seconds: nobody knows how that one ended.
+FORGOTTEN = 300.0
 
 
 class StoreOutage:
@@ -36,14 +38,27 @@ class StoreOutage:
     @property
     def lasts(self) -> ObjectStoreError | None:
         """The fault that has lasted for as long as a restore waits, and was seen a moment ago; ``None`` without one."""
-        found, now = self._found, self._clock.monotonic()
-        return found[2] if found is not None and now - found[0] > STALL_TIMEOUT >= now - found[1] else None
+        found = self._recent
+        return found[2] if found is not None and self._clock.monotonic() - found[0] > STALL_TIMEOUT else None
 
     @property
     def seen(self) -> ObjectStoreError | None:
         """The fault of a request a moment ago, for those who can go on without an answer; ``None`` without one."""
+        found = self._recent
+        return None if found is None else found[2]
+
+    @property
+    def current(self) -> tuple[float, str] | None:
+        """The time since which restores find the store away, in monotonic seconds, and the reason; ``None`` if they do
+        not, or have not asked for a while."""
+        found = self._recent
+        return None if found is None else (found[0], str(found[2]))
+
+    @property
+    def _recent(self) -> tuple[float, float, ObjectStoreError] | None:
+        """The outage, if it was met a moment ago."""
         found = self._found
-        return found[2] if found is not None and self._clock.monotonic() - found[1] <= STALL_TIMEOUT else None
+        return found if found is not None and self._clock.monotonic() - found[1] <= STALL_TIMEOUT else None
 
     def observed(self, request: Callable[[], T]) -> T:
         """The result of ``request``; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
@@ -52,9 +67,10 @@ class StoreOutage:
         try:
             result = request()
         except ObjectStoreError as failure:
-            now = self._clock.monotonic()
             with self._lock:
-                self._found = (self._found[0] if self._found is not None else now, now, failure)
+                found, now = self._found, self._clock.monotonic()
+                since = now if found is None or now - found[1] > FORGOTTEN else found[0]
+                self._found = (since, now, failure)
             raise
         self._found = None
         return result

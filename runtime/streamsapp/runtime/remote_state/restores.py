@@ -78,6 +78,11 @@ class Restores:
         self.timings: dict[TaskId, RestoreTiming] = {}
         self.bytes_downloaded = 0
 
+    @property
+    def outage(self) -> tuple[float, str] | None:
+        """The time since which no restore reaches the object store, in monotonic seconds, and the reason."""
+        return self._outage.current
+
     def local(self, task_id: TaskId) -> LocalState:
         """The directory of a task."""
         return LocalState(self._directory / str(task_id))
