@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from streamsapp import Serdes
@@ -34,3 +37,26 @@ def test_rocksdb_has_the_time_before_the_value_that_the_changelog_has(
     cell: Any = Cell.of(stored, timestamp, 0)
     assert form.physical((stored, timestamp)) == form.physical(cell) == expected
     assert form.entry(expected) == (stored, timestamp)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        Serdes.json().serialize,
+        TimestampedFormat(Serdes.json()).to_stored,
+        TimestampedFormat(Serde(orjson.dumps, orjson.loads, name="of a user")).to_stored,
+        TimestampedFormat(Serdes.msgpack()).to_stored,
+    ],
+)
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_what_is_kept_takes_no_more_memory_than_it_has_bytes(kept: Callable[[Any], bytes], size: int) -> None:
+    """Of a store's entries as many are kept as fit its share of the memory, by their sizes."""
+    values = ["x" * size + str(number) for number in range(200)]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        entries = [kept(value) for value in values]
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken <= len(entries) * (size + 100)
