@@ -22,7 +22,7 @@ from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
-from streamsapp.tasks.task_context import record_by_record
+from streamsapp.tasks.task_context import over_history
 from streamsapp_spark.task_inputs import InputBatches
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
@@ -60,8 +60,7 @@ class Replay:
         none."""
         self._plan = plan
         config = replace(config, tracing=False)  # of history, traces are long past
-        # Each record looks for rows whose windows have closed: how fast records come must not matter.
-        assembly = TaskAssembly(config, resources, SystemClock(), global_stores or {}, record_by_record)
+        assembly = TaskAssembly(config, resources, SystemClock(), global_stores or {}, over_history)
         self._task = assembly.started(plan, directory, starts=starts)
         self.stores = self._task.stores
         self._control = ProcessingControl()

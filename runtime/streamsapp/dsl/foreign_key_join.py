@@ -198,8 +198,11 @@ class _ForeignKeyJoin:
     def _responses(self, subscriptions: GraphNode) -> GraphNode:
         """Adds the nodes that take responses, in the tasks of the left table."""
         graph, names, wire, foreign_rows = self._graph, self._names, self._wire, self._foreign.table.view
+        left_join = self._left_join
         store = StoreBuilder(names.store, TIMESTAMPED_KEY_VALUE, key_serde=Serdes.bytes(), value_serde=Serdes.bytes())
-        receive = ProcessorGraphNode(names.receive, _WithStore(store, lambda: ReceiveSubscriptions(wire, store.name)))
+        receive = ProcessorGraphNode(
+            names.receive, _WithStore(store, lambda: ReceiveSubscriptions(wire, store.name, left_join))
+        )
         graph.add(receive, subscriptions)
         answer = ProcessorGraphNode(
             names.answer_subscription, lambda: AnswerSubscriptions(foreign_rows()), foreign_rows().store_names

@@ -10,6 +10,7 @@ import pytest
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App
+from streamsapp.runtime.client_state import ClientState
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -48,6 +49,22 @@ def topology():
     joined.to_stream().to("{joined}", Produced(TEXT, TEXT))
     counts = Materialized("counts", TEXT, Serdes.long())
     joined.group_by(lambda key, value: (value[:2], value), Grouped(TEXT, TEXT)).count(counts)
+    return builder.build()
+"""
+
+INNER = """
+from streamsapp import *
+
+TEXT = Serdes.string()
+READ = Consumed(TEXT, TEXT)
+
+
+def topology():
+    builder = StreamsBuilder()
+    rows, others = builder.table("{rows}", READ, Materialized("left", TEXT, TEXT)), builder.table("{others}", READ)
+    partner = lambda row: None if row == "none" else row[0]
+    joined = rows.join(others, partner, lambda row, other: f"{row}/{other}", Materialized("named", TEXT, TEXT))
+    joined.to_stream().to("{joined}", Produced(TEXT, TEXT))
     return builder.build()
 """
 
@@ -183,3 +200,43 @@ def test_a_foreign_key_join_goes_on_as_if_it_had_run_from_the_beginning(instance
     assert {key: result for (_, key), result in named[0].items()} == {k: v for k, v in after.items() if v is not None}
     assert "counts" in stored[0]
     ours.audited()
+
+
+def test_rows_that_change_faster_than_their_partners_answer_have_the_same_state_live_and_of_history(
+    instances: Instances, kafka: Kafka
+) -> None:
+    inputs = {name: kafka.create_topic(name, 1) for name in ("rows", "others")}
+    at = (int(time.time()) - 3600) * 1000
+    hurried: dict[str, list[str | None]] = {
+        "deleted": [None, "b1"],
+        "without a key": ["none", "b1"],
+        "ends without a key": ["b1", "none", "other none"],
+        "ends deleted": ["none", None],
+        "of another partner": ["c1", "c2"],
+        "of the same partner": ["b1", "a2"],
+        "back": [None, "a1"],
+    }
+    produce(kafka, inputs["others"], [(b"a", b"A", at)])
+    produce(kafka, inputs["rows"], [(key.encode(), b"a1", at + 1_000) for key in hurried])
+    live, ours = (Run(instances, inputs, name, INNER) for name in ("live", "bootstrapped"))
+    instance = live.app.start()
+    eventually(lambda: live.last() == dict.fromkeys(hurried, "a1/A"), "the first results")
+    assert instance.close(30)
+    changes = [(key, value) for key, values in hurried.items() for value in values]
+    encoded = [(key.encode(), None if value is None else value.encode(), at + 2_000) for key, value in changes]
+    produce(kafka, inputs["rows"], encoded)
+    instance = live.app.start()
+    kept = {"of the same partner": "a2/A", "back": "a1/A"}
+    eventually(lambda: {key: value for key, value in live.last().items() if value is not None} == kept, "the last")
+    topics = [each for each in kafka.admin.list_topics(timeout=30).topics if each.startswith(f"{live.app.name}-KTABLE")]
+    live.app.processed(*inputs.values(), *(each for each in topics if not each.endswith("-changelog")))
+    assert instance.close(30)
+    live.audited()
+    ours.app.bootstrap()
+    ours.audited()
+    instance = ours.app.start()
+    eventually(lambda: instance.state is ClientState.RUNNING, "what was bootstrapped is restored")
+    assert instance.close(30)
+    stored = [live.app.stored(1), ours.app.stored()]
+    assert stored[0] == stored[1]
+    assert {key: entry.value for (_, key), entry in stored[0]["named"].items()} == kept

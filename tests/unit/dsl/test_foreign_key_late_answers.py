@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from streamsapp import Consumed, Materialized, Produced, Serdes, StreamsBuilder,
 from streamsapp.dsl.ktable import KTable
 from streamsapp.serdes.api import Serde
 from streamsapp.serdes.foreign_key_messages import (
+    ForeignKeySubscription,
     Instruction,
     SubscriptionResponse,
     response_serde,
@@ -40,7 +42,7 @@ def topology(rows: Serde[str], join: str) -> Topology:
 
 
 def after_a_late_answer(
-    row: str | None, answer: str | None, rows: Serde[str] = TEXT, join: str = "join"
+    row: str | None, answer: str | None, rows: Serde[str] = TEXT, join: str = "join", answered_at: int = 10
 ) -> list[OutputRecord]:
     """The records that an answer makes, which is that of another row."""
     built = topology(rows, join)
@@ -50,11 +52,14 @@ def after_a_late_answer(
     value = None if row is None else rows.serialize(row)
     sent_by(task, raw(0, 20, topic="rows", value=b"before"), raw(1, 30, topic="rows", value=value))
     late = response_serde(TEXT).serialize(SubscriptionResponse(b"of another row's", answer, 0))
-    return sent_by(task, raw(0, 10, topic=answers, value=late))
+    return sent_by(task, raw(0, answered_at, topic=answers, value=late))
 
 
-def test_a_row_asks_once_more_after_an_answer_that_ended_the_result_of_an_earlier_one() -> None:
-    [(topic, value, key, _, _, _, timestamp, _)] = after_a_late_answer("a1", None)
+@pytest.mark.parametrize("answered_at", [10, 40])
+def test_a_row_asks_once_more_at_its_own_time_after_an_answer_that_ended_the_result_of_an_earlier_one(
+    answered_at: int,
+) -> None:
+    [(topic, value, key, _, _, _, timestamp, _)] = after_a_late_answer("a1", None, answered_at=answered_at)
 
     assert topic.startswith(ASKED)
     assert (key, timestamp) == (b"a", 30)
@@ -78,3 +83,29 @@ def test_a_left_join_hears_of_a_missing_partner_in_any_case() -> None:
 
 def test_rows_that_have_other_bytes_each_time_do_not_ask_for_ever() -> None:
     assert after_a_late_answer("a1", None, rows=RESTLESS) == []
+
+
+def test_a_subscription_stays_as_it_is_when_its_row_asks_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it does is the network's doing, and state must not tell of it: an audit would find a difference."""
+    monkeypatch.chdir(tmp_path)  # subscriptions are on disk
+    built = topology(TEXT, "join")
+    number = next(part.id for part in built.sub_topologies() if any("others" in each.topics for each in part.sources))
+    task = task_of(built, subtopology=number)
+    [questions] = [each.topic for each in task.plan.inputs if each.topic.startswith(ASKED)]
+
+    def subscribed(offset: int, of: bytes, instruction: Instruction, at: int) -> list[tuple[bytes, int]]:
+        asked = subscription_serde(TEXT).serialize(ForeignKeySubscription(of, instruction, "k", 0))
+        sent_by(task, raw(offset, at, topic=questions, key=b"a", value=asked))
+        [store] = [each for name, each in task.stores.stores.items() if "SUBSCRIPTION" in name]
+        return [entry for _, entry in store.layers.scan(b"", None, reverse=False)]
+
+    one, other = b"1" * 16, b"2" * 16
+    first = subscribed(0, one, Instruction.PROPAGATE_ONLY_IF_FK, 20)
+    assert subscribed(1, one, Instruction.PROPAGATE_NULL_IF_NO_FK, 20) == first
+    later = subscribed(2, other, Instruction.PROPAGATE_NULL_IF_NO_FK, 30)
+    assert later != first
+    again = subscribed(3, other, Instruction.PROPAGATE_ONLY_IF_FK, 40)
+    assert [at for _, at in again] == [40], "a row that came again, as it is, is no question that was asked before"
+    task.stores.close()

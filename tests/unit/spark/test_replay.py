@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from staged_replay import Staged
 from streamsapp import (
     Consumed,
     JoinWindows,
+    Materialized,
     Produced,
     Serdes,
     StreamJoined,
@@ -24,6 +26,7 @@ from streamsapp import (
     StreamsConfig,
     TopicPartition,
 )
+from streamsapp.dsl.ktable import KTable
 from streamsapp.record import RawRecord
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.output import OutputRecord
@@ -107,6 +110,59 @@ def test_foreign_key_joins_give_the_same_state_and_the_same_results(seed: int, t
     # A foreign row is sent to both joins, and which of them hears of it first is not said: the last results are.
     last, expected = ({each["key"]: each["value"] for each in of["joined"]} for of in (written, live["outputs"]))
     assert last == expected
+
+
+def test_rows_that_change_at_one_time_keep_no_result_of_before(tmp_path: Path) -> None:
+    """All of them may come before the first answer; and with a time of its own each comes after the answer before."""
+    for number, (names, apart) in enumerate(product((("rows", "others"), ("others", "rows")), (0, 10))):
+        kept = hurried(tmp_path / f"{number}", names, apart)
+        assert kept == {"of the same partner": "a2/A", "back": "a1/A"}, (names, apart)
+
+
+#: Rows after ``a1``.
+HURRIED: dict[str, list[str | None]] = {
+    "deleted": [None, "b1"],
+    "without a key": ["none", "b1"],
+    "ends without a key": ["b1", "none", "other none"],
+    "ends deleted": ["none", None],
+    "of another partner": ["c1", "c2"],
+    "of the same partner": ["b1", "a2"],
+    "back": [None, "a1"],
+}
+
+
+def hurried(directory: Path, names: tuple[str, str], apart: int) -> dict[str, str]:
+    """The results that are left of rows whose changes have so many milliseconds between them. Which task goes first is
+    a matter of the tables' order."""
+    text = Serdes.string()
+    builder = StreamsBuilder()
+    tables: dict[str, KTable[str, str]] = {
+        name: builder.table(name, Consumed(text, text), Materialized(name, text, text)) for name in names
+    }
+    left, right = tables["rows"], tables["others"]
+    kept = Materialized[str, str]("kept", text, text)
+    joined = left.join(right, lambda row: None if row == "none" else row[0], lambda a, b: f"{a}/{b}", materialized=kept)
+    joined.to_stream().to("joined", Produced(text, text))
+    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=directory)
+    changes = [*((key, "a1") for key in HURRIED), *((key, value) for key in HURRIED for value in HURRIED[key])]
+    rows = [
+        RawRecord(
+            "rows",
+            0,
+            each,
+            key.encode(),
+            None if value is None else value.encode(),
+            1_500 if each < len(HURRIED) else 2_000 + apart * each,
+            [],
+        )
+        for each, (key, value) in enumerate(changes)
+    ]
+    others = [RawRecord("others", 0, 0, b"a", b"A", 1_000, [])]
+    of = {TopicPartition("rows", 0): rows, TopicPartition("others", 0): others}
+    staged = Staged(builder.build(), config, of, {"rows": 1, "others": 1}, directory)
+    staged.run()
+    [found] = [entries for (name, _), entries in staged.stores.items() if name == "kept"]
+    return {key: value.value for key, value in found}
 
 
 def test_rows_without_a_partner_are_sent_as_their_windows_close_however_fast_records_come(tmp_path: Path) -> None:

@@ -143,12 +143,22 @@ class ReceiveSubscriptions(Operator):
 
     wire: SubscriptionFormat
     store_name: str
+    left: bool
 
     def bind(self, context: NodeContext) -> Push:
         foreign_bytes, primary_bytes = self.wire.foreign_key_bytes(context), self.wire.primary_key_bytes(context)
-        serialize = self.wire.subscriptions(context).serialize
+        serialize, deserialize = (bound := self.wire.subscriptions(context)).serialize, bound.deserialize
         store: KeyValueStoreImpl = context.store(self.store_name)
         write, forward, on_error, dropped = store.write, context.forward, context.on_error, context.dropped
+        left, read = self.left, store.read
+
+        def asks_again(kept_under: bytes, subscription: ForeignKeySubscription) -> bool:
+            """Returns whether the row has subscribed before it. The subscription stays as it is then: whether a row
+            had to ask twice is the network's doing."""
+            if left or subscription.instruction is not _PROPAGATE_NULL_IF_NO_FK:
+                return False
+            stored, _ = read(kept_under)
+            return stored is not None and deserialize(stored).row_hash == subscription.row_hash
 
         def push(key: Any, subscription: Any, timestamp: int, headers: Headers | None) -> None:
             if subscription is None or (key is None and subscription.instruction is not _PROPAGATE_NULL_IF_NO_FK):
@@ -159,10 +169,12 @@ class ReceiveSubscriptions(Operator):
                     kept_under = _prefix(foreign_bytes(key)) + primary_bytes(subscription.primary_key)
                     deleted = subscription.instruction <= _DELETE_AND_PROPAGATE
                     stored = None if deleted else serialize(subscription)
+                    known = asks_again(kept_under, subscription)
                 except Exception as error:
                     on_error(error, key, subscription, timestamp, headers)
                     return
-                write(kept_under, stored, timestamp)
+                if not known:
+                    write(kept_under, stored, timestamp)
             forward(key, subscription, timestamp, headers)
 
         return push
@@ -265,9 +277,10 @@ class ResolveResponses(Operator):
                 outdated()  # Kafka Streams says it at the level of traces
                 if left or foreign is not None or late_answers is None:
                     return
-                timestamp = max(timestamp, row_at)
-                if late_answers[topic](key, row, timestamp, headers):
+                # At the row's own time, so that its result has the time that its first question gave.
+                if late_answers[topic](key, row, row_at, headers):
                     return
+                timestamp = max(timestamp, row_at)
             forward(key, joined, timestamp, headers)
 
         return push
