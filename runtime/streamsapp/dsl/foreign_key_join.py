@@ -170,9 +170,9 @@ class _ForeignKeyJoin:
         graph, names, wire, left_join = self._graph, self._names, self._wire, self._left_join
         subscriptions = self._subscriptions(extract)
         responses = self._responses(subscriptions)
-        rows = self._left.table.view
+        rows, held = self._left.table.view, self._left.table.holds_updates
         resolve = ProcessorGraphNode(
-            names.resolve, lambda: ResolveResponses(wire, rows(), joiner, left_join), rows().store_names
+            names.resolve, lambda: ResolveResponses(wire, rows(), joiner, left_join, held), rows().store_names
         )
         graph.add(resolve, responses)
         store = table_store(graph.names, _OUTPUT, materialized, self._left.place.key_serde, None)

@@ -54,6 +54,10 @@ class SuppressedTable(TableSupplier):
     def enable_sending_old_values(self, force: bool) -> bool:
         return True
 
+    @property
+    def holds_updates(self) -> bool:
+        return self._parent.holds_updates
+
     def view(self) -> TableView:
         return SuppressedView(self._buffer.name, self._parent.view())
 

@@ -92,6 +92,12 @@ class JoinedTable(TableSupplier):
     def history_ms(self) -> int | None:
         return None if self._store is None else self._store.history_ms
 
+    @property
+    def holds_updates(self) -> bool:
+        if self._store is not None:
+            return self._store.emit_at_commit
+        return self._left.holds_updates or self._right.holds_updates
+
     def view(self) -> TableView:
         if self._store is not None:
             return StoredView(self._store.name)

@@ -56,6 +56,12 @@ class TableSupplier(ABC):
         is a store to look into."""
 
     @property
+    def holds_updates(self) -> bool:
+        """Says whether the rows that :meth:`view` shows may be ahead of the changes that were sent, which wait for the
+        commit."""
+        return False
+
+    @property
     def history_ms(self) -> int | None:
         """The time in milliseconds for which the store below :meth:`view` keeps earlier values of its keys; ``None`` if
         it keeps no versions."""
@@ -95,6 +101,10 @@ class TableSource(TableSupplier):
         return StoredView(self._store.name)
 
     @property
+    def holds_updates(self) -> bool:
+        return self._store.emit_at_commit
+
+    @property
     def history_ms(self) -> int | None:
         return self._store.history_ms
 
@@ -119,6 +129,10 @@ class AggregatedTable(TableSupplier):
 
     def view(self) -> TableView:
         return self._view(self._store.name)
+
+    @property
+    def holds_updates(self) -> bool:
+        return self._store.emit_at_commit
 
     @property
     def history_ms(self) -> int | None:
@@ -190,6 +204,10 @@ class DerivedTable(TableSupplier):
 
     def view(self) -> TableView:
         return self._view(self._parent.view()) if self._store is None else StoredView(self._store.name)
+
+    @property
+    def holds_updates(self) -> bool:
+        return self._parent.holds_updates if self._store is None else self._store.emit_at_commit
 
     @property
     def history_ms(self) -> int | None:

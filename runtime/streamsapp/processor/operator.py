@@ -172,7 +172,8 @@ class Operator(ABC):
     def emit_held(self, limit: int) -> int:
         """Emits at most ``limit`` results that were held back for the commit; returns how many are still held.
 
-        Called on the processing thread, in slices, before the task's epoch is frozen for a commit.
+        Called on the processing thread, in slices, before the task's epoch is frozen for a commit; at last with
+        ``sys.maxsize``, until nothing is held, and no record comes between that and the commit.
         """
         return 0
 

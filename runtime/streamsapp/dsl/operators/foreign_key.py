@@ -7,15 +7,16 @@ Bound on the polling thread when a task is created; pushed on a processing threa
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from streamsapp.dsl.operators.forward_updates import LateChange
+from streamsapp.dsl.operators.forward_updates import LateChange, drain, without_bytes
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
-from streamsapp.record import Headers
+from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.foreign_key_messages import (
     ForeignKeySubscription,
@@ -245,6 +246,10 @@ class AnswerSubscribers(Operator):
         return push
 
 
+#: ``(key, timestamp, headers, record)``; the record only where somebody below asks for it.
+_LateResponse: TypeAlias = tuple[Any, int, Headers | None, InputRecord | None]
+
+
 @dataclass
 class ResolveResponses(Operator):
     """Joins a foreign row with the left row that asked for it, if that is still the same.
@@ -252,17 +257,26 @@ class ResolveResponses(Operator):
     An inner join hears of a missing foreign row only where that may end a result. If such a response comes too late,
     the left row of now may have asked for nothing but a row that there is, and the result of an earlier one would stay
     for ever, as it does in Kafka Streams 4.3.1: it asks once more, and hears of either.
+
+    A left table that tells its changes at the commit may hold a row of which the subscriptions know nothing yet. Such
+    a row asks at the commit: it may be replaced or gone by then, and nobody would end its subscription. If it is gone,
+    it never existed for the subscriptions, and the result of the row before it is ended here, of a left join, too.
     """
 
     wire: SubscriptionFormat
     rows: TableView
     joiner: Callable[[Any, Any], Any]
     left: bool
+    #: True if the left table tells its changes at the commit.
+    rows_held: bool = False
+    #: By the bytes of its key, the last response of which a row has to tell at the commit.
+    _late: dict[bytes, _LateResponse] = field(default_factory=dict, init=False)
 
     def bind(self, context: NodeContext) -> Push:
         get, row_hash, joiner, left = self.rows.bind(context), self.wire.row_hash(context), self.joiner, self.left
         forward, on_error, outdated = context.forward, context.on_error, context.outdated
-        late_answers, topic = context.late_answers, self.wire.topic
+        asks_later, late_responses, key_bytes = self.rows_held, self._late, self.wire.primary_key_bytes(context)
+        self._context, self._get = context, get
 
         def push(key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers | None) -> None:
             foreign = response.foreign_value
@@ -273,17 +287,44 @@ class ResolveResponses(Operator):
             except Exception as error:
                 on_error(error, key, response, timestamp, headers)
                 return
-            if late:
-                outdated()  # Kafka Streams says it at the level of traces
-                if left or foreign is not None or late_answers is None:
-                    return
-                # At the row's own time, so that its result has the time that its first question gave.
-                if late_answers[topic](key, row, row_at, headers):
-                    return
-                timestamp = max(timestamp, row_at)
-            forward(key, joined, timestamp, headers)
+            if not late:
+                forward(key, joined, timestamp, headers)
+                return
+            outdated()  # Kafka Streams says it at the level of traces
+            if foreign is not None or context.late_answers is None:
+                return
+            if asks_later:
+                record = without_bytes(context.record) if context.record_is_read else None
+                late_responses[key_bytes(key)] = key, timestamp, headers, record
+            elif not left:
+                self._ask(key, row, row_at, timestamp, headers)
 
         return push
+
+    def emit_held(self, limit: int) -> int:
+        """Asks where the epoch ends, all at once: a row that changed after that would be held again."""
+        if limit < sys.maxsize or not self._late:
+            return 0
+        context, outer = self._context, self._context.record
+        for key, timestamp, headers, record in drain(self._late).take(limit):
+            try:
+                row, row_at = self._get(key)
+            except Exception as error:
+                context.on_error(error, key, None, timestamp, headers)
+                continue
+            if self.left and row is not None:
+                continue  # it has asked, or does so in this commit
+            if context.record_is_read:
+                context.record = record
+            self._ask(key, row, row_at, timestamp, headers)
+        context.record = outer
+        return 0
+
+    def _ask(self, key: Any, row: Any, row_at: int, timestamp: int, headers: Headers | None) -> None:
+        answers = self._context.late_answers
+        # At the row's own time, so that its result has the time that its first question gave.
+        if answers is None or not answers[self.wire.topic](key, row, row_at, headers):
+            self._context.forward(key, None, max(timestamp, row_at), headers)
 
     def close(self) -> None:
         self.rows.close()

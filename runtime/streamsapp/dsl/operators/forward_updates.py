@@ -107,7 +107,7 @@ class HeldUpdates:
     ) -> None:
         earlier = self.entries.get(identity)
         old = old if earlier is None else earlier[2]
-        self.entries[identity] = (key, new, old, timestamp, headers, _without_bytes(self._context.record))
+        self.entries[identity] = (key, new, old, timestamp, headers, without_bytes(self._context.record))
 
     def emit(self, limit: int) -> int:
         """Forwards at most ``limit`` keys, in the order in which they were first touched, and returns how many
@@ -128,7 +128,7 @@ class HeldUpdates:
         return len(self._batch) + len(self.entries)
 
 
-def _without_bytes(record: InputRecord | None) -> InputRecord | None:
+def without_bytes(record: InputRecord | None) -> InputRecord | None:
     """Keeps the place of a record until the commit. Messages of as many keys as wait would fill the memory."""
     if record is None:
         return None
