@@ -97,11 +97,6 @@ def _deserialize_void(data: bytes) -> NoReturn:
     raise ValueError(f"got {len(data)} bytes, the serde is void: only null can be read")
 
 
-def _serialize_json(value: Any) -> bytes:
-    """Keys are kept, too, and orjson leaves its result in a buffer of 4 KB or more: a copy takes what it has."""
-    return b"%b" % orjson.dumps(value)
-
-
 _STRING: Serde[str] = Serde(
     str.encode, bytes.decode, True, "string", _checked_string, plain=PlainForm(_require_text, _itself)
 )
@@ -117,7 +112,7 @@ _BOOLEAN: Serde[bool] = Serde(_serialize_boolean, _deserialize_boolean, immutabl
 _UUID: Serde[uuid.UUID] = FixedSizeSerde(
     _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(uuid.UUID, str), size=_UUID_SIZE
 )
-_JSON: Serde[Any] = Serde(_serialize_json, orjson.loads, name="json")
+_JSON: Serde[Any] = Serde(orjson.dumps, orjson.loads, name="json")
 _MSGPACK: Serde[Any] = msgpack_of(object)
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
 

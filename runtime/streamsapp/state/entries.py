@@ -86,15 +86,20 @@ def identity(value: Any) -> Any:
     return value
 
 
-def _keeping(serialize: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+def _keeping(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     """Returns the serializer of what is kept. Some, such as orjson's, leave their result in a buffer of 4 KB or of ten
     times its size, which nobody sees by it: a copy takes what it has."""
-    serialized = _serializing(serialize)
 
-    def to_stored(value: Any) -> bytes:
-        return b"%b" % serialized(value)
+    def kept(value: Any) -> bytes:
+        return b"%b" % serialize(value)
 
-    return to_stored
+    return kept
+
+
+def kept_key(serde: AnySerde) -> Callable[[Any], bytes]:
+    """Returns the serializer of a store's keys, which it keeps."""
+    # The library's serdes of immutable values take no more than they need.
+    return serde.serialize if serde.immutable else _keeping(serde.serialize)
 
 
 def _serializing(serialize: Callable[[Any], Any]) -> Callable[[Any], bytes]:
@@ -205,7 +210,7 @@ class PlainFormat:
             self.raw: Callable[[Any], bytes] = serialize
             self._deserialize: Callable[[bytes], Any] = deserialize
         else:
-            self.to_stored = _keeping(serialize)
+            self.to_stored = _keeping(_serializing(serialize))
             self.from_stored = lambda stored: None if stored is None else deserialize(stored)
             self.raw = self._deserialize = identity
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.errors import StateStoreError
-from streamsapp.state.entries import Entry, storing
+from streamsapp.state.entries import Entry, kept_key, storing
 from streamsapp.state.recent_entries import Recent
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers, StoreParts
@@ -47,7 +47,7 @@ class SerdeFacade(Facade):
         self._context_timestamp = parts.context_timestamp
         self._deserialize_key: Callable[[bytes], Any] = parts.key_serde.deserialize
         #: Fast protocol: the bytes of a key.
-        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
+        self.key_bytes: Callable[[Any], bytes] = kept_key(parts.key_serde)
         #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for a value that could not be written.
         self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
         self.from_stored: Callable[[Any], Any] = parts.format.from_stored

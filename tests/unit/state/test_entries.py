@@ -12,7 +12,7 @@ import pytest
 
 from streamsapp import Serdes
 from streamsapp.serdes.api import Serde
-from streamsapp.state.entries import Cell, TimestampedFormat
+from streamsapp.state.entries import Cell, TimestampedFormat, kept_key
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_rocksdb_has_the_time_before_the_value_that_the_changelog_has(
 @pytest.mark.parametrize(
     "kept",
     [
-        Serdes.json().serialize,
+        kept_key(Serdes.json()),
         TimestampedFormat(Serdes.json()).to_stored,
         TimestampedFormat(Serde(orjson.dumps, orjson.loads, name="of a user")).to_stored,
         TimestampedFormat(Serdes.msgpack()).to_stored,
