@@ -198,6 +198,7 @@ class Lifecycle:
             log.warning("%s; its tasks stop without committing", error)
             self._recovery.taken_over()
             self._group.membership.rejoin()
+            self._tell_state()
             return
         self._recovery.lost()
         log.warning("%s; all tasks go on from the last commit", error)

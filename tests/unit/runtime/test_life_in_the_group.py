@@ -15,6 +15,7 @@ from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime import application_topics, streams_producer
 from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.states import TaskRole
 
@@ -80,6 +81,19 @@ def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and
     assert it.owned.revived == []
     assert it.producer.client is not old
     assert it.life.may_commit
+
+
+def test_who_is_no_longer_in_the_group_does_not_say_that_it_runs() -> None:
+    """It may be for as long as the broker is away."""
+    it = joined()
+    assert it.state.state is ClientState.RUNNING
+    it.membership.news = [Lost("no answer from the coordinator for 6 s")]
+
+    with pytest.raises(FencedError) as lost:
+        it.life.advance(committing=False)
+    it.life.abort(lost.value)
+
+    assert it.state.state is ClientState.REBALANCING
 
 
 def test_tasks_that_others_run_are_closed_before_the_new_producer_starts(monkeypatch: pytest.MonkeyPatch) -> None:
