@@ -86,6 +86,8 @@ def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and
 def test_who_is_no_longer_in_the_group_does_not_say_that_it_runs() -> None:
     """It may be for as long as the broker is away."""
     it = joined()
+    it.state.to(ClientState.REBALANCING)
+    it.life.advance(committing=False)
     before = it.state.state
     it.membership.news = [Lost("no answer from the coordinator for 6 s")]
 
