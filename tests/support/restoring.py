@@ -53,6 +53,8 @@ class FakeConsumer:
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
+        #: True while the broker does not tell committed offsets.
+        self.silent = False
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         log = self.logs.get(partition)
@@ -68,8 +70,10 @@ class FakeConsumer:
         self.unassign(positions)
         self.assign(positions)
 
-    def committed_by_now(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, int]:
-        return {each: self.offsets[each] for each in partitions if each in self.offsets}
+    def committed_by_now(
+        self, partitions: Iterable[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, int] | None:
+        return None if self.silent else {each: self.offsets[each] for each in partitions if each in self.offsets}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         return {each: (self.offsets[each], "") for each in partitions if each in self.offsets}

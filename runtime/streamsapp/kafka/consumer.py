@@ -249,13 +249,16 @@ class PartitionConsumer:
                 "answers otherwise, a transaction was never ended: look for it with kafka-transactions.sh find-hanging"
             ) from error
 
-    def committed_by_now(self, partitions: Sequence[TopicPartition], timeout: float) -> dict[TopicPartition, int]:
-        """Committed offsets if the broker tells them within ``timeout`` seconds, else nothing."""
+    def committed_by_now(
+        self, partitions: Sequence[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, int] | None:
+        """Committed offsets, of those partitions that have one; ``None`` if the broker does not tell them within
+        ``timeout`` seconds."""
         try:
             return {each: at for each, (at, _) in offsets.committed(self._consumer, partitions, timeout).items()}
         except KafkaException as error:
             log.debug("committed offsets are not known now: %s", error)
-            return {}
+            return None
 
     def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""

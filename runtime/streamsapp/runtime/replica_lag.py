@@ -62,8 +62,9 @@ class ReplicaLag:
         asked_at_ms = self._clock.now_ms()
         committed = self._consumer.committed_by_now([reader.partition for reader in shared], COMMITTED_TIMEOUT)
         for reader in shared:
-            if reader.limit is not None and reader.partition in committed:
-                reader.limit = max(reader.limit, committed[reader.partition])
+            if reader.limit is not None and committed is not None:
+                # The group has no offset of a partition without a record: there is nothing to catch up on.
+                reader.limit = max(reader.limit, committed.get(reader.partition, 0))
                 reader.observed = Observation(reader.position, reader.limit, asked_at_ms)
         self._held = {reader.partition: reader for reader in shared if self._held.get(reader.partition) is reader}
         risen = {each.partition: each.position for each in self._held.values() if (each.limit or 0) > each.position}

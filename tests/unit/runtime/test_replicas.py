@@ -226,3 +226,21 @@ def test_a_replica_of_a_table_goes_no_further_than_the_group_has_committed(it: R
     seen = it.reading.readers[source].observed
     assert seen is not None
     assert (seen.position, seen.end_offset) == (2, 3)
+
+
+def test_a_replica_of_a_table_has_caught_up_where_the_group_has_committed_nothing_yet(it: Restoring) -> None:
+    """A partition without a record never has an offset; the instance would not become ready before one comes."""
+    source = TopicPartition("in", 0)
+    it.log(source)
+    replica = it.task(role=TaskRole.STANDBY)
+    replica.plan = replace(replica.plan, changelogs={}, source_changelogs={"s": source})
+    it.thread.add(replica)
+    it.consumer.silent = True
+    it.passes(3)
+    assert it.reading.lag(replica) is None, "the broker has not told what is committed"
+
+    it.consumer.silent = False
+    it.clock.advance(10_000)
+    it.passes(2)
+
+    assert it.reading.lag(replica) == 0
