@@ -6,6 +6,7 @@ import shutil
 import time
 from collections import Counter
 
+from hurried_rows import HURRIED
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import (
@@ -124,15 +125,6 @@ def test_rows_that_change_faster_than_their_partners_answer_keep_no_result_of_be
     joined = left.join(right, lambda row: None if row == "none" else row[0], lambda a, b: f"{a}/{b}")
     joined.to_stream().to(sink, Produced(_TEXT, _TEXT))
     config = instances.config(processing_guarantee="exactly_once")
-    hurried: dict[str, list[str | None]] = {
-        "deleted": [None, "b1"],
-        "without a key": ["none", "b1"],
-        "ends without a key": ["b1", "none", "other none"],
-        "ends deleted": ["none", None],
-        "of another partner": ["c1", "c2"],
-        "of the same partner": ["b1", "a2"],
-        "back": [None, "a1"],
-    }
 
     def results() -> dict[str, str | None]:
         return {
@@ -141,12 +133,12 @@ def test_rows_that_change_faster_than_their_partners_answer_keep_no_result_of_be
         }
 
     produce(kafka, others, [(b"a", b"A", 1_000)])
-    produce(kafka, rows, [(key.encode(), b"a1", 1_000) for key in hurried])
+    produce(kafka, rows, [(key.encode(), b"a1", 1_000) for key in HURRIED])
     instance = instances.start(builder.build(), config)
-    eventually(lambda: results() == dict.fromkeys(hurried, "a1/A"))
+    eventually(lambda: results() == dict.fromkeys(HURRIED, "a1/A"))
     assert instance.close()
 
-    changes = [(key.encode(), value) for key, values in hurried.items() for value in values]
+    changes = [(key.encode(), value) for key, values in HURRIED.items() for value in values]
     produce(kafka, rows, [(key, None if value is None else value.encode(), 2_000) for key, value in changes])
     instances.start(builder.build(), config)
 

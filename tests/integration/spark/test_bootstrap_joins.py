@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from hurried_rows import HURRIED
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App
@@ -207,22 +208,13 @@ def test_rows_that_change_faster_than_their_partners_answer_have_the_same_state_
 ) -> None:
     inputs = {name: kafka.create_topic(name, 1) for name in ("rows", "others")}
     at = (int(time.time()) - 3600) * 1000
-    hurried: dict[str, list[str | None]] = {
-        "deleted": [None, "b1"],
-        "without a key": ["none", "b1"],
-        "ends without a key": ["b1", "none", "other none"],
-        "ends deleted": ["none", None],
-        "of another partner": ["c1", "c2"],
-        "of the same partner": ["b1", "a2"],
-        "back": [None, "a1"],
-    }
     produce(kafka, inputs["others"], [(b"a", b"A", at)])
-    produce(kafka, inputs["rows"], [(key.encode(), b"a1", at + 1_000) for key in hurried])
+    produce(kafka, inputs["rows"], [(key.encode(), b"a1", at + 1_000) for key in HURRIED])
     live, ours = (Run(instances, inputs, name, INNER) for name in ("live", "bootstrapped"))
     instance = live.app.start()
-    eventually(lambda: live.last() == dict.fromkeys(hurried, "a1/A"), "the first results")
+    eventually(lambda: live.last() == dict.fromkeys(HURRIED, "a1/A"), "the first results")
     assert instance.close(30)
-    changes = [(key, value) for key, values in hurried.items() for value in values]
+    changes = [(key, value) for key, values in HURRIED.items() for value in values]
     encoded = [(key.encode(), None if value is None else value.encode(), at + 2_000) for key, value in changes]
     produce(kafka, inputs["rows"], encoded)
     instance = live.app.start()

@@ -12,6 +12,7 @@ import pytest
 
 from compare import Program, _encoded, handlers, run_here
 from generate_dsl import dsl_program
+from hurried_rows import HURRIED
 from programs import build
 from replayed_programs import in_order, records_of
 from staged_replay import Staged
@@ -117,18 +118,6 @@ def test_rows_that_change_at_one_time_keep_no_result_of_before(tmp_path: Path) -
     for number, (names, apart) in enumerate(product((("rows", "others"), ("others", "rows")), (0, 10))):
         kept = hurried(tmp_path / f"{number}", names, apart)
         assert kept == {"of the same partner": "a2/A", "back": "a1/A"}, (names, apart)
-
-
-#: Rows after ``a1``.
-HURRIED: dict[str, list[str | None]] = {
-    "deleted": [None, "b1"],
-    "without a key": ["none", "b1"],
-    "ends without a key": ["b1", "none", "other none"],
-    "ends deleted": ["none", None],
-    "of another partner": ["c1", "c2"],
-    "of the same partner": ["b1", "a2"],
-    "back": [None, "a1"],
-}
 
 
 def hurried(directory: Path, names: tuple[str, str], apart: int) -> dict[str, str]:

@@ -15,9 +15,8 @@ from streamsapp.serdes.api import AnySerde
 class ShortCut(NamedTuple):
     """Says that records without headers may be written to a topic at once in place of a call of a function."""
 
-    #: The ``id`` of the function, for as long as no probe is in its place; 0 if nothing may be cut short. Whoever takes
-    #: the short cut compares it for each record. Only the first function on the way counts: probes are put in at all
-    #: nodes together.
+    #: The ``id`` of the function, for as long as no probe is in its place; 0 if nothing may be cut short. It is to be
+    #: compared for each record. Only the first function on the way counts: probes are put in at all nodes together.
     instead_of: int
     topic: str
     #: Takes a record as ``OutputRecord`` has it.
