@@ -31,6 +31,11 @@ class Puller:
     pod: str = ""
     #: Lanes that it was given and has not reported.
     running: set[int] = field(default_factory=set)
+    #: The attempt at the same partition that was given up for lost.
+    before: Puller | None = None
+    #: Records of the lanes that it has reported, and what they sent.
+    records: int = 0
+    outputs: int = 0
 
 
 class Dispatcher:
@@ -81,7 +86,7 @@ class Dispatcher:
             puller = Puller(process, partition, attempt, pod)
             if not self._came:
                 self._gather_until = time.monotonic() + self._rendezvous
-            before = self._came.get(partition)
+            puller.before = before = self._came.get(partition)
             self._came[partition] = puller
             if before is not None:
                 self._lose(before)

@@ -221,15 +221,11 @@ def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
 
 def observed(frame: DataFrame) -> DataFrame:
     """Spark shows these with each batch: what was done in it, and how much state and lag there is after it."""
-    totals = {
-        "records": sql.sum,
-        "outputs": sql.sum,
-        "state_rows": sql.max,
-        "state_bytes": sql.max,
-        "lag": sql.min,
-        "batch_size": sql.max,
-    }
+    figures = {name: sql.col("report")[at] for at, name in enumerate(FIGURES)}
+    number = figures.pop("report")
+    done = ("records", "outputs")
     # A row stands for a record, and few have a report. Java is slow at adding up until it has compiled that well.
     return frame.where("report is not null").observe(
-        "streamsapp", *(totals[name](sql.col("report")[at]).alias(name) for at, name in enumerate(FIGURES))
+        "streamsapp",
+        *((sql.sum(of) if name in done else sql.max_by(of, number)).alias(name) for name, of in figures.items()),
     )

@@ -4,7 +4,7 @@ Every connection of the channel has a thread, which calls in here.
 
     latest    is there something to do? then the next batch is planned
     begin     the batch that was planned begins
-    join, take, alive, done, failed    a worker pulls lanes
+    join, take, alive, done, owed, failed    a worker pulls lanes
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class _UnderWay:
     """The batch that runs."""
 
     records: int = 0
+    #: Those that were told so far.
+    reports: int = 0
     #: The seconds for which each process has been at work on it.
     busy: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -125,6 +127,7 @@ class BatchService:
             "take": self._take,
             "alive": self._alive,
             "done": self._done,
+            "owed": self._owed,
             "failed": self._failed,
         }
         try:
@@ -200,8 +203,10 @@ class BatchService:
         self._progress_at = self._clock.monotonic()
 
     def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
-        """A lane is committed; returns what is known of the whole application now."""
+        """A lane is committed; returns what Spark is told of it."""
+        done = (sum(task.records for task in report.tasks), sum(task.outputs for task in report.tasks))
         with self._lock:
+            puller.records, puller.outputs = puller.records + done[0], puller.outputs + done[1]
             counts = self._dispatcher.reported(puller, report.number)
             self._batches.report(report)
             self._figures.report(puller.process, report, self._clock.now_ms())
@@ -209,13 +214,29 @@ class BatchService:
             self._committed()
             if counts:
                 self._measure(puller.process, report)
-            figures = self._figures
-            return {
-                "state_rows": figures.state_rows,
-                "state_bytes": figures.state_bytes,
-                "lag": self._batches.planner.total_lag,
-                "batch_size": self._size.records,
-            }
+            return self._told(*done)
+
+    def _owed(self, puller: Puller) -> dict[str, int]:
+        """Tells the work of earlier attempts at the same partition: of one that failed Spark counts nothing."""
+        before, records, outputs = puller.before, 0, 0
+        with self._lock:
+            while before is not None:
+                records, outputs, before = records + before.records, outputs + before.outputs, before.before
+            return self._told(records, outputs)
+
+    def _told(self, records: int, outputs: int) -> dict[str, int]:
+        """These, and what is known of the whole application now: the last report of a batch holds."""
+        self._under_way.reports += 1
+        figures = self._figures
+        return {
+            "records": records,
+            "outputs": outputs,
+            "state_rows": figures.state_rows,
+            "state_bytes": figures.state_bytes,
+            "lag": self._batches.lag,
+            "batch_size": self._size.records,
+            "report": self._under_way.reports,
+        }
 
     def _measure(self, process: str, report: LaneReport) -> None:
         batch = self._under_way

@@ -49,7 +49,7 @@ _BEAT = 1.0
 _COLLECT = 60.0
 
 #: The figures of a report, in their order.
-FIGURES = ("records", "outputs", "state_rows", "state_bytes", "lag", "batch_size")
+FIGURES = ("records", "outputs", "state_rows", "state_bytes", "lag", "batch_size", "report")
 SCHEMA = pa.schema([("report", pa.list_(pa.int64()))])
 
 
@@ -87,10 +87,10 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
         place = _begin(job, driver)
         order = ask(driver, "join", place.name, partition, attempt, os.environ.get("POD_UID", ""))
         while order is not None:
-            report = _run(job, order, driver)
-            figures = ask(driver, "done", report)
-            yield from _rows(report, figures)
+            yield from _rows(ask(driver, "done", _run(job, order, driver)))
             order = ask(driver, "take")
+        if attempt:
+            yield from _rows(ask(driver, "owed"))
     _forget_archives()
     _shield()
 
@@ -157,13 +157,12 @@ def _away(job: EngineJob, error: KafkaException) -> str:
     return f"Kafka at {_held(job).loaded[1].bootstrap_servers} cannot be used from there: {error.args[0].str()}"
 
 
-def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatch]:
+def _rows(figures: dict[str, int]) -> Iterator[pa.RecordBatch]:
     """A row for each record; the first says what was done, the others nothing."""
-    records = sum(task.records for task in report.tasks)
+    records = figures["records"]
     if records:
-        known = {"records": records, "outputs": sum(task.outputs for task in report.tasks), **figures}
         of_type = SCHEMA.field("report").type
-        done = pa.array([[known[name] for name in FIGURES]], of_type)
+        done = pa.array([[figures[name] for name in FIGURES]], of_type)
         column = pa.concat_arrays([done, pa.nulls(records - 1, of_type)])
         yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
 

@@ -129,6 +129,13 @@ def test_rows_of_many_batches_that_spark_shows_add_up_to_the_records_that_were_w
     )
     assert sum(each["sources"][0]["numInputRows"] for each in ran) == 2 * counted.produced
     assert sum(each["outputs"] for each in seen) == 2 * counted.produced
+    rows = 0
+    for each in sorted(ran, key=lambda each: int(each["batchId"])):
+        if each["sources"][0]["numInputRows"]:
+            rows += each["sources"][0]["numInputRows"]
+            read = sum(json.loads(each["sources"][0]["endOffset"])[counted.words].values())
+            # All words that there were are read; those that nobody has read grouped yet wait.
+            assert _observed(each)["lag"] == read - (rows - read), "with what the batch itself has passed on"
 
 
 @pytest.mark.long

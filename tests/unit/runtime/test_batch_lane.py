@@ -34,7 +34,7 @@ class Producer:
 
 def _lane(monkeypatch: pytest.MonkeyPatch, in_group: dict[TopicPartition, tuple[int, str]]) -> Lane:
     monkeypatch.setattr(lane_module, "ExactlyOnceProducer", Producer)
-    layout = cast(Any, SimpleNamespace(dead_letters=DeadLetters(None)))
+    layout = cast(Any, SimpleNamespace(dead_letters=DeadLetters(None), repartition_topics=frozenset()))
     inputs = cast(Any, SimpleNamespace(committed=lambda partitions: in_group))
     return Lane(
         0,

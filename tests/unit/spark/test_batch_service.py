@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 
 from streamsapp.clock import SystemClock
+from streamsapp.record import TaskId
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder, LaneReport
 from streamsapp.runtime.batches.planning import BatchSize
 from streamsapp_spark.streaming.service import BatchService
 from streamsapp_spark.streaming.view import Figures
@@ -22,9 +23,13 @@ class OneLane:
     """There is always one lane with something to do."""
 
     planner = type("Planner", (), {"positions": {}})
+    lag = 7
 
     def next(self) -> tuple[LaneOrder, ...]:
         return (LaneOrder(0, ()),)
+
+    def report(self, report: LaneReport) -> None:
+        """A lane is done."""
 
 
 class Held:
@@ -71,3 +76,23 @@ def test_lanes_of_a_batch_that_spark_has_ended_without_them_are_in_the_next(serv
     assert asked(spark, "latest")["batch"] == 2
     assert asked(spark, "begin", 2) == 1
     assert asked(connected(service), "join", "a", 0, 0) == LaneOrder(0, ())
+
+
+def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts(service: BatchService) -> None:
+    """Spark counts nothing of an attempt that failed, and the next one finds nothing left to do."""
+    spark, first, second, third = (connected(service) for _ in range(4))
+    asked(spark, "latest")
+    asked(spark, "begin", 1)
+    assert asked(first, "join", "a", 0, 0) == LaneOrder(0, ())
+    tasks = (
+        BatchTaskReport(TaskId(0, 0), 2, 5, {}, {}, 20, 200, 0),
+        BatchTaskReport(TaskId(0, 1), 1, 6, {}, {}, 10, 100, 0),
+    )
+    known = {"state_rows": 30, "state_bytes": 300, "lag": 7, "batch_size": 100}
+    report = LaneReport(0, tasks, 0.0, 0.0, 0.0, None)
+    assert asked(first, "done", report) == {"records": 3, "outputs": 11, **known, "report": 1}
+    first.close()
+    for number, attempt in enumerate((second, third), 2):
+        assert asked(attempt, "join", "b", 0, number - 1) is None
+        assert asked(attempt, "owed") == {"records": 3, "outputs": 11, **known, "report": number}
+        attempt.close()

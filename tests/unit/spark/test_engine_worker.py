@@ -17,6 +17,7 @@ from zipimport import zipimporter
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from pyspark import TaskContext
 
 from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig
@@ -43,7 +44,10 @@ class Driver:
 
     def _serve(self, connection: Connection) -> None:
         while True:
-            self.heard.append(connection.recv())
+            self.heard.append(request := connection.recv())
+            if request[0] == "done":
+                connection.send(told(0, 1))
+                continue
             order, self.order = self.order, None
             connection.send(order)
 
@@ -125,24 +129,34 @@ class Processed:
     def close(self) -> None: ...
 
 
+def told(records: int, report: int) -> dict[str, int]:
+    """A driver's answer to a report."""
+    known = {"batch_size": 10, "lag": 9, "state_bytes": 8, "state_rows": 7}
+    return {"records": records, "outputs": 11, **known, "report": report}
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
 def test_spark_gets_a_row_for_each_record_and_the_first_has_the_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: int
 ) -> None:
     monkeypatch.setattr(worker, "BatchProcess", Processed)
-    known = {"batch_size": 10, "lag": 9, "state_bytes": 8, "state_rows": 7}
-    answers = iter((LaneOrder(0, ()), known, None))
+    monkeypatch.setattr(TaskContext, "get", type("Context", (), {"attemptNumber": lambda _: attempt}))
+    answers, heard = iter((LaneOrder(0, ()), told(3, 1), None, told(2, 2))), []
 
     def answer(connection: Connection) -> None:
         while True:
-            connection.recv()
+            heard.append(connection.recv()[0])
             connection.send(next(answers))
 
     with closing(Driver(answer)) as driver:
-        (batch,) = pull(driver.job(tmp_path), 0)
-    assert batch.schema == worker.SCHEMA
-    report = dict(zip(worker.FIGURES, batch.column(0)[0].as_py(), strict=True))
-    assert report == {"records": 3, "outputs": 11, **known}
-    assert batch.column(0).to_pylist()[1:] == [None, None]
+        batches = list(pull(driver.job(tmp_path), 0))
+    assert {batch.schema for batch in batches} == {worker.SCHEMA}
+    rows = [batch.column(0).to_pylist() for batch in batches]
+    figures = [dict(zip(worker.FIGURES, first, strict=True)) for first, *_ in rows]
+    # A second attempt has rows for what the first one committed, too.
+    assert figures == [told(3, 1), told(2, 2)][: 1 + attempt]
+    assert [rest for _, *rest in rows] == [[None, None], [None]][: 1 + attempt]
+    assert heard == ["join", "done", "take", "owed"][: 3 + attempt]
 
 
 class Process:

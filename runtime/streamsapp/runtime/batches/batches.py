@@ -50,6 +50,8 @@ class Batches:
         self.planner = planner
         self._catches_up = catches_up
         self._bounds: dict[TopicPartition, int] = {}
+        #: Records that tasks have sent each other since the driver looked where topics end.
+        self._passed_on = 0
         #: Committed offsets of repartition topics since the last purge.
         self._consumed: dict[TopicPartition, int] = {}
         self._next_purge = clock.monotonic() + _PURGE_PERIOD
@@ -83,6 +85,7 @@ class Batches:
         """A lane is done."""
         for task in report.tasks:
             self.planner.report(task)
+            self._passed_on += task.passed_on
             self._consumed |= {each: at for each, at in task.committed.items() if self._is_internal(each)}
         self._purge()
 
@@ -96,12 +99,18 @@ class Batches:
         ends = self._admin.request_offsets(internal).result()
         return all(ends[each] <= self.planner.positions[each] for each in internal)
 
+    @property
+    def lag(self) -> int:
+        """Records that wait, of all tasks."""
+        return self.planner.total_lag + self._passed_on
+
     def lags(self) -> dict[TaskId, int]:
         """Of every task."""
         return {task_id: self.planner.lag(task_id) for task_id in self._layout.plans}
 
     def _look(self) -> None:
         self.planner.ends = self._admin.request_offsets(self.planner.partitions, stable=True).result()
+        self._passed_on = 0
 
     def _find_positions(self, config: StreamsConfig) -> None:
         consumer = PartitionConsumer(client_properties.main_consumer(config))

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -25,6 +27,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lanes import NoMember, transactional_id
 from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder
+from streamsapp.runtime.batches.state_rows import StateRows
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.record_queue import ProcessingControl
@@ -37,6 +40,8 @@ _SLICE, _DRAIN = 2_000, 4_000
 _WAITING = 50_000
 #: Between two steps of a commit, in seconds.
 _PAUSE = 0.0002
+#: Of a record that is sent.
+_TOPIC = itemgetter(0)
 
 
 class MovedOnError(StreamsError):
@@ -74,8 +79,9 @@ class Lane:
         #: Those of tasks' snapshots, where the group has none.
         self.adopted: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
-        self._records: dict[TaskId, int] = {}
-        self._outputs: dict[TaskId, int] = {}
+        self._work: dict[TaskId, _Work] = {}
+        self._internal = layout.repartition_topics
+        self._state_rows = StateRows()
         self._control = ProcessingControl()
         self._producer.start()
 
@@ -87,8 +93,7 @@ class Lane:
     def begin(self, tasks: Sequence[StreamTask], starts: Mapping[TopicPartition, int]) -> None:
         """Begin the transaction. Raises ``MovedOnError`` if the group stands elsewhere than the tasks; ``starts`` are
         where they begin as long as it stands nowhere, and no snapshot does."""
-        self._records = {task.id: 0 for task in tasks}
-        self._outputs = {task.id: 0 for task in tasks}
+        self._work = {task.id: _Work() for task in tasks}
         partitions = [each for task in tasks for each in task.plan.inputs]
         known_here = {each: (at, "") for each, at in starts.items()} | self.adopted | self.committed
         here = {each: known_here[each] for each in partitions}
@@ -134,7 +139,7 @@ class Lane:
         for task in tasks:
             while task.wait_ms(self._clock.now_ms()) == 0:
                 count = task.process(self._control, _SLICE)
-                self._records[task.id] += count
+                self._work[task.id].records += count
                 taken += count
                 self._send(task)
                 if not count:
@@ -144,7 +149,10 @@ class Lane:
     def _send(self, task: StreamTask) -> None:
         if task.has_output:
             output = task.take_output()
-            self._outputs[task.id] += len(output)
+            work = self._work[task.id]
+            work.outputs += len(output)
+            if self._internal:
+                work.passed_on += sum(map(self._internal.__contains__, map(_TOPIC, output)))
             self._collector.add(output, epoch=0)
         while not self._collector.drained:
             self._collector.drain(self._producer.send, _DRAIN)
@@ -161,7 +169,7 @@ class Lane:
             self._send(task)
             ended.append(task.freeze())
         epochs = [epoch for epoch in ended if epoch is not None]
-        if not epochs and not any(self._outputs.values()):
+        if not epochs and not any(work.outputs for work in self._work.values()):
             self._producer.abort()
             return time.monotonic() - began
         commit = Commit(_Ended(epochs), self._collector, self._producer, self._group, self._clock, self._give_up_after)
@@ -173,18 +181,22 @@ class Lane:
 
     def report(self, task: StreamTask) -> BatchTaskReport:
         """Tell what a task did since ``begin``."""
-        figures = task.stores.statistics().values()
+        work, statistics = self._work[task.id], task.stores.statistics()
         return BatchTaskReport(
             task.id,
-            self._records[task.id],
-            self._outputs[task.id],
+            work.records,
+            work.outputs,
             {partition: self._position(task, partition) for partition in task.plan.inputs},
             dict(task.committed_offsets),
-            sum(each.get("estimate_num_keys", 0) + each.get("backlog_entries", 0) for each in figures),
-            sum(each.get("total_sst_files_size", 0) + each.get("cur_size_all_mem_tables", 0) for each in figures),
+            self._state_rows.of(task.id, task.stores, statistics),
+            sum(
+                each.get("total_sst_files_size", 0) + each.get("cur_size_all_mem_tables", 0)
+                for each in statistics.values()
+            ),
             task.context.dropped_records,
             dict(task.changelog_positions),
             self._due_at_ms(task),
+            work.passed_on,
         )
 
     def _position(self, task: StreamTask, partition: TopicPartition) -> int:
@@ -197,6 +209,15 @@ class Lane:
         wait = task.wait_ms(now)
         due = min(task.context.wall_clock_punctuation.next_due, math.inf if wait is None else now + wait)
         return None if due == math.inf else int(due)
+
+
+@dataclass
+class _Work:
+    """The work of one task since the lane began, as :class:`BatchTaskReport` tells it."""
+
+    records: int = 0
+    outputs: int = 0
+    passed_on: int = 0
 
 
 class _Ended:

@@ -56,6 +56,8 @@ class BatchTaskReport:
     changelogs: Mapping[str, int] = field(default_factory=dict)
     #: The time of the next batch it wants to be in without new records, in milliseconds of wall-clock time.
     due_at_ms: int | None = None
+    #: Those of the outputs that tasks of the application read.
+    passed_on: int = 0
 
 
 @dataclass(frozen=True)
