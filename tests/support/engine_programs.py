@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
+from engine_program_parts import FILTERS, HEAD, LETTERS, NEW_KEYS, STEPS, TABLE_STEPS
+
 #: Key, value and time.
 Row = tuple[str, str | None, int]
 
@@ -64,64 +66,6 @@ class _Stream:
         return _Stream(f"{self.code}{code}", self.ordered, self.rekeyed)
 
 
-_HEAD = """
-from streamsapp import *
-
-TEXT, LONG = Serdes.string(), Serdes.long()
-LATE = 1_200_000
-
-
-class Recent(Processor):
-    def __init__(self, store):
-        self.name = store
-
-    def init(self, context):
-        self.context, self.store = context, context.get_state_store(self.name)
-
-    def process(self, record):
-        kept = ((self.store.get(record.key) or "") + record.value)[-12:]
-        self.store.put(record.key, kept)
-        self.context.forward(record.with_value(kept))
-
-
-def sound(value):
-    if value.startswith("poison"):
-        raise ValueError("it is poisonous")
-    return value
-
-
-def shown(at, value):
-    return f"{at.key}@{at.start_ms}-{at.end_ms}", value
-
-
-def topology():
-    builder = StreamsBuilder()
-    texts, longs, by_text = Produced(TEXT, TEXT), Produced(TEXT, LONG), Grouped(TEXT, TEXT)
-    s0, s1 = (builder.stream(each, Consumed(TEXT, TEXT)) for each in ("<s0>", "<s1>"))
-    t0, t1, d0 = (builder.table(topic, Consumed(TEXT, TEXT), Materialized(name, key_serde=TEXT, value_serde=TEXT))
-                  for topic, name in (("<t0>", "t0"), ("<t1>", "t1"), ("<d0>", "d0")))
-    g0 = builder.global_table("<g0>", Consumed(TEXT, TEXT), Materialized("g0", key_serde=TEXT, value_serde=TEXT))
-"""
-
-#: Steps of a stream of texts that keep its keys; records that end windows survive them.
-_STEPS = (
-    '.filter(lambda key, value: "end" in value or value[-1] in "02468x")',
-    '.filter_not(lambda key, value: value.startswith("c"))',
-    '.map_values(lambda value: value + "x")',
-    ".map_values(lambda key, value: value + key[0])",
-    ".flat_map_values(lambda value: [value, value[::-1]])",
-    ".peek(lambda key, value: None)",
-)
-_NEW_KEYS = (
-    ".select_key(lambda key, value: value[0])",
-    ".map(lambda key, value: (value[-1], key + value))",
-    ".flat_map(lambda key, value: [(value[0], value), (key, value)])",
-)
-_FILTERS = ('.filter(lambda key, value: value[-1] != "3")',)
-_TABLE_STEPS = ('.map_values(lambda value: value + "m")', *_FILTERS)
-_LETTERS = "abcdefgh"
-
-
 @dataclass
 class _Generator:
     random: Random
@@ -160,7 +104,7 @@ class _Generator:
         self.sources.add(source)
         made = _Stream(source)
         for _ in range(self.random.randint(0, 3)):
-            made = made.then(self.random.choice(_STEPS))
+            made = made.then(self.random.choice(STEPS))
         if self.chance(0.15):
             made = made.then(".map_values(sound)")
         if self.chance(0.2):
@@ -168,7 +112,7 @@ class _Generator:
         if self.chance(0.2):
             made = made.then(f'.repartition(Repartitioned(TEXT, TEXT, name="{self.new("again")}"))')
         if self.chance(new_keys):
-            made = _Stream(f"{made.code}{self.random.choice(_NEW_KEYS)}", ordered=False, rekeyed=True)
+            made = _Stream(f"{made.code}{self.random.choice(NEW_KEYS)}", ordered=False, rekeyed=True)
         if self.chance(0.2):
             made = self.greeted(made)
         if self.chance(0.15):
@@ -197,11 +141,11 @@ class _Generator:
         stream = self.stream()
         self.to(stream.code, Same.IN_ORDER if stream.ordered else Same.ALL)
 
-    def grouped(self, new_keys: float = 0.3) -> tuple[str, bool]:
+    def grouped(self, new_keys: float = 0.3, by: str = "by_text") -> tuple[str, bool]:
         stream = self.stream(new_keys=new_keys)
         if self.chance(new_keys):
-            return f"{stream.code}.group_by(lambda key, value: value[0], by_text)", False
-        return f"{stream.code}.group_by_key(by_text)", stream.ordered
+            return f"{stream.code}.group_by(lambda key, value: value[0], {by})", False
+        return f"{stream.code}.group_by_key({by})", stream.ordered
 
     def counted(self) -> None:
         code, ordered = self.grouped()
@@ -233,10 +177,72 @@ class _Generator:
         same = Same.IN_ORDER if ordered else Same.LAST
         closing = ordered and self.chance(0.4)
         strategy = ".emit_strategy(EmitStrategy.on_window_close())" if closing and self.chance(0.5) else ""
-        counted = f"{code}.windowed_by({kind}){strategy}.count({self.kept(same, 'LONG')})"
+        commit = not closing and self.chance(0.2)
+        options = ', emit="commit"' if commit else ""
+        if self.chance(0.7):
+            made, produced = f"count({self.kept(same, 'LONG', options)})", "longs"
+        else:
+            made, produced = f"reduce(lambda one, other: max(one, other), {self.kept(same, 'TEXT', options)})", "texts"
+        made = f"{code}.windowed_by({kind}){strategy}.{made}"
         if closing and not strategy:
-            counted += ".suppress(Suppressed.until_window_closes(Suppressed.BufferConfig.unbounded()))"
-        self.to(f"{counted}.to_stream().map(shown)", same, "longs")
+            made += ".suppress(Suppressed.until_window_closes(Suppressed.BufferConfig.unbounded()))"
+        self.to(f"{made}.to_stream().map(shown)", Same.LAST if commit else same, produced)
+
+    def combined(self) -> None:
+        code = f"{self.stream().code}.group_by(lambda key, value: value[-1], Grouped(TEXT, TEXT, combine=True))"
+        if self.chance(0.5):
+            self.to(f"{code}.count({self.kept(Same.LAST, 'LONG')}).to_stream()", Same.LAST, "longs")
+        else:
+            kept = self.kept(Same.LAST)
+            self.to(f"{code}.reduce(lambda one, other: max(one, other), {kept}).to_stream()", Same.LAST)
+
+    def cogrouped(self) -> None:
+        one, other = (self.grouped(by=f'Grouped(TEXT, TEXT, name="{self.new("by")}")')[0] for _ in range(2))
+        code = f"{one}.cogroup(lambda k, v, sum: sum + len(v)).cogroup({other}, lambda k, v, sum: sum + 100)"
+        windows = self.chance(0.4)
+        if windows:
+            code += ".windowed_by(TimeWindows.of(1_000, LATE))"
+        code += f".aggregate(lambda: 0, {self.kept(Same.LAST, 'LONG')}).to_stream()"
+        self.to(f"{code}{'.map(shown)' if windows else ''}", Same.LAST, "longs")
+
+    def branched(self) -> None:
+        stream, name = self.stream(), self.new("split")
+        one, other = f'"{name}-a"', f'"{name}-b"'
+        early = '.branch(lambda key, value: value[0] < "d", "a")'
+        self.lines.append(f'{name} = {stream.code}.split("{name}-"){early}.default_branch("b")')
+        same = Same.IN_ORDER if stream.ordered else Same.ALL
+        self.to(f"{name}[{one}]", same)
+        counted = f"{name}[{other}].group_by_key(by_text).count({self.kept(Same.LAST, 'LONG')}).to_stream()"
+        self.to(counted, Same.LAST, "longs")
+
+    def routed(self) -> None:
+        """The topic is chosen for each record."""
+        stream, one, other = self.stream(), self.new("out"), self.new("out")
+        self.results |= dict.fromkeys((one, other), Same.IN_ORDER if stream.ordered else Same.ALL)
+        self.lines.append(
+            f'{stream.code}.to(lambda key, value, at: "<{one}>" if value[0] < "d" else "<{other}>", texts)'
+        )
+
+    def as_of(self) -> None:
+        """Joined with the version of the table that was there at the record's time, however late it comes."""
+        stream, held = self.stream(), self.chance(0.5)
+        joined = f"Joined(TEXT, TEXT, TEXT{', grace=LATE' if held else ''})"
+        join = self.random.choice(["join", "left_join"])
+        self.to(
+            f'{stream.code}.{join}(v0, lambda value, name: f"{{value}}/{{name}}", {joined})',
+            Same.IN_ORDER if stream.ordered and not held else Same.ALL,
+        )
+
+    def ticking(self) -> None:
+        """A processor that tells, of a stream of its own, what it keeps of each key, whenever time has gone on by a
+        second: it is the time of all that its task reads."""
+        name = self.new("ticking")
+        self.sources.add("p0")
+        self.stores[name] = Same.IN_ORDER
+        builder = f'Stores.key_value_store_builder(Stores.persistent_key_value_store("{name}"), TEXT, TEXT)'
+        self.lines.append(f"builder.add_state_store({builder})")
+        stream = 'builder.stream("<p0>", Consumed(TEXT, TEXT))'
+        self.to(f'{stream}.process(lambda: Ticking("{name}"), "{name}")', Same.LAST)
 
     def streams_joined(self) -> None:
         one, other = self.stream(source="s0"), self.stream(source="s1")
@@ -251,7 +257,7 @@ class _Generator:
 
     # ---- tables ------------------------------------------------------------------------------------------------
 
-    def table(self, name: str, steps: tuple[str, ...] = _TABLE_STEPS) -> str:
+    def table(self, name: str, steps: tuple[str, ...] = TABLE_STEPS) -> str:
         return name + "".join(self.random.choice(steps) for _ in range(self.random.randint(0, 2)))
 
     def tables_joined(self) -> None:
@@ -262,13 +268,22 @@ class _Generator:
         else:
             join = self.random.choice(["join", "left_join"])
             # Both tables' values are in topics then, and a filter keeps their serdes.
-            one, other = self.table("t0", _FILTERS), self.table("t1", _FILTERS)
+            one, other = self.table("t0", FILTERS), self.table("t1", FILTERS)
             made = f'{one}.{join}({other}, lambda value: value[0], lambda one, other: f"{{one}}-{{other}}"'
         made += f", materialized={self.kept(Same.LAST)})"
         if self.chance(0.4):
             self.table_grouped(made)
         else:
             self.to(f"{made}.to_stream()", Same.LAST)
+
+    def counts_joined(self) -> None:
+        """A table that is counted, and one that is read."""
+        code, _ = self.grouped()
+        join = self.random.choice(["join", "left_join", "outer_join"])
+        joiner = 'lambda count, row: f"{count}:{row}"'
+        counted = f"{code}.count({self.kept(Same.LAST, 'LONG')})"
+        made = f"{counted}.{join}({self.table('t1')}, {joiner}, materialized={self.kept(Same.LAST)})"
+        self.to(f"{made}.to_stream()", Same.LAST)
 
     def table_grouped(self, table: str = "") -> None:
         table = table or self.table(self.random.choice(["t0", "t1"]))
@@ -281,22 +296,36 @@ class _Generator:
         self.to(f"{made}.to_stream()", Same.LAST, "longs")
 
 
-def engine_program(seed: int, start_ms: int, records: int = 240, pieces: int = 4) -> EngineProgram:
+def engine_program(seed: int, start_ms: int, records: int = 240, pieces: int = 5) -> EngineProgram:
     """The same seed, the same program. ``start_ms`` is the time of the first record, ``records`` how many each stream
     has, ``pieces`` how many things are made of them."""
     random = Random(seed)
     made = _Generator(random, stores=dict.fromkeys(("t0", "t1", "d0"), Same.IN_ORDER))
-    all_pieces = [made.plain, made.counted, made.windowed, made.streams_joined, made.tables_joined, made.table_grouped]
+    all_pieces = [
+        made.plain,
+        made.counted,
+        made.windowed,
+        made.streams_joined,
+        made.tables_joined,
+        made.table_grouped,
+        made.combined,
+        made.cogrouped,
+        made.branched,
+        made.routed,
+        made.as_of,
+        made.ticking,
+        made.counts_joined,
+    ]
     for piece in random.sample(all_pieces, pieces):
         piece()
     body = "".join(f"    {line}\n" for line in made.lines)
     return EngineProgram(
-        f"{_HEAD}{body}    return builder.build()\n",
+        f"{HEAD}{body}    return builder.build()\n",
         _rows(random, start_ms, records),
-        frozenset({"d0", "g0"}),
+        frozenset({"d0", "g0", "v0"}),
         made.results,
         made.stores,
-        frozenset({"t0", "t1", "d0", *made.sources}),
+        frozenset({"t0", "t1", "d0", "v0", *made.sources}),
         frozenset(made.sources),
         start_ms + _END_MS,
     )
@@ -304,19 +333,22 @@ def engine_program(seed: int, start_ms: int, records: int = 240, pieces: int = 4
 
 def _rows(random: Random, start_ms: int, count: int) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
-    for stream in ("s0", "s1"):
+    for stream in ("s0", "s1", "p0"):
         rows[stream] = []
         for number in range(count):
-            value = "poison" if random.random() < 0.02 else f"{random.choice(_LETTERS)}{random.randrange(40)}"
+            value = "poison" if random.random() < 0.02 else f"{random.choice(LETTERS)}{random.randrange(40)}"
             at = start_ms + 100 * number + random.choice([0, 0, 7, 100, -90, -700, -2_500 if number > 30 else 0])
-            rows[stream].append((f"{random.choice(_LETTERS)}{random.randrange(2)}", value, max(start_ms, at)))
-    keys_of = {"t0": [f"k{number}" for number in range(12)], "t1": [*_LETTERS, "k1", "k2", "k3"]}
+            rows[stream].append((f"{random.choice(LETTERS)}{random.randrange(2)}", value, max(start_ms, at)))
+    keys_of = {"t0": [f"k{number}" for number in range(12)], "t1": [*LETTERS, "k1", "k2", "k3"]}
     for table, keys in keys_of.items():
-        values = [None, *(f"{letter}{number}" for letter in _LETTERS[:5] for number in range(4))]
+        values = [None, *(f"{letter}{number}" for letter in LETTERS[:5] for number in range(4))]
         rows[table] = [
             (random.choice(keys), random.choice(values), start_ms + 130 * each) for each in range(count // 2)
         ]
-    for table, keys in (("d0", [f"{letter}0" for letter in _LETTERS]), ("g0", list(_LETTERS[:6]))):
+    for table, keys in (("d0", [f"{letter}0" for letter in LETTERS]), ("g0", list(LETTERS[:6]))):
         values = [None, "one", "two", "three"]
         rows[table] = [(random.choice(keys), random.choice(values), start_ms - 10_000 + each) for each in range(30)]
+    keys = [f"{letter}{number}" for letter in LETTERS for number in range(2)] + [*LETTERS]
+    # At times that no stream has: which of two records of one time comes first is not said.
+    rows["v0"] = [(random.choice(keys), random.choice(values), start_ms + 100 * each + 43) for each in range(count)]
     return rows

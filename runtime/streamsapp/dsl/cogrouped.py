@@ -78,6 +78,11 @@ class Cogroup:
                 "cogroup: Materialized(emit='commit') is for tables with one operator; leave it out, or merge the "
                 "streams and aggregate what comes of it"
             )
+        if (unnamed := sum(grouping.takes_default_name for grouping in self.aggregators)) > 1:
+            raise TopologyError(
+                f"cogroup: the key was changed in {unnamed} of the streams, and each needs a repartition topic of its "
+                f"own; both would be {store.name}-repartition: name them, with Grouped(..., name=...)"
+            )
         places = [grouping.repartitioned(store.name) for grouping in self.aggregators]
         graph = places[0].graph
         tables, nodes = [], []

@@ -37,6 +37,11 @@ class Grouping:
         """The name generator of the program that the stream belongs to."""
         return self.place.graph.names
 
+    @property
+    def takes_default_name(self) -> bool:
+        """True if the repartition topic that the group needs has the name of the table."""
+        return self.place.key_changed and self._topic_name is None
+
     def table(
         self,
         name: str,

@@ -10,6 +10,7 @@ import pytest
 
 from streamsapp.dsl.arity import takes_key
 from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.dsl.cogrouped import CogroupedKStream
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.names import NameGenerator, repartition_names
 from streamsapp.dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
@@ -287,3 +288,15 @@ def test_streams_of_one_topic_are_cogrouped_and_read_it_once() -> None:
     cogrouped.aggregate(lambda: 0, Materialized("totals", STRING, LONG))
     sources = [node.name for node in builder.build().nodes if isinstance(node, SourceNode)]
     assert sources == ["KSTREAM-SOURCE-0000000000"]
+
+
+def test_cogrouped_streams_that_would_share_the_name_of_a_repartition_topic_are_told_to_be_named() -> None:
+    builder = StreamsBuilder()
+    one, other, third = (stream(builder).select_key(lambda key, value: value) for _ in range(3))
+    named = third.group_by_key(Grouped(name="third"))
+    counted: CogroupedKStream[str, int] = one.group_by_key().cogroup(lambda key, value, total: total + 1)
+    both = counted.cogroup(named, lambda key, value, total: total + 1)
+    both.aggregate(lambda: 0, Materialized("both"))
+    all_three = both.cogroup(other.group_by_key(), lambda key, value, total: total + 1)
+    with pytest.raises(TopologyError, match=r"^cogroup: .* 2 of the streams.*all-repartition: name them, with Grouped"):
+        all_three.aggregate(lambda: 0, Materialized("all"))
