@@ -319,9 +319,12 @@ def engine_program(seed: int, start_ms: int, records: int = 240, pieces: int = 5
     for piece in random.sample(all_pieces, pieces):
         piece()
     body = "".join(f"    {line}\n" for line in made.lines)
+    rows = _rows(random, start_ms, records)
+    if "p0" not in made.sources:  # a topic that no source reads is none of the program's
+        del rows["p0"]
     return EngineProgram(
         f"{HEAD}{body}    return builder.build()\n",
-        _rows(random, start_ms, records),
+        rows,
         frozenset({"d0", "g0", "v0"}),
         made.results,
         made.stores,

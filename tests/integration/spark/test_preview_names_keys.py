@@ -49,7 +49,10 @@ def test_the_keys_are_named_whose_results_and_state_a_random_change_changes(seed
     run.topics["extra"] = run.kafka.create_topic("extra", 1)
     run.feed()
     run.end_inputs()
-    change = random.choice(_CHANGES).format(random.choice("01"))
+    # The values of a foreign-key join's tables are in topics: a table that is mapped there has no serdes for them.
+    foreign = ", lambda value: value[0], lambda one, other:" in program.code
+    changes = [each for each in _CHANGES if not (foreign and each.startswith("t{0}") and "map_values" in each)]
+    change = random.choice(changes).format(random.choice("01"))
     changed = program.code.replace("    g0 = ", f"    {change}\n    g0 = ")
     code, differences = previewed(run, changed)
     today, tomorrow = (outcome(run, program, run.code(of)) for of in (program.code, changed))
