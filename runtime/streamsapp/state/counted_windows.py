@@ -121,6 +121,50 @@ class WindowCells(dict[bytes, Any]):
         self.clear()
 
 
+def _counting(
+    late: Callable[[], None],
+    held: list[Any] | None,
+    held_headers: dict[int, Headers] | None,
+    forward: Callable[..., None] | None,
+) -> Callable[..., None]:
+    """Does as :meth:`streamsapp.native.WindowCounting.count`, in Python; there is no short cut to a topic."""
+
+    def count(
+        windows: tuple[tuple[int, int, WindowCells, Any], ...],
+        key: Any,
+        key_bytes: bytes,
+        timestamp: int,
+        closed_until: int,
+        epoch: int,
+        headers: Headers | None,
+        straight: None,
+    ) -> None:
+        for start, end, cells, _ in windows:
+            if end <= closed_until:
+                late()
+                continue
+            cell = cells.get(key_bytes)
+            if cell is not None and cell.epoch == epoch:
+                cell[0] += 1
+                if timestamp > cell[1]:
+                    cell[1] = timestamp
+            else:
+                cell = cells.count_anew(key_bytes, cell, timestamp)
+            if forward is not None:
+                forward(key, start, end, *cell, headers)
+            if held is None or held_headers is None:
+                continue
+            if not cell.held:
+                cell.held = True
+                held.append((cell, key, start, end))
+            if headers is not None:
+                held_headers[id(cell)] = headers
+            elif held_headers:
+                held_headers.pop(id(cell), None)
+
+    return count
+
+
 class CountedWindows:
     """All that is remembered of a store's windows."""
 
@@ -146,8 +190,9 @@ class CountedWindows:
         headers: dict[int, Headers] | None,
         forward: Callable[..., None] | None,
     ) -> Callable[..., None]:
-        """Returns the function that counts a record in C, as ``WindowCounter.count`` says."""
-        assert self.library is not None
+        """Returns the function that counts a record, as ``WindowCounting.count`` says."""
+        if self.library is None:
+            return _counting(late, held, headers, forward)
         return self.library.WindowCounter(self._layers, self._segments, late, held, headers, forward).count
 
     def __len__(self) -> int:

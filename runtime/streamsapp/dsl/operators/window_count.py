@@ -38,20 +38,19 @@ class WindowCount(WindowAggregate):
         if forwards and self._emit_at_commit:
             self._held = HeldCells(forward, short_cut(forward, store.writes_as), counted.library)
             forwards = False
-        add = self._count if counted.library is None else self._count_natively
-        return add(context, store, counted, forwards)
+        return self._count(context, store, counted, forwards)
 
-    def _count_natively(
-        self, context: NodeContext, store: WindowStoreImpl, counted: CountedWindows, forwards: bool
-    ) -> Push:
-        """Does as :meth:`_count`, by one call for all windows of a record."""
+    def _count(self, context: NodeContext, store: WindowStoreImpl, counted: CountedWindows, forwards: bool) -> Push:
+        """Forwards each count, or notes its window to be sent at the commit, or neither; by one call for all windows of
+        a record."""
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
         layers, step_ms, grace_ms = store.layers, self._windows.step_ms, self._windows.grace_ms
         windows_of, send_old_values = windows_by_step(self._windows, counted), self._send_old_values
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
         forward = context.forward
-        cut = short_cut(forward, store.writes_as) if forwards else NO_SHORT_CUT
+        natively = counted.library is not None
+        cut = short_cut(forward, store.writes_as) if forwards and natively else NO_SHORT_CUT
         instead_of, sink = cut.instead_of, cut[1:]
 
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
@@ -82,60 +81,6 @@ class WindowCount(WindowAggregate):
             windows, closed_until = windows_of(timestamp // step_ms), stream_time - grace_ms
             straight = sink if headers is None and id(forward) == instead_of else None
             count(windows, key, key_bytes, timestamp, closed_until, layers.epoch, headers, straight)
-
-        return push
-
-    def _count(self, context: NodeContext, store: WindowStoreImpl, counted: CountedWindows, forwards: bool) -> Push:
-        """Forwards each count, or notes its window to be sent at the commit, or neither."""
-        forward = context.forward if forwards else None
-        held = self._held if isinstance(self._held, HeldCells) else None
-        key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
-        layers, send_old_values = store.layers, self._send_old_values
-        step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
-        windows_of = windows_by_step(self._windows, counted)
-        note, held_headers = (None, {}) if held is None else (held.cells.append, held.headers)
-        #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store, lambda: stream_time)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            nonlocal stream_time
-            if key is None:
-                dropped(NULL_KEY)
-                return
-            if timestamp > stream_time:
-                stream_time = timestamp
-            closed_until = stream_time - grace_ms
-            try:
-                key_bytes = key_bytes_of(key)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            if key_bytes.__class__ is not bytes:
-                key_bytes = b"" + key_bytes  # a serde may give what is like them
-            epoch = layers.epoch
-            for start, end, cells, _ in windows_of(timestamp // step_ms):
-                if end <= closed_until:
-                    dropped(EXPIRED_WINDOW)
-                    continue
-                cell = cells.get(key_bytes)
-                if cell is not None and cell.epoch == epoch:
-                    cell[0] += 1
-                    if timestamp > cell[1]:
-                        cell[1] = timestamp
-                else:
-                    cell = cells.count_anew(key_bytes, cell, timestamp)
-                if forward is not None:
-                    count, changed_at = cell
-                    change = count, count - 1 if send_old_values else None
-                    forward(windowed(key, start, end), change, changed_at, headers)
-                elif note is not None:
-                    if not cell.held:
-                        cell.held = True
-                        note((cell, key, start, end))
-                    if headers is not None:
-                        held_headers[id(cell)] = headers
-                    elif held_headers:
-                        held_headers.pop(id(cell), None)
 
         return push
 
