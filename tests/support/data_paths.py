@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamsapp import TopicPartition, native
+from streamsapp.brokers import connection
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.producer import RecordProducer
@@ -28,6 +29,12 @@ def compiled() -> native.DataPath:
         return native._loaded(str(build.library()))
     except build.MissingError as error:
         pytest.skip(f"no native data path here: {error}")
+
+
+def mock_brokers() -> None:
+    """Lets kafka-python talk to librdkafka's mock brokers, whose answer about versions it does not understand: it is
+    told one that they know."""
+    connection._SETTINGS["api_version"] = (2, 0)
 
 
 def take(chosen: native.DataPath | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,16 @@ from collections.abc import Mapping
 import msgspec
 
 from streamsapp import StreamsConfig
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.deadline import Deadline
 from streamsapp.membership import member_messages, wire
 from streamsapp.membership.classic_protocol import GroupMembership
-from streamsapp.membership.connection import Connection
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.member_messages import Definition, Subscription
-from streamsapp.membership.settings import connection_settings, group_settings
+from streamsapp.membership.settings import group_settings
 from streamsapp.membership.wire import Identity
 
 #: How long a broker may take, in seconds.
@@ -83,7 +84,7 @@ class Stranger:
     def __init__(self, config: StreamsConfig, says: bytes) -> None:
         self._says = says
         properties = client_properties.main_consumer(config)
-        self._connection = Connection(connection_settings(config, properties))
+        self._connection = Connection(connection_settings(properties, f"{config.client_id}-member"))
         settings = group_settings(config, properties)
         self._group = GroupMembership(self._connection, settings, MemberId(None), self, SystemClock())
         #: The assignment that it was given.

@@ -19,6 +19,9 @@ from contextlib import closing, suppress
 from types import SimpleNamespace
 from typing import Any
 
+from kafka.record.memory_records import MemoryRecords
+
+from data_paths import mock_brokers
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
@@ -28,7 +31,6 @@ from streamsapp.state.entries import Cell, TimestampedFormat
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.state.segments import Segments
 
-NOBODY = "127.0.0.1:1"
 BATCH = 5_000
 ROUNDS = 12
 
@@ -223,12 +225,22 @@ def stepped(rng: random.Random, count: int) -> None:
         told.clear()
 
 
-def undelivered() -> None:
-    failed: list[Any] = []
-    with closing(producer(NOBODY, failed, **{"message.timeout.ms": 10})) as sender:
-        sender.send(records("lost", random.Random(2), 3000))
-        while len(failed) < 3000:
-            sender.flush(1)
+def waited() -> None:
+    """Records wait, are made batches for senders, and are forgotten."""
+    path = native.data_path()
+    assert path is not None
+    outbox = path.Outbox(50_000, 1_000_000)
+    outbox.add_topic("lost", 3)
+    outbox.add_topic("lost", 5)
+    given = records("lost", random.Random(2), 3000)
+    assert outbox.add(given, 0, 1 << 30) == (3000, 0)
+    for topic, partition in outbox.take_ready():
+        for _ in range(20):
+            if (taken := outbox.take(topic, partition)) is not None:
+                assert next(MemoryRecords(path.stamped(taken[0], 7, 1, 5, 16))).validate_crc()
+    outbox.add(given, 0, 1 << 30)
+    outbox.clear()
+    outbox.add(given[:2000], 0, 1 << 30)
 
 
 def stress(broker: str) -> None:
@@ -241,9 +253,9 @@ def stress(broker: str) -> None:
             counted(rng, 10_000)
             stepped(rng, 10_000)
             refused(sender)
-            undelivered()
+            waited()
         if (child := os.fork()) == 0:
-            os._exit(len(native._chosen()[0].failures(12345)))  # type: ignore[union-attr]
+            os._exit(native._chosen()[0].Outbox(1000, 1000).bytes)  # type: ignore[union-attr]
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     gc.collect()
 
@@ -266,14 +278,6 @@ def in_use() -> tuple[int, int]:
     return heap.uordblks + heap.hblkhd, sys.getallocatedblocks()
 
 
-def forgotten() -> None:
-    """Records fail, and nobody asks for them before the client goes."""
-    with closing(producer(NOBODY, [], **{"message.timeout.ms": 10})) as sender:
-        sender.send(records("lost", random.Random(2), 1000))
-        while len(sender._producer):
-            sender._producer.poll(0.1)
-
-
 def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
     rng, at = random.Random(1), 0
     before = (0, 0)
@@ -287,8 +291,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             counted(rng, BATCH)
             stepped(rng, BATCH)
             refused(sender)
-            undelivered()
-            forgotten()
+            waited()
         assert sender.flush(60)
         after = in_use()
     print(f"{BATCH * int(rounds)} records: from {before} to {after}")
@@ -309,12 +312,10 @@ def leave(broker: str) -> None:
 
     def send() -> None:
         sender = producer(broker, [])
-        lost = producer(NOBODY, [], **{"message.timeout.ms": 10})
         batch = records("left", random.Random(3), 1000)
         busy.wait()
         while True:
             sender.send(batch)
-            lost.send(batch)
 
     for each in (fetch, send):
         threading.Thread(target=each, daemon=True).start()
@@ -323,5 +324,6 @@ def leave(broker: str) -> None:
 
 if __name__ == "__main__":
     assert native.described() == "native", native.described()
+    mock_brokers()
     {"stress": stress, "leaks": leaks, "exit": leave}[sys.argv[1]](*sys.argv[2:])
     print("done")

@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, cimpl
 
+from streamsapp.kafka.group_member import Member, group_metadata
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.record import TopicPartition
 
@@ -82,11 +83,12 @@ def commit(consumer: Consumer, offsets: Mapping[TopicPartition, Committed]) -> N
 
 
 def send_to_transaction(
-    producer: Producer, offsets: Mapping[TopicPartition, Committed], group_metadata: bytes, timeout: float
+    producer: Producer, offsets: Mapping[TopicPartition, Committed], member: Member, timeout: float
 ) -> None:
     """Make offsets part of the producer's open transaction."""
+    proof = group_metadata(member)
     group = c_void_p()
-    _raise(_library.rd_kafka_consumer_group_metadata_read(byref(group), group_metadata, len(group_metadata)))
+    _raise(_library.rd_kafka_consumer_group_metadata_read(byref(group), proof, len(proof)))
     try:
         with _partition_list(offsets) as listed:
             handle = handle_of(producer)

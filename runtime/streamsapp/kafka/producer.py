@@ -16,13 +16,12 @@ from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.kafka.batches.client import batch_producer
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
-from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.state.entries import identity
+from streamsapp.record import InputRecord, RawRecord, TopicPartition
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.tasks.output import OutputRecord
 
@@ -90,48 +89,35 @@ class RecordProducer:
     """Sends records; a failed delivery is reported by ``on_failure`` or fails the next call."""
 
     def __init__(self, properties: ClientProperties, on_failure: OnFailure, *, reports: bool = True) -> None:
-        """``reports``: whether to be told what became of each record. The client takes the interpreter for every record
-        to tell, and waits for it whenever another thread works; the native data path does not."""
+        """``reports``: whether to be told by librdkafka what became of each record. It takes the interpreter for every
+        record to tell, and waits for it whenever another thread works; batches tell at no cost."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
-        self._native = native.data_path()
-        #: Tells what became of the records that the native data path sent.
-        self._reporter = self._native if reports else None
+        #: Sends whole batches, where that can be done; else librdkafka sends.
+        self._batches = batch_producer(native.data_path(), properties)
+        if self._batches is not None:
+            self._producer: Any = self._batches
+            return
         callbacks = {"error_cb": self._on_error} | ({"on_delivery": self._delivered} if reports else {})
         try:
-            self._producer = Producer({**_plugged(properties, self._reporter), **callbacks}, logger=log)
+            self._producer = Producer({**properties, **callbacks}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
-        self._produce: Callable[..., None] = self._producer.produce
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         """Hand records to the client; returns those that its full queue left over."""
-        if self._native is None:
-            return self._send_each(records)
-        taken = 0
-        while (taken := self._native.send(handle_of(self._producer), records, taken)) < len(records):
-            # Whatever the matter is with this one, the client's own call says it.
-            if self._send_each(records[taken : taken + 1]):
-                return records[taken:]
-            taken += 1
-        return []
+        if self._batches is not None:
+            return self._batches.send(records, self._refused)
+        return self._send_each(records)
 
     def send_changes(self, changes: ChangelogSlice) -> ChangelogSlice:
         """Hand entries of a store to the client, for its changelog; returns those that its full queue left over."""
-        count, form = len(changes), changes.format
-        if self._native is None or form.has_headers:
-            return changes.part(count - len(self.send(changes.records())))
-        taken, to = 0, (handle_of(self._producer), changes.topic, changes.partition, changes.entries)
-        values = None if form.raw is identity else form.raw, form.number_size
-        while (taken := self._native.send_changes(*to, taken, *values)) < count:
-            # As above.
-            if self._send_each(changes.part(taken, taken + 1).records()):
-                return changes.part(taken)
-            taken += 1
-        return changes.part(count)
+        if self._batches is not None:
+            return self._batches.send_changes(changes, self._refused)
+        return changes.part(len(changes) - len(self._send_each(changes.records())))
 
     def _send_each(self, records: list[OutputRecord]) -> list[OutputRecord]:
-        produce = self._produce
+        produce: Callable[..., None] = self._producer.produce
         rest = iter(records)
         for record in rest:
             try:
@@ -158,7 +144,7 @@ class RecordProducer:
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
         self._raise_failure()
-        return left == 0
+        return bool(left == 0)
 
     def close(self) -> None:
         """Drop what was not sent; whoever needs it acknowledged has flushed."""
@@ -194,12 +180,19 @@ class RecordProducer:
             self._failure = self._failure or failure
 
     def _raise_failure(self) -> None:
-        if self._reporter is not None:
-            for code, record in self._reporter.failures(handle_of(self._producer)):
-                self._delivered(KafkaError(code), record)
+        if self._batches is not None:
+            for each in self._batches.take_failures():
+                self._undelivered(*each)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+
+    def _undelivered(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+        """A record of a batch was not written, or no record can be written any more."""
+        if error.fatal():
+            self._failure = self._failure or self._classified(KafkaException(error), "cannot write")
+        else:
+            self._delivered(error, RawRecord(topic, -1, -1, key, value, -1))
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("producer: %s", error.str())
@@ -220,6 +213,8 @@ class AtLeastOnceProducer(RecordProducer):
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
             self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
+        elif error is not None and error.code() == KafkaError._STATE:
+            self._failure = self._failure or AbortableError(f"records were not written: {error.str()}")
         else:
             super()._delivered(error, message)
 
@@ -300,7 +295,7 @@ class ExactlyOnceProducer(RecordProducer):
         self._begin()
         try:
             metadata = group.metadata()
-            self._bounded(lambda: send_to_transaction(self._producer, offsets, metadata, TRANSACTION_REQUEST))
+            self._bounded(lambda: self._send_offsets(offsets, metadata))
         except KafkaException as error:
             raise self._classified(error, "cannot begin the transaction") from error
 
@@ -316,13 +311,19 @@ class ExactlyOnceProducer(RecordProducer):
         try:
             if offsets and not self._offsets_sent:
                 metadata = group.metadata()
-                self._bounded(lambda: send_to_transaction(self._producer, offsets, metadata, TRANSACTION_REQUEST))
+                self._bounded(lambda: self._send_offsets(offsets, metadata))
                 self._offsets_sent = True
             self._bounded(lambda: self._producer.commit_transaction(TRANSACTION_REQUEST))
         except KafkaException as error:
             self._raise_failure()
             raise self._classified(error, "cannot commit the transaction") from error
         self._open = self._offsets_sent = False
+
+    def _send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Any) -> None:
+        if self._batches is not None:
+            self._batches.send_offsets(offsets, member, TRANSACTION_REQUEST)
+        else:
+            send_to_transaction(self._producer, offsets, member, TRANSACTION_REQUEST)
 
     def _bounded(self, request: Callable[[], object]) -> None:
         """Make a transactional request that ends, one way or the other.
@@ -371,14 +372,6 @@ class ExactlyOnceProducer(RecordProducer):
                 raise self._classified(error, "cannot begin a transaction") from error
             self._open = True
             self._began = self._clock.monotonic()
-
-
-def _plugged(properties: ClientProperties, plugin: native.DataPath | None) -> ClientProperties:
-    """The properties with one plugin more."""
-    if plugin is None:
-        return properties
-    others = properties.get("plugin.library.paths")
-    return properties | {"plugin.library.paths": f"{others};{plugin.__file__}" if others else plugin.__file__}
 
 
 def _classified(error: KafkaException, what: str) -> Exception:

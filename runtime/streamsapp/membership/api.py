@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+from streamsapp.kafka.group_member import Member
 from streamsapp.record import TaskId, TopicPartition
 
 
@@ -152,8 +153,8 @@ class Membership(Protocol):
         """Commit input offsets with their metadata, fenced by generation and member id; raises ``KafkaException``."""
         ...
 
-    def metadata(self) -> Any:
-        """The generation and member id that fence a transaction's offsets, in the client's form."""
+    def metadata(self) -> Member:
+        """The generation and member id that fence a transaction's offsets."""
         ...
 
     def drain(self) -> None:

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaError
 
+from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.membership import wire
-from streamsapp.membership.connection import Connection, Node, RefusedError, UnreachableError
 from streamsapp.membership.coordinator import ELSEWHERE, GroupCoordinator
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.session_timeout import MemberSession

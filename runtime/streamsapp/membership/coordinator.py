@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError
 
+from streamsapp.brokers import coordinators
+from streamsapp.brokers.connection import Connection, Node, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
-from streamsapp.membership import wire
-from streamsapp.membership.connection import Connection, Node, UnreachableError
 from streamsapp.membership.wire import GroupSettings
 
 #: How long an answer that comes at once may take, in seconds.
@@ -47,11 +47,11 @@ class GroupCoordinator:
         return self._nodes or await self._find()
 
     async def _find(self) -> tuple[Node, Node]:
-        request = partial(wire.find_coordinator, wire.GROUP, self._settings.group_id)
-        answer = wire.coordinator_of(await self._connection.ask_any(request, REQUEST))
+        request = partial(coordinators.find_coordinator, coordinators.GROUP, self._settings.group_id)
+        answer = coordinators.coordinator_of(await self._connection.ask_any(request, REQUEST))
         if answer.error_code:
             self.refuse("find the coordinator of", answer.error_code)
-        self._nodes = self._connection.two_ways_to(answer, wire.GROUP, self._settings.group_id)
+        self._nodes = self._connection.two_ways_to(answer, coordinators.GROUP, self._settings.group_id)
         return self._nodes
 
     def forget(self) -> None:

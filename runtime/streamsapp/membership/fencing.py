@@ -1,22 +1,18 @@
-"""Keeps those that are no members any more from writing: group metadata for transactions, dead transactional ids.
-
-``group_metadata`` is called on the polling thread; the rest on the membership's.
-"""
+"""Keeps those that are no members any more from writing, by their transactional ids. The membership's thread."""
 
 from __future__ import annotations
 
 import logging
 import re
-import struct
 from collections.abc import Callable, Collection
-from functools import cache, partial
+from functools import partial
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import KafkaError
 
-from streamsapp.errors import StreamsError
+from streamsapp.brokers import coordinators
+from streamsapp.brokers.connection import Connection, Node, UnreachableError
 from streamsapp.membership import wire
-from streamsapp.membership.connection import Connection, Node, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -43,38 +39,6 @@ _ELSEWHERE = frozenset(
 )
 
 _UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-
-
-# ---- a commit's proof of membership ------------------------------------------------------------------------------
-
-
-def group_metadata(group_id: str, identity: wire.Identity, instance_id: str | None) -> bytes:
-    """The proof of membership by which a transaction's offsets are fenced, as librdkafka writes it for itself.
-
-    librdkafka's own says generation -1 for a consumer that was assigned its partitions, which no broker fences.
-    """
-    head = b"CGMDv2:" + struct.pack("=i", identity.generation)
-    names = f"{group_id}\0{identity.member_id}\0".encode()
-    return head + names + (b"\x01" if instance_id is None else f"\0{instance_id}\0".encode())
-
-
-@cache
-def check_group_metadata() -> None:
-    """Raise ``StreamsError`` if this librdkafka writes group metadata in another way: a transaction would carry offsets
-    that nothing fences."""
-    nobody = wire.Identity(-1, "")
-    for instance_id in (None, "instance"):
-        static = {} if instance_id is None else {"group.instance.id": instance_id}
-        consumer = Consumer({"group.id": "format", **static})
-        try:
-            found = consumer.consumer_group_metadata()
-        finally:
-            consumer.close()
-        if found != group_metadata("format", nobody, instance_id):
-            raise StreamsError(
-                f"confluent-kafka writes group metadata in an unknown form ({found!r}): install the release that"
-                " requirements.lock names"
-            )
 
 
 # ---- transactional ids -------------------------------------------------------------------------------------------
@@ -186,11 +150,11 @@ async def take_over(connection: Connection, transactional_id: str, wanted: Calla
 
 async def transaction_coordinator(connection: Connection, transactional_id: str) -> Node | None:
     """The broker that has the id; ``None`` while there is none."""
-    request = partial(wire.find_coordinator, wire.TRANSACTION, transactional_id)
-    answer = wire.coordinator_of(await connection.ask_any(request, _REQUEST))
+    request = partial(coordinators.find_coordinator, coordinators.TRANSACTION, transactional_id)
+    answer = coordinators.coordinator_of(await connection.ask_any(request, _REQUEST))
     if answer.error_code:
         return None
-    return connection.two_ways_to(answer, wire.TRANSACTION, transactional_id)[1]
+    return connection.two_ways_to(answer, coordinators.TRANSACTION, transactional_id)[1]
 
 
 def _tell(transactional_id: str, code: int) -> None:

@@ -10,11 +10,11 @@ import logging
 import math
 from collections.abc import Mapping
 
+from streamsapp.brokers.connection import Connection, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership import fencing, leader_decision
 from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
-from streamsapp.membership.connection import Connection, UnreachableError
 from streamsapp.membership.fencing import DepartedMembers
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
 

@@ -15,21 +15,23 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
+from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StreamsError
+from streamsapp.kafka import group_member
 from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskInfo
 from streamsapp.membership.assignor.model import TaskAssignor
-from streamsapp.membership.connection import Connection, UnreachableError
 from streamsapp.membership.group_leader import GroupLeader
 from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.own_subscription import OwnSubscription
 from streamsapp.membership.rebalance import RebalanceHandler
-from streamsapp.membership.settings import connection_settings, group_settings
+from streamsapp.membership.settings import group_settings
 from streamsapp.membership.wire import Identity
 from streamsapp.record import TaskId, TopicPartition
 
@@ -74,7 +76,7 @@ class GroupMember:
         self._assignor = assignor
         properties = client_properties.main_consumer(config)
         self._settings = group_settings(config, properties)
-        self._connection_settings = connection_settings(config, properties)
+        self._connection_settings = connection_settings(properties, f"{config.client_id}-member")
         # Without transactions nothing but the session's time keeps out what a dead process sent last.
         keeps_id = config.exactly_once and config.group_instance_id is None
         self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
@@ -99,7 +101,7 @@ class GroupMember:
         return None if self._rebalance is None else self._rebalance.group.coordinator.outage
 
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
-        fencing.check_group_metadata()
+        group_member.check_group_metadata()
         self._connection = connection = Connection(self._connection_settings)
         self._mailbox.poll()  # the polling thread is alive from now on
         self._rebalance = RebalanceHandler(
@@ -151,9 +153,11 @@ class GroupMember:
             text = f"the offset of {partition} was not committed: {KafkaError(code).str()}"
             raise KafkaException(KafkaError(code, text, False, code in _RETRIABLE))
 
-    def metadata(self) -> bytes:
-        """The group metadata of the generation in which the commit under way began."""
-        return fencing.group_metadata(self._settings.group_id, self._committing(), self._settings.instance_id)
+    def metadata(self) -> group_member.Member:
+        """This member in the generation in which the commit under way began."""
+        identity = self._committing()
+        settings = self._settings
+        return group_member.Member(settings.group_id, identity.generation, identity.member_id, settings.instance_id)
 
     def drain(self) -> None:
         if self._rebalance is not None:

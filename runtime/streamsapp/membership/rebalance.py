@@ -10,12 +10,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
+from streamsapp.brokers.connection import Connection
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.membership import fencing, member_messages
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.membership.classic_protocol import GroupMembership
-from streamsapp.membership.connection import Connection
 from streamsapp.membership.fencing import DepartedMembers
 from streamsapp.membership.group_leader import GroupLeader
 from streamsapp.membership.leader_decision import read_assignment

@@ -1,20 +1,13 @@
-"""The membership's settings, from the same properties that configure the clients: TLS and SASL come from one place.
+"""The membership's settings, from the same properties that configure the clients.
 
-Pure but for reading key files; used on the polling thread when the membership is made. Names are librdkafka's; what
-kafka-python cannot do is a ``ConfigError`` that says so.
+Pure; used on the polling thread when the membership is made. Names are librdkafka's.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any
-
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
-from streamsapp.membership.sasl import sasl_settings
-from streamsapp.membership.tls import tls_context
 from streamsapp.membership.wire import GroupSettings
 
 #: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs less than a
@@ -23,8 +16,6 @@ HEARTBEAT_INTERVAL_MS = 100
 #: A member that has nothing to do may learn of it a little later, unless the user has said how soon: heartbeats are
 #: most of what an idle instance costs.
 RESTING_INTERVAL_MS = 250
-
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def group_settings(config: StreamsConfig, properties: ClientProperties) -> GroupSettings:
@@ -45,29 +36,6 @@ def group_settings(config: StreamsConfig, properties: ClientProperties) -> Group
         rebalance_timeout=config.max_poll_interval_ms / 1000,
         resting_interval=resting / 1000,
     )
-
-
-def connection_settings(config: StreamsConfig, properties: ClientProperties) -> dict[str, Any]:
-    """kafka-python's settings."""
-    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-    if protocol not in _PROTOCOLS:
-        raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}, got {protocol!r}")
-    settings: dict[str, Any] = {
-        "bootstrap_servers": [_address(each) for each in str(properties["bootstrap.servers"]).split(",")],
-        "client_id": f"{config.client_id}-member",
-        "security_protocol": protocol,
-    }
-    text: Mapping[str, str] = {key: str(value) for key, value in properties.items()}
-    if protocol.startswith("SASL"):
-        settings |= sasl_settings(text)
-    if protocol.endswith("SSL"):
-        settings["ssl_context"] = tls_context(text)
-    return settings
-
-
-def _address(server: str) -> str:
-    """``host:port``; librdkafka also takes ``PROTOCOL://host:port``."""
-    return re.sub(r"^\w+://", "", server.strip())
 
 
 def _milliseconds(properties: ClientProperties, key: str, default: int) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from streamsapp.brokers.connection import REMEDY
 from streamsapp.errors import StreamsError
-from streamsapp.membership.connection import REMEDY
 from streamsapp.record import TopicPartition
 
 try:
@@ -24,7 +24,6 @@ try:
         SyncGroupRequest,
     )
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-    from kafka.protocol.metadata import FindCoordinatorRequest
     from kafka.protocol.producer import InitProducerIdRequest
 except ImportError as error:
     raise StreamsError(f"kafka-python is not what it should be ({error}); {REMEDY}") from error
@@ -33,9 +32,6 @@ except ImportError as error:
 PROTOCOL_TYPE = "consumer"
 #: The name of what the members agree on. Kafka Streams' own is another, so that the two never share a group.
 PROTOCOL = "streamsapp"
-
-#: Kinds of coordinators.
-GROUP, TRANSACTION = 0, 1
 
 #: How long a fenced transactional id's next transaction might take; nobody begins one.
 _FENCING_TIMEOUT_MS = 60_000
@@ -63,15 +59,6 @@ class Identity:
 
     generation: int
     member_id: str
-
-
-def find_coordinator(kind: int, key: str) -> Request:
-    return FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key], max_version=4)
-
-
-def coordinator_of(answer: Response) -> Response:
-    """The one coordinator that was asked for; newer brokers answer with a list."""
-    return answer.coordinators[0] if answer.coordinators else answer
 
 
 def join(group: GroupSettings, member_id: str, metadata: bytes, reason: str) -> Request:

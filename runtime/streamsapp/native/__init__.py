@@ -1,4 +1,5 @@
-"""The native data path: records fetched and sent in batches by C code, on the librdkafka that confluent-kafka brings.
+"""The native data path: records fetched in batches by C code, on the librdkafka that confluent-kafka brings, and made
+batches to be sent (``kafka/batches``).
 
 Clients ask for it when they are made, on their own threads; the log, ``/status`` and ``streamsapp --version`` say
 whether it runs. Where it cannot be had Python does the same, and everything behaves as with it.
@@ -6,6 +7,7 @@ whether it runs. Where it cannot be had Python does the same, and everything beh
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Callable
 from enum import IntEnum
@@ -180,10 +182,69 @@ class RecordLoop(Protocol):
     most: int
 
 
-class DataPath(Protocol):
-    """The compiled module. A ``handle`` is that of a client which is open, and belongs to the calling thread."""
+class Why(IntEnum):
+    """Why a record was not taken, in the order of ``outbox.h``."""
 
-    #: The module's file, which is a plugin of librdkafka too.
+    TAKEN = 0
+    FULL = 1
+    UNKNOWN_TOPIC = 2
+    UNKNOWN_PARTITION = 3
+    TOO_LARGE = 4
+    NOT_KNOWN = 5
+
+
+class Outbox(Protocol):
+    """Records that wait to be sent, as batches for the partitions of topics: made with the size of a batch and of the
+    largest record, in bytes. One thread adds, another one takes."""
+
+    def __init__(self, batch_size: int, most: int, /) -> None: ...
+
+    #: The size of what waits, in bytes.
+    bytes: int
+    #: Records that were ever taken up.
+    added: int
+
+    def add_topic(self, topic: str, partitions: int, /) -> None:
+        """Makes a topic known, with so many partitions, or with more of them."""
+
+    def add(self, records: list[Any], begin: int, room: int, /) -> tuple[int, int]:
+        """Takes up ``records[begin:]``, as ``tasks.output.OutputRecord`` says, while less than ``room`` bytes wait.
+        Returns the index of the first that was not taken, and ``Why``."""
+
+    def add_changes(
+        self,
+        topic: str,
+        partition: int,
+        changes: list[Any],
+        begin: int,
+        room: int,
+        raw: Callable[[Any], builtins.bytes] | None,
+        number_size: int,
+        /,
+    ) -> tuple[int, int]:
+        """Takes up ``changes[begin:]``, which are ``(key, (stored, timestamp))``, as records of a changelog; returns
+        as ``add`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its errors are raised;
+        ``None`` says that bytes are stored. It is not asked for whole numbers if these are written big-endian in
+        ``number_size`` bytes; 0 if they are not."""
+
+    def waits(self) -> bool:
+        """True if ``take_ready`` has something to tell."""
+
+    def take_ready(self) -> list[tuple[str, int]]:
+        """The partitions for which nothing waited before, and something does, since the last call."""
+
+    def take(self, topic: str, partition: int, /) -> tuple[Any, int, float, bool] | None:
+        """The oldest batch of a partition, with the number of its records, when its first one came in monotonic
+        seconds, and whether there is another batch; ``None`` if nothing waits."""
+
+    def clear(self) -> None:
+        """Forgets all that waits."""
+
+
+class DataPath(Protocol):
+    """The compiled module. A ``handle`` is that of a consumer which is open, and belongs to the calling thread."""
+
+    #: The module's file.
     __file__: str
 
     def fetch(
@@ -196,26 +257,6 @@ class DataPath(Protocol):
         """Up to ``limit`` events of a consumer's: ``(topic, partition, records)``, errors as ``(code, text, fatal,
         topic, partition, offset)``, and messages for the log as ``(syslog's level, facility, client, text)``. Returns
         as soon as there is one, or empty after ``timeout`` seconds."""
-
-    def send(self, handle: int, records: list[Any], begin: int, /) -> int:
-        """Hands over ``records[begin:]``; returns the index of the first that was not taken: the client refused it,
-        its queue is full, or it is none of those that are known here, which are records with a time after zero."""
-
-    def send_changes(
-        self,
-        handle: int,
-        topic: str,
-        partition: int,
-        changes: list[Any],
-        begin: int,
-        raw: Callable[[Any], bytes] | None,
-        number_size: int,
-        /,
-    ) -> int:
-        """Hands over ``changes[begin:]``, which are ``(key, (stored, timestamp))``, as records of a changelog; returns
-        as ``send`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its errors are raised;
-        ``None`` says that bytes are stored. It is not asked for whole numbers if these are written big-endian in
-        ``number_size`` bytes; 0 if they are not."""
 
     #: The newest records of one side of a join: made with the store's ``Segments``, and a function that tells how many
     #: may be held. It is not to be used by two threads at once.
@@ -233,12 +274,14 @@ class DataPath(Protocol):
     Window: type[WindowParts]
     WindowCounter: type[WindowCounting]
 
+    Outbox: type[Outbox]
+
+    def stamped(self, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
+        """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
+        producer sends it from this sequence number on."""
+
     def results(self, held: list[Any], topic: str, /) -> list[Any]:
         """The records that tell a topic of windows, ``(cell, key, start, end)``; they are no longer held."""
-
-    def failures(self, handle: int, /) -> list[tuple[int, InputRecord]]:
-        """The records of ``send`` that could not be delivered since the last call, each with the error's code. For a
-        producer that was made with the module as its plugin."""
 
 
 def data_path() -> DataPath | None:

@@ -1,7 +1,6 @@
 /* The part of librdkafka's public interface that is used, found in the library that confluent-kafka has loaded. */
 
 typedef struct Client Client;
-typedef struct Conf Conf;
 typedef struct Queue Queue;
 typedef struct Event Event;
 typedef struct Topic Topic;
@@ -27,14 +26,6 @@ typedef struct {
 } Partition;
 
 enum { EVENT_FETCH = 2, EVENT_LOG = 4, EVENT_ERROR = 8 };
-enum { ARGUMENT_END, ARGUMENT_TOPIC = 2, ARGUMENT_PARTITION, ARGUMENT_VALUE, ARGUMENT_KEY,
-       ARGUMENT_FLAGS = 7, ARGUMENT_TIMESTAMP, ARGUMENT_HEADERS = 10 };
-enum { FLAG_COPY = 2 };
-enum { OK = 0, FAILED = -196, PURGED_IN_QUEUE = -152, PURGED_IN_FLIGHT = -151 };
-
-typedef int OnNew(Client *, const Conf *, void *, char *, size_t);
-typedef int OnAcknowledgement(Client *, Message *, void *);
-typedef int OnDestroy(Client *, void *);
 
 #define FUNCTIONS(X)                                                                                                   \
     X(const char *, name, (const Client *))                                                                            \
@@ -54,15 +45,6 @@ typedef int OnDestroy(Client *, void *);
     X(int, message_headers, (const Message *, Headers **))                                                             \
     X(int, header_get_all, (const Headers *, size_t, const char **, const void **, size_t *))                          \
     X(const char *, topic_name, (const Topic *))                                                                       \
-    X(Topic *, topic_new, (Client *, const char *, void *))                                                            \
-    X(void, topic_destroy, (Topic *))                                                                                  \
-    X(Headers *, headers_new, (size_t))                                                                                \
-    X(int, header_add, (Headers *, const char *, ssize_t, const void *, ssize_t))                                      \
-    X(void, headers_destroy, (Headers *))                                                                              \
-    X(int, producev, (Client *, ...))                                                                                  \
-    X(int, conf_interceptor_add_on_new, (Conf *, const char *, OnNew *, void *))                                       \
-    X(int, interceptor_add_on_acknowledgement, (Client *, const char *, OnAcknowledgement *, void *))                  \
-    X(int, interceptor_add_on_destroy, (Client *, const char *, OnDestroy *, void *))
 
 #define DECLARE(result, function, parameters) static result(*rd_kafka_##function) parameters;
 FUNCTIONS(DECLARE)

@@ -1,52 +1,49 @@
-/* Batches of records between Python and the librdkafka that confluent-kafka has loaded; nothing else is linked.
+/* Records in batches, between Python and Kafka.
  *
- * fetch and send are called by the thread that a client belongs to. They take the client's own handle, reach nothing of
- * confluent-kafka's, and work with the interpreter released. What a consumer's queue has beside records comes as
- * events, so that no callback of confluent-kafka's runs, which would need its state of the thread.
+ * What was fetched comes from the librdkafka that confluent-kafka has loaded; nothing else is linked. fetch is called by
+ * the thread that a client belongs to. It takes the client's own handle, reaches nothing of confluent-kafka's, and works
+ * with the interpreter released. What a consumer's queue has beside records comes as events, so that no callback of
+ * confluent-kafka's runs, which would need its state of the thread.
  *
- * The file is a plugin of librdkafka as well (plugin.library.paths): it notes records of send's that could not be
- * delivered, on librdkafka's own threads and without the interpreter. Records that were sent otherwise have an opaque,
- * and are reported by whoever gave it to them.
+ * What is sent becomes record batches here, in Outbox, and goes to the brokers by kafka/batches.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
 #include <endian.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <structmember.h>
+#include <time.h>
 
 #include "library.h"
 #include "record.h"
+#include "fields.h"
 #include "fetch.h"
-#include "send.h"
 #include "recent.h"
 #include "cells.h"
 #include "counts.h"
 #include "windows.h"
 #include "steps.h"
 #include "loop.h"
+#include "record_batch.h"
 #include "changes.h"
-#include "failures.h"
+#include "outbox.h"
 
 static PyMethodDef functions[] = {
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
-    {"send", send, METH_VARARGS, "send(producer's handle, records, begin): the first record that was not taken"},
-    {"send_changes", send_changes, METH_VARARGS,
-     "send_changes(producer's handle, topic, partition, [(key, entry)], begin, raw, number's size): as send"},
     {"results", results, METH_VARARGS, "results([(cell, ...)], topic): records"},
-    {"failures", failures, METH_VARARGS, "failures(producer's handle): [(code, record)] since the last call"},
+    {"stamped", stamped, METH_VARARGS, "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
     PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &KeyCounterType, &WindowType, &CounterType,
-                             &StepType, &SinkType, &LoopType};
+                             &StepType, &SinkType, &LoopType, &OutboxType};
     if (find_functions() || make_names()) return NULL;
-    pthread_atfork(lock_failures, unlock_failures, unlock_failures); /* a child finds the lock free */
+    make_crc_table();
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */

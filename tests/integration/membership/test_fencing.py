@@ -20,7 +20,8 @@ from members import Dealer, Instance, Members, tasks_of
 from streamsapp import TopicPartition
 from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
-from streamsapp.membership import fencing, wire
+from streamsapp.kafka import group_member
+from streamsapp.membership import wire
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
 from streamsapp.membership.wire import Identity
 
@@ -33,6 +34,10 @@ class Scene:
     topic: str
     identity: Identity
     instance_id: str | None = None
+
+    @property
+    def committer(self) -> group_member.Member:
+        return group_member.Member(self.group, self.identity.generation, self.identity.member_id, self.instance_id)
 
 
 Setting = Callable[[Kafka, Members], Scene]
@@ -176,7 +181,7 @@ def test_under_exactly_once(kafka: Kafka, members: Members, setting: Setting, ex
     code = _outcome(
         lambda: producer.send_offsets_to_transaction(
             [ClientPartition(scene.topic, 0, 7)],
-            fencing.group_metadata(scene.group, scene.identity, scene.instance_id),
+            group_member.group_metadata(scene.committer),
             10,
         )
     )
@@ -230,12 +235,12 @@ def _producer(kafka: Kafka, transactional_id: str) -> Producer:
 # ---- what dead members left open ---------------------------------------------------------------------------------
 
 
-def _leave_open(kafka: Kafka, group: str, topic: str, transactional_id: str, metadata: bytes) -> Producer:
+def _leave_open(kafka: Kafka, group: str, topic: str, transactional_id: str, member: group_member.Member) -> Producer:
     """A transaction that carries an offset and is not ended."""
     producer = _producer(kafka, transactional_id)
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
-    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 7)], metadata, 10)
+    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 7)], group_member.group_metadata(member), 10)
     return producer
 
 
@@ -383,6 +388,6 @@ def test_group_metadata_names_generation_member_and_group(kafka: Kafka, members:
     scene, (one,) = _running(kafka, members)
     one.member.begin_commit()
 
-    assert one.member.metadata() == fencing.group_metadata(scene.group, scene.identity, None)
+    assert one.member.metadata() == scene.committer
     assert scene.identity.generation == one.generation
     one.member.end_commit()

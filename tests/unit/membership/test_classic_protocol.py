@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from streamsapp.brokers.connection import RefusedError, UnreachableError
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership.classic_protocol import GroupMembership
-from streamsapp.membership.connection import RefusedError, UnreachableError
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.testing import MockClock

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer
 
-from streamsapp.membership import fencing
+from streamsapp.kafka import group_member
 from streamsapp.membership.fencing import DepartedMembers, belongs_to, transactional_id
-from streamsapp.membership.wire import Identity
 
 
 @pytest.mark.parametrize("instance_id", [None, "one"])
@@ -15,7 +14,10 @@ def test_group_metadata_is_what_librdkafka_writes(instance_id: str | None) -> No
     static = {} if instance_id is None else {"group.instance.id": instance_id}
     consumer = Consumer({"group.id": "größe", **static})
 
-    assert fencing.group_metadata("größe", Identity(-1, ""), instance_id) == consumer.consumer_group_metadata()
+    assert (
+        group_member.group_metadata(group_member.Member("größe", -1, "", instance_id))
+        == consumer.consumer_group_metadata()
+    )
     consumer.close()
 
 

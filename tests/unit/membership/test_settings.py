@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 
 from streamsapp import StreamsConfig
+from streamsapp.brokers.connection import UnreachableError
+from streamsapp.brokers.sasl import Oidc, sasl_settings
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.config import client_properties
 from streamsapp.errors import ConfigError
-from streamsapp.membership.connection import UnreachableError
-from streamsapp.membership.sasl import Oidc, sasl_settings
-from streamsapp.membership.settings import connection_settings, group_settings
+from streamsapp.membership.settings import group_settings
 from streamsapp.membership.wire import GroupSettings
 
 
 def connection(servers: str = "a:1", **kafka: str) -> dict[str, Any]:
     config = StreamsConfig(application_id="app", bootstrap_servers=servers, kafka=_dotted(kafka))
-    return connection_settings(config, client_properties.main_consumer(config))
+    return connection_settings(client_properties.main_consumer(config), f"{config.client_id}-member")
 
 
 def group(**kafka: str) -> GroupSettings:

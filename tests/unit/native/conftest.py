@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 import data_paths
+from data_paths import mock_brokers
 from streamsapp import native
 
 
@@ -20,6 +21,7 @@ def compiled() -> native.DataPath:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """The address of a broker that makes every topic it hears of, with four partitions."""
+    mock_brokers()
     home = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": f"mock-{os.getpid()}"})
     [only] = home.list_topics(timeout=60).brokers.values()
     yield f"{only.host}:{only.port}"

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError
 
-from data_paths import NOBODY, everything, producing, take
+from data_paths import everything, producing, take
 from streamsapp import Serdes, native
-from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.native import Why
 from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.state.entries import Cell, Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
 from streamsapp.state.managed_store import ChangelogSlice
@@ -95,19 +95,22 @@ def test_entries_with_headers_have_them_in_the_changelog(broker: str, data_path:
     ]
 
 
-def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_reported(data_path: str) -> None:
+def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_reported(broker: str, data_path: str) -> None:
     failed: list[Any] = []
-    entries: list[tuple[bytes, Entry]] = [(b"%d" % number, ("v", 1)) for number in range(3500)]
+    entries: list[tuple[bytes, Entry]] = [(b"%d" % number, ("v", 1)) for number in range(9000)]
     entries[1500] = (b"large", ("v" * 2_000_000, 1))
     entries[1600] = (b"early", ("v", 0))
-    with producing(NOBODY, failed, queue_buffering_max_messages=3000) as producer:
-        left = producer.send_changes(ChangelogSlice("full", 0, entries, PlainFormat(Serdes.string())))
+    with producing(broker, failed, linger_ms=5000, queue_buffering_max_messages=3000) as producer:
+        producer.send_changes(ChangelogSlice(f"full-{data_path}", 0, entries[:1], PlainFormat(Serdes.string())))
+        assert producer.flush(60)
+        left = producer.send_changes(ChangelogSlice(f"full-{data_path}", 0, entries, PlainFormat(Serdes.string())))
 
-        assert left.entries == entries[3001:]
-        assert producer.send_changes(left) == left
+        assert 1 < len(left) < 8000
+        assert left.entries == entries[9000 - len(left) :]
+        producer.poll()
 
     assert [(code, topic, key) for code, _, topic, key, _ in failed] == [
-        (KafkaError.MSG_SIZE_TOO_LARGE, "full", b"large")
+        (KafkaError.MSG_SIZE_TOO_LARGE, f"full-{data_path}", b"large")
     ]
 
 
@@ -123,27 +126,27 @@ def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_report
     ],
 )
 def test_what_cannot_be_written_raises_the_same(
-    data_path: str, stored: Any, serde: AnySerde, error: type[Exception]
+    broker: str, data_path: str, stored: Any, serde: AnySerde, error: type[Exception]
 ) -> None:
     entries: list[tuple[bytes, Entry]] = [(b"good", (None, 1)), (b"bad", (stored, 1))]
-    with producing(NOBODY) as producer, pytest.raises(error):
+    with producing(broker) as producer, pytest.raises(error):
         producer.send_changes(ChangelogSlice("t", 0, entries, TimestampedFormat(serde)))
 
 
 def test_calls_that_make_no_sense_are_refused(compiled: native.DataPath) -> None:
-    with producing(NOBODY) as producer:
-        handle = handle_of(producer._producer)
-        senseless: list[tuple[Any, ...]] = [
-            (0, "t", 0, [], 0, None, 0),
-            (handle, "t", -1, [], 0, None, 0),
-            (handle, "t", 0, [], -1, None, 0),
-            (handle, "t", 0, [], 0, None, 9),
-            (handle, "t", 0, [], 0, None, -1),
-            (handle, "t\0", 0, [], 0, None, 0),
-        ]
-        for arguments in senseless:
-            with pytest.raises(ValueError, match=r"send_changes takes|null character"):
-                compiled.send_changes(*arguments)
-        for wrong in (None, (), (b"k",), ("k", (b"v", 1)), (b"k", None), (b"k", (b"v",)), (b"k", (b"v", "1"))):
-            assert compiled.send_changes(handle, "t", 0, [(b"k", (b"v", 1)), wrong], 0, None, 0) == 1
-        assert compiled.send_changes(handle, "t", 0, [], 5, None, 0) == 5
+    outbox = compiled.Outbox(1000, 1000)
+    outbox.add_topic("t", 2)
+    senseless: list[tuple[Any, ...]] = [
+        ("t", -1, [], 0, 1, None, 0),
+        ("t", 0, [], -1, 1, None, 0),
+        ("t", 0, [], 0, 1, None, 9),
+        ("t", 0, [], 0, 1, None, -1),
+    ]
+    for arguments in senseless:
+        with pytest.raises(ValueError, match=r"add_changes takes"):
+            outbox.add_changes(*arguments)
+    assert outbox.add_changes("t", 2, [(b"k", (b"v", 1))], 0, 1, None, 0) == (0, Why.UNKNOWN_PARTITION)
+    assert outbox.add_changes("u", 0, [(b"k", (b"v", 1))], 0, 1, None, 0) == (0, Why.UNKNOWN_TOPIC)
+    for wrong in (None, (), (b"k",), ("k", (b"v", 1)), (b"k", None), (b"k", (b"v",)), (b"k", (b"v", "1"))):
+        assert outbox.add_changes("t", 0, [(b"k", (b"v", 1)), wrong], 0, 1000, None, 0) == (1, Why.NOT_KNOWN)
+    assert outbox.add_changes("t", 0, [], 5, 1, None, 0) == (5, Why.TAKEN)

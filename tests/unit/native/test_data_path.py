@@ -10,13 +10,14 @@ from contextlib import closing
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, cimpl
+from confluent_kafka import KafkaError, Producer, cimpl
 
 from data_paths import NOBODY, PARTITIONS, consuming, everything, fetched_until, producing, take
 from streamsapp import TopicPartition, native
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.native import Why
 from streamsapp.tasks.output import OutputRecord
 
 
@@ -163,8 +164,8 @@ def test_what_the_client_refuses_is_reported_and_what_its_queue_has_no_room_for_
         (("t", b"", None, -1, None, None, 1, 7), TypeError),
     ],
 )
-def test_what_is_no_record_raises_the_same(data_path: str, wrong: Any, error: type[Exception]) -> None:
-    with producing(NOBODY) as producer, pytest.raises(error):
+def test_what_is_no_record_raises_the_same(broker: str, data_path: str, wrong: Any, error: type[Exception]) -> None:
+    with producing(broker) as producer, pytest.raises(error):
         producer.send([("t", b"", b"", -1, None, None, 1, [("h", b"")]), wrong])
 
 
@@ -187,27 +188,12 @@ def test_clients_log_the_same(
 
 def test_headers_that_are_no_text_fail_who_asks_for_them_and_nobody_else(broker: str, data_path: str) -> None:
     topic = f"odd-{data_path}"
-    with producing(broker) as producer:
-        library = ctypes.CDLL(cimpl.__file__)
-        arguments = (
-            1,
-            topic.encode(),
-            3,
-            0,
-            4,
-            b"odd",
-            ctypes.c_size_t(3),
-            7,
-            2,
-            9,
-            b"\xff",
-            b"x",
-            ctypes.c_ssize_t(1),
-            0,
-        )
-        assert library.rd_kafka_producev(ctypes.c_void_p(handle_of(producer._producer)), *arguments) == 0
-        producer.send([(topic, b"even", None, 0, None, None, 1, None)])
-        assert producer.flush(60)
+    producer, library = Producer({"bootstrap.servers": broker}), ctypes.CDLL(cimpl.__file__)
+    place = 1, topic.encode(), 3, 0
+    value, header = (4, b"odd", ctypes.c_size_t(3)), (9, b"\xff", b"x", ctypes.c_ssize_t(1))
+    assert library.rd_kafka_producev(ctypes.c_void_p(handle_of(producer)), *place, *value, 7, 2, *header, 0) == 0
+    producer.produce(topic, b"even", partition=0)
+    assert producer.flush(60) == 0
     with consuming(broker) as consumer:
         consumer.assign({TopicPartition(topic, 0): 0})
         answers = fetched_until(consumer, lambda answer: answer.ends)
@@ -254,20 +240,26 @@ def test_a_closed_client_says_so(broker: str, compiled: native.DataPath, monkeyp
 
 
 def test_calls_that_make_no_sense_are_refused(broker: str, compiled: native.DataPath) -> None:
-    with producing(broker) as producer:
-        handle = handle_of(producer._producer)
-        for arguments in (
-            (handle, 0, 0.0),
-            (handle, 10_000_000, 0.0),
-            (handle, 1, -1.0),
-            (handle, 1, float("nan")),
-            (0, 1, 0.0),
-        ):
-            with pytest.raises(ValueError, match="fetch takes"):
-                compiled.fetch(*arguments)
-        with pytest.raises(ValueError, match="no consumer"):
-            compiled.fetch(handle, 1, 0.0)
-        with pytest.raises(ValueError, match="send takes"):
-            compiled.send(handle, [], -1)
-        assert compiled.send(handle, [], 5) == 5
-        assert compiled.failures(handle) == []
+    producer = Producer({"bootstrap.servers": broker})
+    handle = handle_of(producer)
+    for arguments in (
+        (handle, 0, 0.0),
+        (handle, 10_000_000, 0.0),
+        (handle, 1, -1.0),
+        (handle, 1, float("nan")),
+        (0, 1, 0.0),
+    ):
+        with pytest.raises(ValueError, match="fetch takes"):
+            compiled.fetch(*arguments)
+    with pytest.raises(ValueError, match="no consumer"):
+        compiled.fetch(handle, 1, 0.0)
+    with pytest.raises(ValueError, match="Outbox takes"):
+        compiled.Outbox(-1, 5)
+    outbox = compiled.Outbox(1000, 1000)
+    with pytest.raises(ValueError, match="add takes"):
+        outbox.add([], -1, 5)
+    with pytest.raises(KeyError, match="no such partition"):
+        outbox.take("t", 0)
+    with pytest.raises(ValueError, match="stamped takes"):
+        compiled.stamped(b"x" * 60, 1, 1, 1, 0)
+    assert outbox.add([], 5, 5) == (5, Why.TAKEN)

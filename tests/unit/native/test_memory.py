@@ -51,7 +51,13 @@ def sanitized(compiled: native.DataPath, tmp_path_factory: pytest.TempPathFactor
         patch.setenv(CACHE_VARIABLE, cache)
         patch.setattr(build, "COMPILER_TIMEOUT", 280.0)  # nobody waits for it, and the machine is busy
         build.library(
-            ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+            [
+                "-g",
+                "-fsanitize=address,undefined",
+                "-fno-sanitize-recover=undefined",
+                "-fno-omit-frame-pointer",
+                "-DPLAIN_CRC",
+            ]
         )
     return {
         CACHE_VARIABLE: cache,

@@ -15,14 +15,15 @@ from uuid import NAMESPACE_URL, uuid5
 
 from confluent_kafka import KafkaError
 
+from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
+from streamsapp.kafka import group_member
 from streamsapp.membership import fencing, wire
-from streamsapp.membership.connection import Connection, UnreachableError
-from streamsapp.membership.settings import connection_settings
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ class NoMember:
     """Commits for a group that has no members."""
 
     def __init__(self, group_id: str) -> None:
-        fencing.check_group_metadata()
-        self._metadata = fencing.group_metadata(group_id, wire.Identity(-1, _NOBODY), None)
+        group_member.check_group_metadata()
+        self._member = group_member.Member(group_id, -1, _NOBODY, None)
 
     def begin_commit(self) -> bool:
         """The broker decides."""
@@ -55,9 +56,9 @@ class NoMember:
     def end_commit(self) -> None:
         """Nobody waits for it."""
 
-    def metadata(self) -> bytes:
+    def metadata(self) -> group_member.Member:
         """Of no generation."""
-        return self._metadata
+        return self._member
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Lanes commit by their transactions alone."""
@@ -75,7 +76,9 @@ class DriverClaim:
     def __init__(self, config: StreamsConfig) -> None:
         self._application_id = config.application_id
         self._id = f"{transactional_id(config.application_id, 0)[:-1]}driver"
-        self._connection = Connection(connection_settings(config, client_properties.main_consumer(config)))
+        self._connection = Connection(
+            connection_settings(client_properties.main_consumer(config), f"{config.client_id}-member")
+        )
         self._deadline = Deadline(SystemClock())
         #: Id and epoch of the producer that took it.
         self._mine = (-1, -1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamsapp.brokers import connection
 from streamsapp.errors import StreamsError
-from streamsapp.membership import connection
 
 
 def test_the_installed_client_is_the_one_that_is_known() -> None:

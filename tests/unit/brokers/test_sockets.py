@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from streamsapp.membership.sockets import WatchingLoop, _TcpTransport
+from streamsapp.brokers.sockets import WatchingLoop, _TcpTransport
 
 TURNS = 10_000
 

@@ -1,6 +1,6 @@
-"""SASL for the membership's connection, by librdkafka's names of properties.
+"""SASL for a connection, by librdkafka's names of properties.
 
-``sasl_settings`` is used on the polling thread when the membership is made; tokens are fetched on the membership's.
+``sasl_settings`` is used on the polling thread when a connection is made; tokens are fetched on the connection's.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from streamsapp.brokers.connection import UnreachableError
 from streamsapp.errors import ConfigError
-from streamsapp.membership.connection import UnreachableError
 
 _PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 

@@ -4,7 +4,7 @@ loop for a request; kafka-python's own do none of this.
 While a broker is away, sockets would pile up by several a second; and a broker that refuses credentials says so and
 hangs up at once, which a busy machine reads together. A heartbeat would take six turns, two for the time, two to send
 it and two for the answer; ten heartbeats a second are most of what an idle instance costs. Part of ``connection``,
-which imports this after it has checked that kafka-python is the release that both know. Runs on the membership's
+which imports this after it has checked that kafka-python is the release that both know. Runs on the connection's
 thread.
 """
 

@@ -1,9 +1,10 @@
-"""The connection to the brokers that the group protocol is spoken over, with the thread it runs on.
+"""A connection to the brokers for what this project says itself, the group protocol and batches of records; and the
+thread it runs on.
 
 With ``sockets`` the only module that touches what kafka-python keeps to itself: its event loop and its connections. It
-is used for that alone; what is said over the connections is this package's (``wire``, ``group``). The release is
-pinned, and checked together with the private parts before the first use, so that an upgrade fails at once and not in
-the middle of a rebalance.
+is used for that alone; what is said over the connections is said elsewhere (``membership``, ``kafka/batches``). The
+release is pinned, and checked together with the private parts before the first use, so that an upgrade fails at once
+and not in the middle of a rebalance.
 
 Everything named ``async`` runs on the thread that ``start`` begins; the rest may be called from any thread.
 """
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 #: Said by whoever finds another kafka-python than this.
 PINNED = "3.0.12"
-REMEDY = f"install kafka-python=={PINNED}, which the group membership is built on"
+REMEDY = f"install kafka-python=={PINNED}, which the connections to the brokers are built on"
 
 #: The private parts that are used: module, name, parameters.
 _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -40,6 +41,7 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.selector", "NetworkSelector.drain", ("self", "scheduled")),
     ("kafka.net.selector", "NetworkSelector.sleep", ("self", "delay")),
     ("kafka.net.selector", "NetworkSelector.call_soon_threadsafe", ("self", "callback")),
+    ("kafka.net.selector", "NetworkSelector.call_soon", ("self", "task")),
     ("kafka.net.selector", "NetworkSelector.register_event", ("self", "fileobj", "event", "task")),
     ("kafka.net.selector", "NetworkSelector.unregister_event", ("self", "fileobj", "event")),
     ("kafka.net.selector", "KernelEvent.__init__", ("self", "method", "args")),
@@ -66,6 +68,7 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__call__", ("self", "timeout_secs")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.notify", ("self",)),
+    ("kafka.net.wakeup_notifier", "WakeupNotifier._wakeup", ("self",)),
     ("kafka.cluster", "ClusterMetadata.bootstrap_brokers", ("self",)),
     ("kafka.cluster", "ClusterMetadata.brokers", ("self",)),
     ("kafka.cluster", "ClusterMetadata.metadata_request", ("self",)),
@@ -115,7 +118,7 @@ class Connection:
         check_client()
         _quieten()
         # Not before they were checked.
-        from streamsapp.membership.sockets import ConnectionManager, WatchingLoop
+        from streamsapp.brokers.sockets import ConnectionManager, WatchingLoop
 
         settings = {**_SETTINGS, **settings}
         self._loop = WatchingLoop(**settings)
@@ -140,6 +143,10 @@ class Connection:
             if not self._closed:
                 raise
 
+    def go_on(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """As ``spawn``, on the thread itself, which needs not be woken."""
+        self._loop.call_soon(work)
+
     def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline) -> T:
         """The result of a coroutine, for another thread; raises ``UnreachableError`` when it takes longer, or when the
         deadline passes."""
@@ -154,7 +161,7 @@ class Connection:
                 outcome.set_exception(error)
 
         if self._closed:
-            raise UnreachableError("the membership has ended")
+            raise UnreachableError("the connection is closed")
         self.spawn(carried)
         if not deadline.wait(ended.wait, timeout):
             raise UnreachableError(f"no answer within {timeout:g} s, or before the end")
@@ -195,9 +202,12 @@ class Connection:
 
     async def learn_brokers(self, timeout: float) -> list[Node]:
         """All brokers of the cluster."""
-        cluster = self._manager.cluster
-        cluster.update_metadata(await self.ask_any(cluster.metadata_request, timeout))
+        self.learn(await self.ask_any(self._manager.cluster.metadata_request, timeout))
         return self.brokers()
+
+    def learn(self, metadata: Any) -> None:
+        """Take the brokers from an answer to a MetadataRequest."""
+        self._manager.cluster.update_metadata(metadata)
 
     def brokers(self) -> list[Node]:
         """The brokers known by now."""
@@ -256,7 +266,11 @@ class WakeUp:
         try:
             self._notifier.notify()
         except RuntimeError:
-            log.debug("the membership's thread has ended; nobody is woken")
+            log.debug("the connection's thread has ended; nobody is woken")
+
+    def notify_here(self) -> None:
+        """As ``notify``, on the thread itself."""
+        self._notifier._wakeup()
 
     async def wait(self, timeout: float | None = None) -> None:
         """Return when notified, or when ``timeout`` seconds have passed."""

@@ -1,6 +1,6 @@
-"""TLS for the membership's connection, by librdkafka's names of properties.
+"""TLS for a connection, by librdkafka's names of properties.
 
-Pure but for reading key files; used on the polling thread when the membership is made.
+Pure but for reading key files; used on the polling thread when a connection is made.
 """
 
 from __future__ import annotations

@@ -1,0 +1,246 @@
+"""A producer that sends whole record batches, with the methods of confluent-kafka's that this package uses.
+
+Where the native data path is, records become bytes of a batch in one call of C for many of them, and brokers get a
+batch at a time; librdkafka makes an object of each record, and hands it from thread to thread. Used by the thread that
+a producer belongs to; a thread of its own sends (``sender``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp import native
+from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.settings import connection_settings
+from streamsapp.clock import SystemClock
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.deadline import Deadline
+from streamsapp.kafka.batches.sender import Failure, Sender
+from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
+from streamsapp.kafka.batches.transaction import Transaction
+from streamsapp.kafka.batches.wire import TransactionError
+from streamsapp.kafka.group_member import Member
+from streamsapp.native import Why
+from streamsapp.record import TopicPartition
+from streamsapp.state.entries import identity
+from streamsapp.state.managed_store import ChangelogSlice
+from streamsapp.tasks.output import OutputRecord
+
+T = TypeVar("T")
+
+#: How long a call that can take nothing waits for that to change, in seconds: where there is no room, and where the
+#: brokers have not told of the topic.
+_WAIT, _WAIT_FOR_TOPIC = 0.005, 0.25
+#: How long the connection's thread may take to end, in seconds.
+_END = 1.0
+
+#: Told of a record that cannot be taken.
+OnRefused = Callable[[KafkaError, OutputRecord], None]
+
+
+def batch_producer(path: native.DataPath | None, properties: ClientProperties) -> BatchProducer | None:
+    """A producer of batches, if there is the native data path, and no property that only librdkafka knows."""
+    return None if path is None or left_to_librdkafka(properties) else BatchProducer(path, properties)
+
+
+class BatchProducer:
+    """Records on their way to the brokers, and the transaction that they are part of."""
+
+    def __init__(self, path: native.DataPath, properties: ClientProperties) -> None:
+        self._settings = settings = batch_settings(properties)
+        self._outbox = path.Outbox(settings.batch_size, settings.most)
+        self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
+        self._transaction = Transaction(settings, self._connection)
+        self._sender = Sender(path, self._outbox, settings, self._connection, self._transaction)
+        #: Partitions that a record was meant for and that are not there, with the brokers' answers by then.
+        self._missing: dict[tuple[str, int], int] = {}
+        self._forever = Deadline(SystemClock())
+        self._connection.start()
+        self._connection.spawn(self._sender.watch)
+
+    # ---- records -----------------------------------------------------------------------------------------------
+
+    def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
+        """Take records; returns those for which there is no room, or whose topic is not known yet."""
+        at, plain = 0, records
+        give_up = time.monotonic() + _WAIT_FOR_TOPIC
+        while not self._sender.failed:
+            at, why = self._outbox.add(plain, at, self._room)
+            self._sender.notice()
+            if why == Why.TAKEN:
+                return []
+            if why == Why.NOT_KNOWN:
+                plain = [*plain[:at], _plain(plain[at]), *plain[at + 1 :]]
+            elif code := self._refusal(why, plain[at][0], plain[at][3]):
+                on_refused(KafkaError(code), plain[at])
+                at += 1
+            else:
+                self._sender.progress.wait(_WAIT)
+                if why == Why.FULL or time.monotonic() > give_up:
+                    break
+        return records[at:]
+
+    def send_changes(self, changes: ChangelogSlice, on_refused: OnRefused) -> ChangelogSlice:
+        """Take entries of a store, for its changelog; returns as ``send`` does."""
+        count, form, at = len(changes), changes.format, 0
+        if form.has_headers:
+            return changes.part(count - len(self.send(changes.records(), on_refused)))
+        values = None if form.raw is identity else form.raw, form.number_size
+        while not self._sender.failed:
+            at, why = self._outbox.add_changes(
+                changes.topic, changes.partition, changes.entries, at, self._room, *values
+            )
+            self._sender.notice()
+            if why == Why.TAKEN:
+                return changes.part(count)
+            # Whatever the matter is with this one, it is a record like others.
+            if self.send(changes.part(at, at + 1).records(), on_refused):
+                return changes.part(at)
+            at += 1
+        self._sender.progress.wait(_WAIT)
+        return changes.part(at)
+
+    @property
+    def _room(self) -> int:
+        return self._settings.queue - self._sender.progress.on_the_way
+
+    def _refusal(self, why: int, topic: str, partition: int) -> int:
+        """The error of a record that was not taken; 0 if it may be taken later."""
+        topics = self._sender.topics
+        if why == Why.TOO_LARGE:
+            return KafkaError.MSG_SIZE_TOO_LARGE
+        if why == Why.FULL:
+            return KafkaError.NO_ERROR
+        if code := topics.error(topic, time.monotonic()):
+            return code
+        if (
+            why == Why.UNKNOWN_PARTITION
+            and self._missing.setdefault((topic, partition), topics.answers) < topics.answers
+        ):
+            return KafkaError._UNKNOWN_PARTITION
+        self._sender.want(_name(topic))
+        return KafkaError.NO_ERROR
+
+    def poll(self, timeout: float) -> None:
+        """Wait for something to happen, up to so many seconds."""
+        if timeout:
+            self._sender.progress.wait(timeout)
+
+    def flush(self, timeout: float) -> int:
+        """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not."""
+        if self._left:
+            self._sender.hurry()
+            self._sender.progress.wait_for(lambda: not self._left or self._sender.failed, timeout)
+        return self._left
+
+    def take_failures(self) -> list[Failure]:
+        """The records that could not be written since the last call."""
+        if not (self._connection.alive or self._sender.failed):
+            self._sender.lose(KafkaError._STATE, "the thread that sends records has ended")
+        failures = self._sender.progress.failures
+        return [failures.pop(0) for _ in range(len(failures))]
+
+    def purge(self) -> None:
+        """Send nothing more, and forget what was not."""
+        self._sender.end()
+        self._connection.close(_END)
+        self._outbox.clear()
+
+    @property
+    def _left(self) -> int:
+        return self._outbox.added - self._sender.progress.finished
+
+    # ---- transactions ------------------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout: float) -> None:
+        """Fence whoever used the transactional id before. Raises ``KafkaException``, as all that follow."""
+        self._run(self._transaction.init, timeout)
+
+    def begin_transaction(self) -> None:
+        """Begin one, of which all is part that is sent from now on."""
+        self._check()
+        self._transaction.begin()
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member, timeout: float) -> None:
+        """Commit offsets for a group with the transaction."""
+        self._run(lambda: self._transaction.commit_offsets(member, offsets), timeout)
+
+    def commit_transaction(self, timeout: float) -> None:
+        """End it; everything that was sent is acknowledged."""
+        self._check()
+        if self._left:
+            raise _lost("records are not written yet")
+        self._run(lambda: self._transaction.end(committed=True), timeout)
+
+    def abort_transaction(self, timeout: float) -> None:
+        """End it. Where records are on their way nobody knows what the brokers have got: then nothing can be sent
+        after this."""
+        if self._left:
+            self._sender.end()
+        self._run(self._aborted, timeout)
+
+    async def _aborted(self) -> None:
+        while self._sender.busy:  # an answer that comes later would be one to another transaction's records
+            await self._connection.sleep(_WAIT)
+        await self._transaction.end(committed=False)
+
+    def _check(self) -> None:
+        if self._sender.failed:
+            raise _lost("a record of it was not written")
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float) -> T:
+        try:
+            return self._connection.run(work, timeout, self._forever)
+        except TransactionError as error:
+            raise KafkaException(KafkaError(error.code, error.text, not error.abort, False, error.abort)) from error
+        except UnreachableError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error), False, False, True)) from error
+
+
+def _lost(why: str) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._STATE, f"the transaction is lost: {why}", False, False, True))
+
+
+def _plain(record: OutputRecord) -> OutputRecord:
+    """The record with bytes where a serializer gave text, as the client takes it. Raises ``TypeError``, ``ValueError``
+    and ``OverflowError`` for what is none, as the client does."""
+    topic, value, key, partition, _, _, timestamp, headers = record
+    pairs = headers.items() if isinstance(headers, Mapping) else [] if headers is None else headers
+    found = [(_name(name), _bytes(each)) for name, each in _pairs(pairs)]
+    place = _number("partition", partition, 31), _number("time", timestamp, 63)
+    return (_name(topic), _bytes(value), _bytes(key), place[0], None, None, place[1], found or None)
+
+
+def _pairs(given: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(given, Iterable) or any(not isinstance(each, tuple) or len(each) != 2 for each in given):
+        raise TypeError(f"headers are pairs of a name and bytes, and {given!r} are not")
+    return list(given)
+
+
+def _bytes(given: Any) -> bytes | None:
+    if isinstance(given, str):
+        return given.encode()
+    if given is not None and not isinstance(given, bytes):
+        raise TypeError(f"keys, values and headers are bytes, and {type(given).__name__} is not")
+    return None if given is None else bytes(given)
+
+
+def _name(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"names of topics and headers are text, and {type(given).__name__} is not")
+    if "\0" in given:
+        raise ValueError(f"a name with a zero in it cannot be sent: {given!r}")
+    given.encode()  # raises a ValueError of its own
+    return str(given)
+
+
+def _number(what: str, given: Any, bits: int) -> int:
+    if not isinstance(given, int):
+        raise TypeError(f"a record's {what} is a whole number, and {type(given).__name__} is not")
+    if given.bit_length() > bits:
+        raise OverflowError(f"a record's {what} of {given} is out of range")
+    return int(given)

@@ -1,0 +1,386 @@
+"""Sends what waits in the outbox, a request per broker at a time, and takes the answers.
+
+Runs on the thread of the producer's connection; the producer's own thread calls what says so. A broker that has just
+been asked is asked again when ``linger.ms`` have passed, or at once when much waits: so a record that comes alone is
+sent as it comes, and where many come they share requests. Each broker that has something to do has a coroutine; it ends
+with its work.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Condition
+
+from confluent_kafka import KafkaError
+from kafka.record.memory_records import MemoryRecords
+
+from streamsapp import native
+from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError, WakeUp
+from streamsapp.kafka.batches import wire
+from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
+from streamsapp.kafka.batches.settings import BatchSettings
+from streamsapp.kafka.batches.topics import Topics
+from streamsapp.kafka.batches.transaction import Transaction
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at what has to wait, and where nothing has.
+_LOOK, _REST = 0.5, 300.0
+#: Between two looks whether the coordinator has answered, in seconds.
+_SOON = 0.001
+#: How much longer than a broker may take to replicate records its answer is waited for, in seconds.
+_GRACE = 10.0
+#: Bytes of a request, unless a single batch has more.
+_REQUEST_SIZE = 8 << 20
+
+#: Among a batch's attributes.
+_TRANSACTIONAL = 0x10
+#: Ends of which more is known than that the brokers and this producer do not agree any more.
+_KNOWN = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+#: A record that could not be written: why, topic, key and value.
+Failure = tuple[KafkaError, str, bytes | None, bytes | None]
+
+
+class Progress:
+    """The records' progress. Told on the connection's thread, read on the producer's."""
+
+    def __init__(self) -> None:
+        #: Bytes that were taken out of the outbox and not acknowledged.
+        self.on_the_way = 0
+        #: Records that are acknowledged, or refused.
+        self.finished = 0
+        self.failures: list[Failure] = []
+        self._changed = Condition()
+
+    def tell(self) -> None:
+        """Something has changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> None:
+        """Return when something changes, or after so many seconds."""
+        with self._changed:
+            self._changed.wait(timeout)
+
+    def wait_for(self, holds: Callable[[], bool], timeout: float) -> None:
+        """Return when it holds, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(holds, timeout)
+
+
+class _Broker:
+    """A broker, and the partitions that have something for it."""
+
+    def __init__(self, wake: WakeUp) -> None:
+        self.wake = wake
+        #: With nothing on its way, the one that waits longest first.
+        self.due: dict[wire.Name, Partition] = {}
+        #: Says whether a coroutine works for it, and whether that waits for more records.
+        self.served = False
+        self.lingers = False
+        self.asked_at = 0.0
+
+
+class Sender:
+    """The way of a producer's records to the brokers."""
+
+    def __init__(
+        self,
+        path: native.DataPath,
+        outbox: native.Outbox,
+        settings: BatchSettings,
+        connection: Connection,
+        transaction: Transaction,
+    ) -> None:
+        self._path = path
+        self._outbox = outbox
+        self._settings = settings
+        self._connection = connection
+        self._transaction = transaction
+        self.topics = Topics(connection, outbox.add_topic)
+        self._partitions: dict[wire.Name, Partition] = {}
+        self._brokers: dict[Node, _Broker] = {}
+        #: Those that have something to send and no leader that is known, or that are to wait before they try again.
+        self._stuck: dict[wire.Name, Partition] = {}
+        self._watch = connection.wake_up()
+        self._admitting = False
+        #: Says whether somebody looks into the outbox before long, without being asked to.
+        self._looks = False
+        self._hurry = False
+        self._ended = False
+        self.progress = Progress()
+
+    # ---- the producer's thread ---------------------------------------------------------------------------------
+
+    def notice(self) -> None:
+        """There is more in the outbox."""
+        if not self._looks:
+            if self._outbox.waits():
+                self._looks = True
+                self._connection.spawn(self._look)
+        elif self._outbox.bytes >= self._settings.batch_size:
+            self._wake_lingering()
+
+    def want(self, topic: str) -> None:
+        """Ask for the partitions of a topic."""
+        self.topics.want(topic, time.monotonic())
+        self._watch.notify()
+
+    def hurry(self) -> None:
+        """Send at once all that waits: somebody waits for the last of it."""
+        if not self._hurry:
+            self._hurry = True
+            self._wake_lingering()
+
+    def _wake_lingering(self) -> None:
+        for broker in list(self._brokers.values()):
+            if broker.lingers:
+                broker.lingers = False
+                broker.wake.notify()
+
+    @property
+    def failed(self) -> bool:
+        """True if nothing is sent any more."""
+        return self._ended
+
+    def end(self) -> None:
+        """Send nothing any more. Any thread."""
+        self._ended = True
+        self._watch.notify()
+
+    # ---- the connection's thread -------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """True if a broker has not answered yet."""
+        return any(broker.served and not broker.lingers for broker in self._brokers.values())
+
+    async def watch(self) -> None:
+        """Ask for topics, and look after what has to wait, until the end."""
+        try:
+            while not self._ended:
+                if self.topics.due_in(time.monotonic()) == 0.0:
+                    await self.topics.refresh(time.monotonic())
+                    self.progress.tell()
+                self._collect()
+                self._look_after(time.monotonic())
+                await self._watch.wait(self._watch_again_in())
+        except Exception as error:
+            self._broken(error)
+
+    def _look_after(self, now: float) -> None:
+        for one in [*self._stuck.values(), *self._waiting()]:
+            self._check_time(one, now)
+        for one in list(self._stuck.values()):
+            if one.not_before <= now and self.topics.leader(one.name) is not None:
+                del self._stuck[one.name]
+                self._queue(one)
+
+    def _broken(self, error: Exception) -> None:
+        log.error("sending records failed", exc_info=error)
+        self.lose(KafkaError._STATE, f"sending records failed: {error}")
+
+    def _watch_again_in(self) -> float:
+        now = time.monotonic()
+        soonest = _LOOK if self._stuck or any(broker.served for broker in self._brokers.values()) else _REST
+        soonest = min([soonest, *(each.not_before - now for each in self._stuck.values() if each.not_before > now)])
+        return min(soonest, self.topics.due_in(now)) if self.topics.wanted else soonest
+
+    def _waiting(self) -> list[Partition]:
+        return [each for broker in self._brokers.values() for each in broker.due.values()]
+
+    def _check_time(self, one: Partition, now: float) -> None:
+        """Lose everything if its oldest records have waited for too long: later ones must not come before them."""
+        batch = self._next(one)
+        if batch is not None and now - batch.since > self._settings.delivery_timeout:
+            self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
+
+    async def _look(self) -> None:
+        """Send what is new, as far as nobody does so already."""
+        self._looks = False
+        self._collect()
+
+    def _collect(self) -> None:
+        for name in self._outbox.take_ready():
+            one = self._partitions.get(name)
+            if one is None:
+                one = self._partitions[name] = Partition(name)
+            one.more = True
+            if not one.queued:
+                self._queue(one)
+
+    def _queue(self, one: Partition) -> None:
+        """It has something to send."""
+        one.queued = True
+        node = self.topics.leader(one.name)
+        if node is None or one.not_before > time.monotonic():
+            self._stuck[one.name] = one
+            if node is None:
+                self.topics.want(one.name[0], time.monotonic())
+            self._watch.notify_here()
+            return
+        broker = self._brokers.get(node)
+        if broker is None:
+            broker = self._brokers[node] = _Broker(self._connection.wake_up())
+        broker.due[one.name] = one
+        if not broker.served:
+            broker.served = True
+            self._connection.go_on(partial(self._serve, node, broker))
+
+    async def _serve(self, node: Node, broker: _Broker) -> None:
+        """Send to a broker as long as there is something for it."""
+        try:
+            while broker.due and not self._ended:
+                await self._linger(broker)
+                self._collect()
+                names = list(broker.due)
+                if await self._may_send(names):
+                    await self._send(node, broker, names)
+                    self._collect()
+                elif not self._ended:
+                    await self._connection.sleep(_LOOK)  # there is no producer yet
+        except Exception as error:
+            self._broken(error)
+        finally:
+            broker.served = False
+            if not any(each.served for each in self._brokers.values()):
+                self._hurry = False
+            self.progress.tell()
+
+    async def _linger(self, broker: _Broker) -> None:
+        rest = broker.asked_at + self._settings.linger - time.monotonic()
+        if rest > 0 and not self._hurry and self._outbox.bytes < self._settings.batch_size:
+            broker.lingers = self._looks = True
+            await broker.wake.wait(rest)
+            broker.lingers = self._looks = False
+
+    async def _may_send(self, names: list[wire.Name]) -> bool:
+        """Make sure that the brokers will take records of this producer for these partitions."""
+        while self._admitting:  # for another broker's partitions: a coordinator is asked for one thing at a time
+            await self._connection.sleep(_SOON)
+        self._admitting = True
+        try:
+            return await self._transaction.admit(names)
+        except wire.TransactionError as error:
+            self.lose(error.code, error.text, fatal=not error.abort)
+            return False
+        finally:
+            self._admitting = False
+
+    def _next(self, one: Partition) -> RecordBatch | None:
+        """The batch to be sent next, which stays; ``None``: there is nothing."""
+        if not one.batches and one.more:
+            taken = self._outbox.take(*one.name)
+            one.more = taken is not None and taken[3]
+            if taken is not None and taken[0] is not None:
+                one.batches.append(RecordBatch(*taken[:3]))
+                self.progress.on_the_way += len(taken[0])
+        return one.batches[0] if one.batches else None
+
+    async def _send(self, node: Node, broker: _Broker, names: list[wire.Name]) -> None:
+        """Make a request with batches of these partitions, and take the answer."""
+        sent, size = list[tuple[Partition, RecordBatch]](), 0
+        for name in names:
+            if size >= _REQUEST_SIZE:
+                break
+            one = broker.due.pop(name)
+            batch = self._next(one)
+            if batch is None:
+                one.queued = False
+            else:
+                size += len(batch.data)
+                sent.append((one, batch))
+        if sent:
+            broker.asked_at = time.monotonic()
+            codes = await self._asked(node, sent)
+            for one, batch in sent:
+                if not self._ended:
+                    self._settle(one, batch, codes.get(one.name, KafkaError.NETWORK_EXCEPTION))
+            self.progress.tell()
+
+    async def _asked(self, node: Node, sent: list[tuple[Partition, RecordBatch]]) -> dict[wire.Name, int]:
+        """Each partition's error code, as far as there is an answer."""
+        left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
+        if left <= 0:
+            self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
+            return {}
+        producer, codec = self._transaction.producer, self._settings.codec
+        attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
+        batches = [
+            (one.name, self._path.stamped(codec.applied(batch), *producer, one.sequence, attributes))
+            for one, batch in sent
+        ]
+        request = wire.produce(self._settings.transactional_id, batches, self._settings.request_timeout)
+        # The broker's own time-out comes first.
+        timeout = min(left, self._settings.request_timeout + _GRACE)
+        try:
+            return dict(wire.produced(await self._connection.send(request, node, timeout)))
+        except RefusedError as error:
+            self.lose(KafkaError._AUTHENTICATION, str(error), fatal=True)
+        except UnreachableError as error:
+            log.debug("records are sent again: %s", error)
+        return {}
+
+    def _settle(self, one: Partition, batch: RecordBatch, code: int) -> None:
+        what = verdict(code)
+        if what is Verdict.WRITTEN:
+            one.written()
+            one.not_before = 0.0
+            self._finish(batch)
+        elif what is Verdict.AGAIN:
+            log.debug("%s-%d: records are sent again: %s", *one.name, KafkaError(code).str())
+            one.not_before = time.monotonic() + self._settings.retry_backoff
+            if code in ELSEWHERE or code == KafkaError.NETWORK_EXCEPTION:
+                self.topics.forget(one.name)
+        elif what is Verdict.REFUSED:
+            self._refuse(one, batch, code)
+        else:
+            self.lose(code, KafkaError(code).str())
+            return
+        if one.batches or one.more:
+            self._queue(one)
+        else:
+            one.queued = False
+
+    def _finish(self, batch: RecordBatch) -> None:
+        self.progress.on_the_way -= len(batch.data)
+        self.progress.finished += batch.count
+
+    def _refuse(self, one: Partition, batch: RecordBatch, code: int) -> None:
+        """Tell of the record that cannot be written; of many, each half is tried on its own."""
+        records = [each for some in MemoryRecords(batch.data) for each in some]
+        one.batches.popleft()
+        if len(records) == 1:
+            self._finish(batch)
+            self.progress.failures.append((KafkaError(code), one.name[0], records[0].key, records[0].value))
+            return
+        self.progress.on_the_way -= len(batch.data)
+        half = len(records) // 2
+        for some in (records[half:], records[:half]):
+            halved = self._batch_of(some, batch.since)
+            self.progress.on_the_way += len(halved.data)
+            one.batches.appendleft(halved)
+
+    def _batch_of(self, records: list[wire.Response], since: float) -> RecordBatch:
+        outbox = self._path.Outbox(2**31 - 1, 2**31 - 1)
+        outbox.add_topic("", 1)
+        outbox.add(
+            [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records], 0, 2**31
+        )
+        taken = outbox.take("", 0)
+        assert taken is not None
+        return RecordBatch(taken[0], taken[1], since)
+
+    def lose(self, code: int, text: str, *, fatal: bool = False) -> None:
+        """Send nothing any more: what was not acknowledged is lost to this producer. ``fatal``: to any other, too."""
+        if not self._ended:
+            self._ended = True
+            known = fatal or code in _KNOWN
+            self.progress.failures.append(
+                (KafkaError(code if known else KafkaError._STATE, text, fatal), "", None, None)
+            )
+        self.progress.tell()

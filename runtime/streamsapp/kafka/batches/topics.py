@@ -1,0 +1,101 @@
+"""The leaders of partitions, as the brokers told them last. The sender's thread asks; any thread reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError
+
+from streamsapp.brokers.connection import Connection, Node, UnreachableError
+from streamsapp.kafka.batches import wire
+
+log = logging.getLogger(__name__)
+
+#: How long one request may take, in seconds.
+_REQUEST = 5.0
+#: Between two tries, and until it is asked again though nothing has gone wrong, in seconds.
+_PAUSE, _AGE = 0.1, 300.0
+#: A topic that was just made may not be known to every broker yet; so long, in seconds, one that is missing is waited
+#: for, as the client does (``topic.metadata.propagation.max.ms``).
+PROPAGATION = 30.0
+
+_REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION})
+
+
+class Topics:
+    """The topics that were asked for, as far as they are known."""
+
+    def __init__(self, connection: Connection, on_partitions: Callable[[str, int], None]) -> None:
+        """``on_partitions`` is told how many partitions a topic has."""
+        self._connection = connection
+        self._on_partitions = on_partitions
+        self._leaders: dict[wire.Name, Node] = {}
+        self._wanted: dict[str, float] = {}
+        #: Topics that cannot be written to, with the error's code, and since when.
+        self._errors: dict[str, tuple[int, float]] = {}
+        self._stale = False
+        self._asked = 0.0
+        #: How often the brokers answered.
+        self.answers = 0
+
+    def want(self, topic: str, now: float) -> None:
+        """Ask for a topic with the next request. Any thread."""
+        self._wanted.setdefault(topic, now)
+        self._stale = True
+
+    @property
+    def wanted(self) -> bool:
+        """True if any topic is."""
+        return bool(self._wanted)
+
+    def error(self, topic: str, now: float) -> int:
+        """The error for which nothing can be written to the topic; 0: it can, or it is not known yet. Any thread."""
+        code, since = self._errors.get(topic, (0, now))
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART and now - since < PROPAGATION:
+            return 0
+        return code
+
+    def leader(self, name: wire.Name) -> Node | None:
+        """The broker to which its records go; ``None`` if none is known."""
+        return self._leaders.get(name)
+
+    def forget(self, name: wire.Name) -> None:
+        """The broker is not its leader, or does not answer."""
+        self._stale = True
+        self._leaders.pop(name, None)
+
+    def due_in(self, now: float) -> float:
+        """Seconds until the brokers are to be asked."""
+        if not self._wanted:
+            return _AGE
+        return max(0.0, self._asked + (_PAUSE if self._stale else _AGE) - now)
+
+    async def refresh(self, now: float) -> None:
+        """Ask for all topics that are wanted."""
+        self._stale, self._asked = False, now
+        try:
+            answer = await self._connection.ask_any(lambda: wire.topics(list(self._wanted)), _REQUEST)
+        except UnreachableError as error:
+            log.debug("the leaders of partitions are not known: %s", error)
+            self._stale = True
+            return
+        self._connection.learn(answer)
+        for topic in answer.topics:
+            self._take(topic, now)
+        self.answers += 1
+
+    def _take(self, topic: wire.Response, now: float) -> None:
+        if topic.error_code:
+            since = self._errors.get(topic.name, (0, now))[1]
+            self._errors[topic.name] = (topic.error_code, since)
+            self._stale = self._stale or topic.error_code not in _REFUSED
+            return
+        self._errors.pop(topic.name, None)
+        for each in topic.partitions:
+            name = (topic.name, each.partition_index)
+            if each.leader_id >= 0:
+                self._leaders[name] = each.leader_id
+            else:
+                self.forget(name)
+        self._on_partitions(topic.name, 1 + max(each.partition_index for each in topic.partitions))

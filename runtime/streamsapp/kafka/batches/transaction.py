@@ -1,0 +1,189 @@
+"""A producer's identity and its transactions, as the brokers are asked for them. The thread of the connection.
+
+An answer that does not come is never waited for twice: the request may still be on its way, and would be taken for a
+later transaction's (KIP-890 tells of this). Then the transaction is lost, and the next producer's epoch keeps it out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
+from streamsapp.brokers.coordinators import GROUP, TRANSACTION, coordinator_of, find_coordinator
+from streamsapp.kafka.batches import wire
+from streamsapp.kafka.batches.settings import BatchSettings
+from streamsapp.kafka.batches.wire import TransactionError
+from streamsapp.kafka.group_member import Member
+from streamsapp.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: Between two tries: while the last transaction is being ended, and while a coordinator is out of reach, in seconds.
+_SOON, _AWAY = 0.002, 0.1
+
+#: The coordinator is another broker, or not ready; or it has not heard of a topic yet.
+_LATER = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+#: Another attempt would meet the same.
+_FORBIDDEN = frozenset(
+    {
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError._AUTHENTICATION,
+    }
+)
+
+
+class Transaction:
+    """The producer's side of transactions; without a transactional id just its identity."""
+
+    def __init__(self, settings: BatchSettings, connection: Connection) -> None:
+        self._id = settings.transactional_id
+        self._settings = settings
+        self._connection = connection
+        self._coordinators: dict[tuple[int, str], Node] = {}
+        self.producer = wire.Producer(-1, -1)
+        self._partitions: set[wire.Name] = set()
+        self._groups: set[str] = set()
+        self._open = False
+
+    async def init(self) -> None:
+        """Get an id and an epoch. With a transactional id: fence whoever used it before."""
+        request = wire.init_producer(self._id, self._settings.transaction_timeout_ms)
+        while True:
+            try:
+                answer = await self._init(request)
+            except RefusedError as error:
+                raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
+            except UnreachableError as error:  # nothing was begun under this identity: it may be asked again
+                log.debug("a producer cannot start yet: %s", error)
+                self._coordinators.clear()  # it may be another broker by now
+                await self._connection.sleep(_AWAY)
+                continue
+            if not answer.error_code:
+                self.producer = wire.Producer(answer.producer_id, answer.producer_epoch)
+                return
+            await self._pause(answer.error_code, TRANSACTION, self._id or "")
+
+    async def _init(self, request: wire.Request) -> wire.Response:
+        if self._id is None:
+            return await self._connection.ask_any(lambda: request, self._settings.request_timeout)
+        node = await self._coordinator(TRANSACTION, self._id)
+        return await self._connection.send(request, node, self._settings.request_timeout)
+
+    async def admit(self, names: Iterable[wire.Name]) -> bool:
+        """Make the partitions part of the transaction; false while there is no producer yet. Raises
+        ``TransactionError``."""
+        if self._id is None:
+            if self.producer.id < 0:
+                await self.init()
+            return True
+        missing = [name for name in names if name not in self._partitions]
+        if self.producer.id < 0 or not self._open:
+            return False
+        if missing:
+            transactional_id, producer = self._id, self.producer
+            await self._ask(
+                TRANSACTION,
+                transactional_id,
+                lambda: wire.add_partitions(transactional_id, producer, missing),
+                wire.add_partitions_errors,
+            )
+            self._partitions.update(missing)
+        return True
+
+    def begin(self) -> None:
+        """A transaction begins; the brokers learn of it with the first partition."""
+        self._partitions.clear()
+        self._groups.clear()
+        self._open = True
+
+    async def commit_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Make offsets part of the transaction. Raises ``TransactionError``."""
+        assert self._id is not None
+        transactional_id, producer = self._id, self.producer
+        if member.group_id not in self._groups:
+            await self._ask(
+                TRANSACTION,
+                transactional_id,
+                lambda: wire.add_offsets(transactional_id, producer, member.group_id),
+                _error_code,
+            )
+            self._groups.add(member.group_id)
+        await self._ask(
+            GROUP,
+            member.group_id,
+            lambda: wire.commit_offsets(transactional_id, producer, member, offsets),
+            wire.commit_offsets_errors,
+        )
+
+    async def end(self, *, committed: bool) -> None:
+        """End the transaction. Raises ``TransactionError``."""
+        assert self._id is not None
+        transactional_id, producer = self._id, self.producer
+        self._open = False
+        if self._partitions or self._groups:
+            await self._ask(
+                TRANSACTION,
+                transactional_id,
+                lambda: wire.end(transactional_id, producer, committed=committed),
+                _error_code,
+            )
+
+    async def _ask(
+        self, kind: int, key: str, request: Callable[[], wire.Request], errors: Callable[[Any], list[int]]
+    ) -> None:
+        """Ask the coordinator of a kind until it has done so."""
+        while True:
+            try:
+                answer = await self._connection.send(
+                    request(), await self._coordinator(kind, key), self._settings.request_timeout
+                )
+            except UnreachableError as error:
+                raise TransactionError(KafkaError._TRANSPORT, str(error), abort=True) from error
+            codes = errors(answer)
+            if not codes:
+                return
+            await self._pause(codes[0], kind, key)
+
+    async def _pause(self, code: int, kind: int, key: str) -> None:
+        """Wait until it makes sense to ask again; raises ``TransactionError`` if it never does."""
+        if code in _LATER:
+            self._coordinators.pop((kind, key), None)
+            await self._connection.sleep(_AWAY)
+        elif code == KafkaError.CONCURRENT_TRANSACTIONS:
+            await self._connection.sleep(_SOON)
+        else:
+            raise TransactionError(code, KafkaError(code).str(), abort=code not in _FORBIDDEN)
+
+    async def _coordinator(self, kind: int, key: str) -> Node:
+        while (kind, key) not in self._coordinators:
+            answer = coordinator_of(
+                await self._connection.ask_any(lambda: find_coordinator(kind, key), self._settings.request_timeout)
+            )
+            if not answer.error_code:
+                # A connection of its own: on the other one a request may wait behind records.
+                self._coordinators[kind, key] = self._connection.two_ways_to(answer, kind, key)[0]
+            elif answer.error_code in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
+                await self._connection.sleep(_AWAY)
+            else:
+                code = answer.error_code
+                raise TransactionError(code, KafkaError(code).str(), abort=code not in _FORBIDDEN)
+        return self._coordinators[kind, key]
+
+
+def _error_code(answer: wire.Response) -> list[int]:
+    return [answer.error_code] if answer.error_code else []

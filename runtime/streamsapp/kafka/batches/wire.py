@@ -1,0 +1,165 @@
+"""The requests of a producer that sends whole record batches, in kafka-python's classes, and what is read of answers.
+
+Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
+the next ones mean something else, a transaction that adds its partitions by itself (KIP-890) or topics by their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
+
+from streamsapp.kafka.group_member import Member
+from streamsapp.record import TopicPartition
+
+Request: TypeAlias = Any
+Response: TypeAlias = Any
+#: A topic and a number.
+Name: TypeAlias = tuple[str, int]
+
+
+class Producer(NamedTuple):
+    """A producer as brokers know it (KIP-98)."""
+
+    id: int
+    epoch: int
+
+
+def topics(names: Iterable[str]) -> Request:
+    """Ask for the partitions of topics and their leaders. A topic that is missing is made where brokers do so, as for
+    any producer."""
+    one = MetadataRequest.MetadataRequestTopic
+    return MetadataRequest(topics=[one(name=name) for name in names], allow_auto_topic_creation=True, max_version=9)
+
+
+def produce(transactional_id: str | None, batches: Iterable[tuple[Name, bytes]], timeout: float) -> Request:
+    """Write batches, one per partition at most; answered when all replicas in sync have them."""
+    topic_of = ProduceRequest.TopicProduceData
+    partition_of = topic_of.PartitionProduceData
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), data in batches:
+        by_topic.setdefault(topic, []).append(partition_of(index=partition, records=data))
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=round(timeout * 1000),
+        topic_data=[topic_of(name=topic, partition_data=partitions) for topic, partitions in by_topic.items()],
+        min_version=3,
+        max_version=9,
+    )
+
+
+def produced(answer: Response) -> Iterator[tuple[Name, int]]:
+    """Each partition's error code."""
+    for topic in answer.responses:
+        for partition in topic.partition_responses:
+            yield (topic.name, partition.index), partition.error_code
+
+
+def init_producer(transactional_id: str | None, transaction_timeout_ms: int) -> Request:
+    """Ask for an id; with a transactional id, whoever used it before cannot write any more."""
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        max_version=4,
+    )
+
+
+def add_partitions(transactional_id: str, producer: Producer, names: Iterable[Name]) -> Request:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in names:
+        by_topic.setdefault(topic, []).append(partition)
+    one = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=producer.id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[one(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+        max_version=3,
+    )
+
+
+def add_partitions_errors(answer: Response) -> list[int]:
+    """The error codes, without those of partitions that were left out for another's sake."""
+    codes = [
+        partition.partition_error_code
+        for topic in answer.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    ]
+    return [code for code in codes if code not in (0, OPERATION_NOT_ATTEMPTED)]
+
+
+#: Of a partition whose request was refused for the sake of others in it.
+OPERATION_NOT_ATTEMPTED = 55
+
+
+def add_offsets(transactional_id: str, producer: Producer, group_id: str) -> Request:
+    return AddOffsetsToTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        group_id=group_id,
+        max_version=4,
+    )
+
+
+def commit_offsets(
+    transactional_id: str, producer: Producer, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]
+) -> Request:
+    topic_of = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+    partition_of = topic_of.TxnOffsetCommitRequestPartition
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), (offset, metadata) in offsets.items():
+        one = partition_of(
+            partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=metadata
+        )
+        by_topic.setdefault(topic, []).append(one)
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=member.group_id,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        generation_id=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+        min_version=3,  # older ones do not tell the member: nothing would be fenced
+        max_version=4,
+    )
+
+
+def commit_offsets_errors(answer: Response) -> list[int]:
+    return [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code]
+
+
+def end(transactional_id: str, producer: Producer, *, committed: bool) -> Request:
+    return EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        committed=committed,
+        max_version=4,
+    )
+
+
+class TransactionError(Exception):
+    """A transaction cannot go on."""
+
+    def __init__(self, code: int, text: str, *, abort: bool) -> None:
+        """``abort``: another producer can do it all again."""
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.abort = abort

@@ -1,0 +1,26 @@
+/* The fields of a record, in Python's objects: they have to be what is read here. */
+
+/* The string's bytes if it can be one of C's, else NULL without an exception. */
+static const char *c_string(PyObject *given) {
+    Py_ssize_t size;
+    const char *found = PyUnicode_CheckExact(given) ? PyUnicode_AsUTF8AndSize(given, &size) : NULL;
+    if (found && strlen(found) == (size_t)size) return found;
+    PyErr_Clear();
+    return NULL;
+}
+
+static int is_bytes_or_none(PyObject *given) { return given == Py_None || PyBytes_CheckExact(given); }
+
+/* Points at what the record has of bytes or None. */
+static void point_at(PyObject *given, const void **start, size_t *size) {
+    *start = given == Py_None ? NULL : PyBytes_AS_STRING(given);
+    *size = given == Py_None ? 0 : (size_t)PyBytes_GET_SIZE(given);
+}
+
+/* True if the number lies within the bounds; anything else than an int does not. */
+static int number(PyObject *given, int64_t least, int64_t most, int64_t *found) {
+    int overflow = 0;
+    if (!PyLong_CheckExact(given)) return 0;
+    *found = PyLong_AsLongLongAndOverflow(given, &overflow);
+    return !overflow && *found >= least && *found <= most;
+}

@@ -1,0 +1,191 @@
+"""Brokers as a producer of batches meets them, that fail as a test wants it: what can't be had from real ones at will.
+
+They keep the rules of the protocol that a producer relies on: sequence numbers (KIP-98), epochs, partitions that belong
+to a transaction. Whatever breaks one is noted in ``broken``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import KafkaError
+from kafka.record.memory_records import MemoryRecords
+
+from streamsapp.brokers.connection import Connection, Node, UnreachableError
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.batches import client
+
+LOST_REQUEST, LOST_ANSWER = -1, -2
+
+#: Says what becomes of a batch for a partition: 0, an error's code, or one of those above.
+Fate = Callable[[str, int, list[Any]], int]
+
+_METHODS = {
+    "MetadataRequest": "_metadata",
+    "ProduceRequest": "_produce",
+    "InitProducerIdRequest": "_init_producer_id",
+    "FindCoordinatorRequest": "_find_coordinator",
+    "AddPartitionsToTxnRequest": "_add_partitions_to_txn",
+    "AddOffsetsToTxnRequest": "_add_offsets_to_txn",
+    "TxnOffsetCommitRequest": "_txn_offset_commit",
+    "EndTxnRequest": "_end_txn",
+}
+
+
+@dataclass
+class Partition:
+    leader: int = 1
+    log: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
+    #: By producer and epoch: the next sequence number, and the last batch's first one.
+    sequences: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+
+class ScriptedBrokers:
+    """Some brokers, and the connection of one producer to them."""
+
+    def __init__(self, topics: dict[str, int], brokers: int = 1) -> None:
+        self.partitions = {
+            (topic, number): Partition(1 + number % brokers)
+            for topic, count in topics.items()
+            for number in range(count)
+        }
+        self.fate: Fate = lambda topic, partition, records: 0
+        #: Codes that requests are answered with, by their class's name, in turn.
+        self.answers: dict[str, list[int]] = defaultdict(list)
+        self.asked: list[str] = []
+        self.epoch = -1
+        self.added: set[tuple[str, int]] = set()
+        self.ended: list[bool] = []
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.broken: list[str] = []
+
+    def answer(self, request: Any, node: Node) -> Any:
+        name = type(request).__name__.split("_")[0]
+        self.asked.append(name)
+        code = self.answers[name].pop(0) if self.answers[name] else 0
+        if code == LOST_REQUEST:
+            raise UnreachableError("the request was lost")
+        made = getattr(self, _METHODS[name])(request, node, code)
+        if code == LOST_ANSWER:
+            raise UnreachableError("the answer was lost")
+        return made
+
+    def _metadata(self, request: Any, node: Node, code: int) -> Any:
+        topics = []
+        for topic in (each.name for each in request.topics):
+            known = {number: it for (name, number), it in self.partitions.items() if name == topic}
+            missing = 0 if known else KafkaError.UNKNOWN_TOPIC_OR_PART
+            listed = [SimpleNamespace(partition_index=number, leader_id=it.leader) for number, it in known.items()]
+            topics.append(SimpleNamespace(name=topic, error_code=code or missing, partitions=listed))
+        return SimpleNamespace(topics=topics)
+
+    def _produce(self, request: Any, node: Node, code: int) -> Any:
+        topics = []
+        for topic in request.topic_data:
+            parts = [
+                SimpleNamespace(index=each.index, error_code=code or self._write(topic.name, each, node, request))
+                for each in topic.partition_data
+            ]
+            topics.append(SimpleNamespace(name=topic.name, partition_responses=parts))
+        lost = [each for topic in topics for each in topic.partition_responses if each.error_code < 0]
+        if lost:
+            raise UnreachableError("the connection is lost")
+        return SimpleNamespace(responses=topics)
+
+    def _write(self, topic: str, data: Any, node: Node, request: Any) -> int:
+        at = self.partitions[topic, data.index]
+        [batch] = MemoryRecords(data.records)
+        assert batch.validate_crc()
+        records = [(it.key, it.value) for it in batch]
+        if at.leader != node:
+            return KafkaError.NOT_LEADER_FOR_PARTITION
+        if batch.producer_epoch < self.epoch:
+            return KafkaError.INVALID_PRODUCER_EPOCH
+        if request.transactional_id is not None and (topic, data.index) not in self.added:
+            self.broken.append(f"{topic}-{data.index} is no part of the transaction")
+            return KafkaError.INVALID_TXN_STATE
+        fate = self.fate(topic, data.index, records)
+        if fate == LOST_REQUEST or fate > 0:
+            return fate
+        producer = batch.producer_id, batch.producer_epoch
+        due, last = at.sequences.get(producer, (0, -1))
+        if batch.base_sequence == last:
+            return fate or KafkaError.DUPLICATE_SEQUENCE_NUMBER
+        if batch.base_sequence != due:
+            self.broken.append(f"{topic}-{data.index} has {batch.base_sequence} instead of {due}")
+            return KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+        at.sequences[producer] = due + len(records), due
+        at.log += records
+        return fate
+
+    def _init_producer_id(self, request: Any, node: Node, code: int) -> Any:
+        self.epoch += not code
+        return SimpleNamespace(error_code=code, producer_id=7, producer_epoch=self.epoch)
+
+    def _find_coordinator(self, request: Any, node: Node, code: int) -> Any:
+        return SimpleNamespace(error_code=code, coordinators=None)
+
+    def _add_partitions_to_txn(self, request: Any, node: Node, code: int) -> Any:
+        topics = []
+        for topic in request.v3_and_below_topics:
+            if not code:
+                self.added |= {(topic.name, number) for number in topic.partitions}
+            parts = [SimpleNamespace(partition_error_code=code) for _ in topic.partitions]
+            topics.append(SimpleNamespace(results_by_partition=parts))
+        return SimpleNamespace(results_by_topic_v3_and_below=topics)
+
+    def _add_offsets_to_txn(self, request: Any, node: Node, code: int) -> Any:
+        return SimpleNamespace(error_code=code)
+
+    def _txn_offset_commit(self, request: Any, node: Node, code: int) -> Any:
+        if not code:
+            self.offsets |= {
+                (topic.name, each.partition_index): each.committed_offset
+                for topic in request.topics
+                for each in topic.partitions
+            }
+        parts = [SimpleNamespace(error_code=code)]
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=parts)])
+
+    def _end_txn(self, request: Any, node: Node, code: int) -> Any:
+        if code <= 0:
+            self.ended.append(request.committed)
+            self.added.clear()
+        return SimpleNamespace(error_code=max(code, 0))
+
+
+class ScriptedConnection(Connection):
+    """The thread is real, the brokers are not."""
+
+    brokers_of_it: ScriptedBrokers
+
+    async def send(self, request: Any, node: Node, timeout: float) -> Any:
+        await self.sleep(0.0005)
+        return self.brokers_of_it.answer(request, node)
+
+    async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
+        return await self.send(request(), 0, timeout)
+
+    def learn(self, metadata: Any) -> None:
+        """Nobody is connected to them."""
+
+    def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[Node, Node]:
+        return 100 + kind, 200 + kind
+
+
+def connected(brokers: ScriptedBrokers, monkeypatch: Any) -> None:
+    """Producers of batches that are made from now on meet these brokers."""
+
+    def connection(settings: Any) -> ScriptedConnection:
+        made = ScriptedConnection(settings)
+        made.brokers_of_it = brokers
+        return made
+
+    monkeypatch.setattr(client, "Connection", connection)
+
+
+PROPERTIES: ClientProperties = {"bootstrap.servers": "nobody:1", "linger.ms": 1, "retry.backoff.ms": 1}
