@@ -167,7 +167,7 @@ class ScriptedConnection(Connection):
         await self.sleep(0.0005)
         return self.brokers_of_it.answer(request, node)
 
-    async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
+    async def ask_any(self, request: Callable[[], Any], timeout: float, *, apart: bool = False) -> Any:
         return await self.send(request(), 0, timeout)
 
     def learn(self, metadata: Any) -> None:

@@ -107,7 +107,11 @@ class UnreachableError(Exception):
     """There is no answer: whether the broker has got the request is not known."""
 
 
-class RefusedError(UnreachableError):
+class NotSentError(UnreachableError):
+    """The request was not sent: the broker has surely not got it."""
+
+
+class RefusedError(NotSentError):
     """The broker refuses the credentials."""
 
 
@@ -178,6 +182,7 @@ class Connection:
         """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds."""
         from kafka import errors
 
+        connection = None
         try:
             connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
             return await connection.send_request(request, request_timeout_ms=timeout * 1000)
@@ -186,12 +191,18 @@ class Connection:
                 await self._loop.sleep(_FOREVER)  # whoever asked ends with the thread, and says nothing about it
             if isinstance(error, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError):
                 raise RefusedError(f"broker {node} refuses the credentials: {error}") from error
-            raise UnreachableError(f"broker {node}: {error}") from error
+            # A connection that is paused takes none, and one that was never made has sent none.
+            unsent = (
+                connection is None or isinstance(error, errors.NodeNotReadyError) or connection.init_future.failed()
+            )
+            raise (NotSentError if unsent else UnreachableError)(f"broker {node}: {error}") from error
 
-    async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
-        """The answer of the first broker that gives one, those known by now and those the user named."""
+    async def ask_any(self, request: Callable[[], Any], timeout: float, *, apart: bool = False) -> Any:
+        """The answer of the first broker that gives one, those known by now and those the user named; the other way
+        round if it is to be asked ``apart``, on a connection where no other request is waited for."""
         failure: UnreachableError | None = None
-        for nodes in (self.brokers(), [broker.node_id for broker in self._manager.cluster.bootstrap_brokers()]):
+        ways = [self.brokers(), [broker.node_id for broker in self._manager.cluster.bootstrap_brokers()]]
+        for nodes in reversed(ways) if apart else ways:
             random.shuffle(nodes)
             for node in nodes:
                 try:

@@ -213,7 +213,7 @@ class AtLeastOnceProducer(RecordProducer):
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
             self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
-        elif error is not None and error.code() == KafkaError._STATE:
+        elif error is not None and not message.topic():  # it is no record's, but the producer's
             self._failure = self._failure or AbortableError(f"records were not written: {error.str()}")
         else:
             super()._delivered(error, message)

@@ -24,6 +24,7 @@ from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
 from streamsapp.kafka.batches.transaction import Transaction
 from streamsapp.kafka.batches.wire import TransactionError
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.retry import GIVE_UP_AFTER
 from streamsapp.native import Why
 from streamsapp.record import TopicPartition
 from streamsapp.state.entries import identity
@@ -158,7 +159,7 @@ class BatchProducer:
 
     def init_transactions(self, timeout: float) -> None:
         """Fence whoever used the transactional id before. Raises ``KafkaException``, as all that follow."""
-        self._run(self._transaction.init, timeout)
+        self._run(self._transaction.init, max(timeout, GIVE_UP_AFTER))
 
     def begin_transaction(self) -> None:
         """Begin one, of which all is part that is sent from now on."""
@@ -193,11 +194,15 @@ class BatchProducer:
             raise _lost("a record of it was not written")
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float) -> T:
+        """The result of a request. If there is none, nothing more is sent: the request may still be on its way, and be
+        taken for a later transaction's."""
         try:
             return self._connection.run(work, timeout, self._forever)
-        except TransactionError as error:
-            raise KafkaException(KafkaError(error.code, error.text, not error.abort, False, error.abort)) from error
-        except UnreachableError as error:
+        except (TransactionError, UnreachableError) as error:
+            self._transaction.give_up()
+            self._sender.end()
+            if isinstance(error, TransactionError):
+                raise KafkaException(KafkaError(error.code, error.text, not error.abort, False, error.abort)) from error
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error), False, False, True)) from error
 
 
@@ -241,6 +246,6 @@ def _name(given: Any) -> str:
 def _number(what: str, given: Any, bits: int) -> int:
     if not isinstance(given, int):
         raise TypeError(f"a record's {what} is a whole number, and {type(given).__name__} is not")
-    if given.bit_length() > bits:
+    if given.bit_length() > bits or (bits == 31 and given < -1):
         raise OverflowError(f"a record's {what} of {given} is out of range")
     return int(given)

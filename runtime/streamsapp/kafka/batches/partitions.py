@@ -25,8 +25,10 @@ class Verdict(Enum):
     WRITTEN = auto()
     #: To be sent again, perhaps to another broker.
     AGAIN = auto()
-    #: A record in it cannot be written: alone it is refused, among others it has to be found.
+    #: None of its records can be written.
     REFUSED = auto()
+    #: A record in it cannot be written: alone it is refused, among others it has to be found.
+    SEARCHED = auto()
     #: The broker and the producer do not agree any more about what was written.
     LOST = auto()
 
@@ -59,17 +61,21 @@ ELSEWHERE = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-_REFUSALS = frozenset(
+_OF_TOPIC = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+_OF_A_RECORD = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,
         KafkaError.INVALID_TIMESTAMP,
         KafkaError.POLICY_VIOLATION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
-        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
 
@@ -80,7 +86,9 @@ def verdict(code: int) -> Verdict:
         return Verdict.WRITTEN
     if code in _PASSING:
         return Verdict.AGAIN
-    return Verdict.REFUSED if code in _REFUSALS else Verdict.LOST
+    if code in _OF_TOPIC:
+        return Verdict.REFUSED
+    return Verdict.SEARCHED if code in _OF_A_RECORD else Verdict.LOST
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError
 from kafka.record.memory_records import MemoryRecords
 
 from streamsapp import native
-from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError, WakeUp
+from streamsapp.brokers.connection import Connection, Node, UnreachableError, WakeUp
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
 from streamsapp.kafka.batches.settings import BatchSettings
@@ -33,6 +33,8 @@ _LOOK, _REST = 0.5, 300.0
 _SOON = 0.001
 #: How much longer than a broker may take to replicate records its answer is waited for, in seconds.
 _GRACE = 10.0
+#: How long brokers may refuse the credentials, in seconds.
+_REFUSED_FOR = 10.0
 #: Bytes of a request, unless a single batch has more.
 _REQUEST_SIZE = 8 << 20
 
@@ -165,6 +167,7 @@ class Sender:
             while not self._ended:
                 if self.topics.due_in(time.monotonic()) == 0.0:
                     await self.topics.refresh(time.monotonic())
+                    self._check_credentials(time.monotonic())
                     self.progress.tell()
                 self._collect()
                 self._look_after(time.monotonic())
@@ -199,10 +202,18 @@ class Sender:
         if batch is not None and now - batch.since > self._settings.delivery_timeout:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
 
+    def _check_credentials(self, now: float) -> None:
+        """Lose everything when brokers refuse the credentials for long: one that has just started may do so, too."""
+        if self.topics.refused is not None and now - self.topics.refused[0] > _REFUSED_FOR:
+            self.lose(KafkaError._AUTHENTICATION, self.topics.refused[1], fatal=True)
+
     async def _look(self) -> None:
         """Send what is new, as far as nobody does so already."""
         self._looks = False
-        self._collect()
+        try:
+            self._collect()
+        except Exception as error:
+            self._broken(error)
 
     def _collect(self) -> None:
         for name in self._outbox.take_ready():
@@ -229,6 +240,7 @@ class Sender:
         broker.due[one.name] = one
         if not broker.served:
             broker.served = True
+            self._watch.notify_here()  # it looks at the time from now on
             self._connection.go_on(partial(self._serve, node, broker))
 
     async def _serve(self, node: Node, broker: _Broker) -> None:
@@ -238,7 +250,7 @@ class Sender:
                 await self._linger(broker)
                 self._collect()
                 names = list(broker.due)
-                if await self._may_send(names):
+                if await self._may_send(names) and not self._ended:
                     await self._send(node, broker, names)
                     self._collect()
                 elif not self._ended:
@@ -255,7 +267,8 @@ class Sender:
         rest = broker.asked_at + self._settings.linger - time.monotonic()
         if rest > 0 and not self._hurry and self._outbox.bytes < self._settings.batch_size:
             broker.lingers = self._looks = True
-            await broker.wake.wait(rest)
+            if not self._hurry:  # which may have been said just before
+                await broker.wake.wait(rest)
             broker.lingers = self._looks = False
 
     async def _may_send(self, names: list[wire.Name]) -> bool:
@@ -273,7 +286,7 @@ class Sender:
 
     def _next(self, one: Partition) -> RecordBatch | None:
         """The batch to be sent next, which stays; ``None``: there is nothing."""
-        if not one.batches and one.more:
+        while not one.batches and one.more:
             taken = self._outbox.take(*one.name)
             one.more = taken is not None and taken[3]
             if taken is not None and taken[0] is not None:
@@ -288,6 +301,9 @@ class Sender:
             if size >= _REQUEST_SIZE:
                 break
             one = broker.due.pop(name)
+            if self.topics.leader(name) != node:
+                self._queue(one)
+                continue
             batch = self._next(one)
             if batch is None:
                 one.queued = False
@@ -297,6 +313,9 @@ class Sender:
         if sent:
             broker.asked_at = time.monotonic()
             codes = await self._asked(node, sent)
+            if not codes:
+                for name in broker.due:
+                    self.topics.forget(name)
             for one, batch in sent:
                 if not self._ended:
                     self._settle(one, batch, codes.get(one.name, KafkaError.NETWORK_EXCEPTION))
@@ -304,10 +323,6 @@ class Sender:
 
     async def _asked(self, node: Node, sent: list[tuple[Partition, RecordBatch]]) -> dict[wire.Name, int]:
         """Each partition's error code, as far as there is an answer."""
-        left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
-        if left <= 0:
-            self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
-            return {}
         producer, codec = self._transaction.producer, self._settings.codec
         attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
         batches = [
@@ -315,12 +330,14 @@ class Sender:
             for one, batch in sent
         ]
         request = wire.produce(self._settings.transactional_id, batches, self._settings.request_timeout)
+        left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
+        if left <= 0:
+            self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
+            return {}
         # The broker's own time-out comes first.
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
             return dict(wire.produced(await self._connection.send(request, node, timeout)))
-        except RefusedError as error:
-            self.lose(KafkaError._AUTHENTICATION, str(error), fatal=True)
         except UnreachableError as error:
             log.debug("records are sent again: %s", error)
         return {}
@@ -336,8 +353,10 @@ class Sender:
             one.not_before = time.monotonic() + self._settings.retry_backoff
             if code in ELSEWHERE or code == KafkaError.NETWORK_EXCEPTION:
                 self.topics.forget(one.name)
-        elif what is Verdict.REFUSED:
+        elif what is Verdict.REFUSED or (what is Verdict.SEARCHED and batch.count == 1):
             self._refuse(one, batch, code)
+        elif what is Verdict.SEARCHED:
+            self._halve(one, batch)
         else:
             self.lose(code, KafkaError(code).str())
             return
@@ -351,13 +370,15 @@ class Sender:
         self.progress.finished += batch.count
 
     def _refuse(self, one: Partition, batch: RecordBatch, code: int) -> None:
-        """Tell of the record that cannot be written; of many, each half is tried on its own."""
-        records = [each for some in MemoryRecords(batch.data) for each in some]
+        """Tell of records that cannot be written, before they count as done with."""
         one.batches.popleft()
-        if len(records) == 1:
-            self._finish(batch)
-            self.progress.failures.append((KafkaError(code), one.name[0], records[0].key, records[0].value))
-            return
+        self.progress.failures += [(KafkaError(code), one.name[0], it.key, it.value) for it in _records(batch)]
+        self._finish(batch)
+
+    def _halve(self, one: Partition, batch: RecordBatch) -> None:
+        """Try each half on its own: a record in it cannot be written."""
+        records = _records(batch)
+        one.batches.popleft()
         self.progress.on_the_way -= len(batch.data)
         half = len(records) // 2
         for some in (records[half:], records[:half]):
@@ -368,9 +389,8 @@ class Sender:
     def _batch_of(self, records: list[wire.Response], since: float) -> RecordBatch:
         outbox = self._path.Outbox(2**31 - 1, 2**31 - 1)
         outbox.add_topic("", 1)
-        outbox.add(
-            [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records], 0, 2**31
-        )
+        given = [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records]
+        assert outbox.add(given, 0, 2**31) == (len(given), native.Why.TAKEN)
         taken = outbox.take("", 0)
         assert taken is not None
         return RecordBatch(taken[0], taken[1], since)
@@ -378,9 +398,11 @@ class Sender:
     def lose(self, code: int, text: str, *, fatal: bool = False) -> None:
         """Send nothing any more: what was not acknowledged is lost to this producer. ``fatal``: to any other, too."""
         if not self._ended:
+            known = code if fatal or code in _KNOWN else KafkaError._STATE
+            self.progress.failures.append((KafkaError(known, text, fatal), "", None, None))
             self._ended = True
-            known = fatal or code in _KNOWN
-            self.progress.failures.append(
-                (KafkaError(code if known else KafkaError._STATE, text, fatal), "", None, None)
-            )
         self.progress.tell()
+
+
+def _records(batch: RecordBatch) -> list[wire.Response]:
+    return [each for some in MemoryRecords(batch.data) for each in some]

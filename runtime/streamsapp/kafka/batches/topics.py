@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, UnreachableError
+from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
 from streamsapp.kafka.batches import wire
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ class Topics:
         self._asked = 0.0
         #: How often the brokers answered.
         self.answers = 0
+        #: Since when brokers refuse the credentials, and in which words.
+        self.refused: tuple[float, str] | None = None
 
     def want(self, topic: str, now: float) -> None:
         """Ask for a topic with the next request. Any thread."""
@@ -52,9 +54,7 @@ class Topics:
     def error(self, topic: str, now: float) -> int:
         """The error for which nothing can be written to the topic; 0: it can, or it is not known yet. Any thread."""
         code, since = self._errors.get(topic, (0, now))
-        if code == KafkaError.UNKNOWN_TOPIC_OR_PART and now - since < PROPAGATION:
-            return 0
-        return code
+        return code if code in _REFUSED or now - since >= PROPAGATION else 0
 
     def leader(self, name: wire.Name) -> Node | None:
         """The broker to which its records go; ``None`` if none is known."""
@@ -75,11 +75,14 @@ class Topics:
         """Ask for all topics that are wanted."""
         self._stale, self._asked = False, now
         try:
-            answer = await self._connection.ask_any(lambda: wire.topics(list(self._wanted)), _REQUEST)
+            answer = await self._connection.ask_any(lambda: wire.topics(list(self._wanted)), _REQUEST, apart=True)
         except UnreachableError as error:
             log.debug("the leaders of partitions are not known: %s", error)
             self._stale = True
+            if isinstance(error, RefusedError):
+                self.refused = self.refused or (now, str(error))
             return
+        self.refused = None
         self._connection.learn(answer)
         for topic in answer.topics:
             self._take(topic, now)

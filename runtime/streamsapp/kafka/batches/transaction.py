@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
+from streamsapp.brokers.connection import Connection, Node, NotSentError, RefusedError, UnreachableError
 from streamsapp.brokers.coordinators import GROUP, TRANSACTION, coordinator_of, find_coordinator
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: Between two tries: while the last transaction is being ended, and while a coordinator is out of reach, in seconds.
 _SOON, _AWAY = 0.002, 0.1
+#: While what another producer left open is being aborted, in seconds.
+_ABORTING = 0.02
 
 #: The coordinator is another broker, or not ready; or it has not heard of a topic yet.
 _LATER = frozenset(
@@ -59,11 +61,17 @@ class Transaction:
         self._partitions: set[wire.Name] = set()
         self._groups: set[str] = set()
         self._open = False
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Ask for nothing any more. Any thread."""
+        self._given_up = True
 
     async def init(self) -> None:
         """Get an id and an epoch. With a transactional id: fence whoever used it before."""
         request = wire.init_producer(self._id, self._settings.transaction_timeout_ms)
         while True:
+            self._check()
             try:
                 answer = await self._init(request)
             except RefusedError as error:
@@ -73,14 +81,18 @@ class Transaction:
                 self._coordinators.clear()  # it may be another broker by now
                 await self._connection.sleep(_AWAY)
                 continue
-            if not answer.error_code:
+            self._check()
+            if answer.error_code == KafkaError.CONCURRENT_TRANSACTIONS:
+                await self._connection.sleep(_ABORTING)
+            elif not answer.error_code:
                 self.producer = wire.Producer(answer.producer_id, answer.producer_epoch)
                 return
-            await self._pause(answer.error_code, TRANSACTION, self._id or "")
+            else:
+                await self._pause(answer.error_code, TRANSACTION, self._id or "")
 
     async def _init(self, request: wire.Request) -> wire.Response:
         if self._id is None:
-            return await self._connection.ask_any(lambda: request, self._settings.request_timeout)
+            return await self._connection.ask_any(lambda: request, self._settings.request_timeout, apart=True)
         node = await self._coordinator(TRANSACTION, self._id)
         return await self._connection.send(request, node, self._settings.request_timeout)
 
@@ -96,13 +108,13 @@ class Transaction:
             return False
         if missing:
             transactional_id, producer = self._id, self.producer
+            self._partitions.update(missing)  # before: whatever becomes of the answer, they have to be ended
             await self._ask(
                 TRANSACTION,
                 transactional_id,
                 lambda: wire.add_partitions(transactional_id, producer, missing),
                 wire.add_partitions_errors,
             )
-            self._partitions.update(missing)
         return True
 
     def begin(self) -> None:
@@ -116,13 +128,13 @@ class Transaction:
         assert self._id is not None
         transactional_id, producer = self._id, self.producer
         if member.group_id not in self._groups:
+            self._groups.add(member.group_id)
             await self._ask(
                 TRANSACTION,
                 transactional_id,
                 lambda: wire.add_offsets(transactional_id, producer, member.group_id),
                 _error_code,
             )
-            self._groups.add(member.group_id)
         await self._ask(
             GROUP,
             member.group_id,
@@ -148,10 +160,16 @@ class Transaction:
     ) -> None:
         """Ask the coordinator of a kind until it has done so."""
         while True:
+            node = await self._coordinator(kind, key)
+            self._check()
             try:
-                answer = await self._connection.send(
-                    request(), await self._coordinator(kind, key), self._settings.request_timeout
-                )
+                answer = await self._connection.send(request(), node, self._settings.request_timeout)
+            except RefusedError as error:
+                raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
+            except NotSentError as error:
+                log.debug("a coordinator is out of reach: %s", error)
+                await self._pause(KafkaError.COORDINATOR_NOT_AVAILABLE, kind, key)
+                continue
             except UnreachableError as error:
                 raise TransactionError(KafkaError._TRANSPORT, str(error), abort=True) from error
             codes = errors(answer)
@@ -171,9 +189,19 @@ class Transaction:
 
     async def _coordinator(self, kind: int, key: str) -> Node:
         while (kind, key) not in self._coordinators:
-            answer = coordinator_of(
-                await self._connection.ask_any(lambda: find_coordinator(kind, key), self._settings.request_timeout)
-            )
+            self._check()
+            try:
+                answer = coordinator_of(
+                    await self._connection.ask_any(
+                        lambda: find_coordinator(kind, key), self._settings.request_timeout, apart=True
+                    )
+                )
+            except RefusedError as error:
+                raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
+            except UnreachableError as error:
+                log.debug("a coordinator is not known yet: %s", error)
+                await self._connection.sleep(_AWAY)
+                continue
             if not answer.error_code:
                 # A connection of its own: on the other one a request may wait behind records.
                 self._coordinators[kind, key] = self._connection.two_ways_to(answer, kind, key)[0]
@@ -183,6 +211,10 @@ class Transaction:
                 code = answer.error_code
                 raise TransactionError(code, KafkaError(code).str(), abort=code not in _FORBIDDEN)
         return self._coordinators[kind, key]
+
+    def _check(self) -> None:
+        if self._given_up:
+            raise TransactionError(KafkaError._STATE, "it was given up", abort=True)
 
 
 def _error_code(answer: wire.Response) -> list[int]:
