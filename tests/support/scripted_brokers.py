@@ -15,11 +15,11 @@ from typing import Any
 from confluent_kafka import KafkaError
 from kafka.record.memory_records import MemoryRecords
 
-from streamsapp.brokers.connection import Connection, Node, UnreachableError
+from streamsapp.brokers.connection import Connection, Node, NotSentError, UnreachableError
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches import client
 
-LOST_REQUEST, LOST_ANSWER = -1, -2
+LOST_REQUEST, LOST_ANSWER, NOT_SENT = -1, -2, -3
 
 #: Says what becomes of a batch for a partition: 0, an error's code, or one of those above.
 Fate = Callable[[str, int, list[Any]], int]
@@ -69,6 +69,8 @@ class ScriptedBrokers:
         code = self.answers[name].pop(0) if self.answers[name] else 0
         if code == LOST_REQUEST:
             raise UnreachableError("the request was lost")
+        if code == NOT_SENT:
+            raise NotSentError("nobody is connected")
         made = getattr(self, _METHODS[name])(request, node, code)
         if code == LOST_ANSWER:
             raise UnreachableError("the answer was lost")

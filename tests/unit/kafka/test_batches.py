@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 import data_paths
-from scripted_brokers import LOST_ANSWER, LOST_REQUEST, PROPERTIES, ScriptedBrokers, connected
+from scripted_brokers import LOST_ANSWER, LOST_REQUEST, NOT_SENT, PROPERTIES, ScriptedBrokers, connected
 from streamsapp import TopicPartition
 from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.kafka.batches.partitions import Verdict, verdict
@@ -126,6 +126,21 @@ def test_only_the_records_that_a_broker_refuses_are_not_written_and_each_is_told
     for partition in range(2):
         keys = [int(key or b"") for key, _ in brokers.partitions["t", partition].log]
         assert keys == [number for number in range(partition, 400, 2) if b"%d" % number not in bad]
+
+
+def test_records_for_a_topic_that_may_not_be_written_are_all_told_after_one_request(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1, "u": 1})
+    brokers.fate = lambda topic, *batch: KafkaError.TOPIC_AUTHORIZATION_FAILED if topic == "t" else 0
+    producer = make(brokers, linger_ms=0)
+    producer.send([record(b"0", topic="u")], lambda *refused: None)
+    flush(producer)
+    send(producer, [record(b"%d" % number) for number in range(50)])
+    send(producer, [record(b"1", topic="u")])
+    flush(producer)
+
+    assert [key for error, _, key, _ in producer.take_failures()] == [b"%d" % number for number in range(50)]
+    assert brokers.asked.count("ProduceRequest") <= 3
+    assert [key for key, _ in brokers.partitions["u", 0].log] == [b"0", b"1"]
 
 
 @pytest.mark.parametrize("answer", [LOST_REQUEST, KafkaError.NOT_ENOUGH_REPLICAS])
@@ -254,6 +269,10 @@ def test_transactions_one_after_the_other_have_their_partitions_and_offsets(make
         ("AddOffsetsToTxnRequest", KafkaError.NOT_COORDINATOR),
         ("TxnOffsetCommitRequest", KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
         ("EndTxnRequest", KafkaError.CONCURRENT_TRANSACTIONS),
+        ("AddPartitionsToTxnRequest", NOT_SENT),
+        ("TxnOffsetCommitRequest", NOT_SENT),
+        ("EndTxnRequest", NOT_SENT),
+        ("FindCoordinatorRequest", LOST_ANSWER),
         ("FindCoordinatorRequest", KafkaError.COORDINATOR_NOT_AVAILABLE),
         ("InitProducerIdRequest", LOST_ANSWER),
         ("InitProducerIdRequest", KafkaError.CONCURRENT_TRANSACTIONS),
@@ -320,6 +339,35 @@ def test_a_transaction_that_cannot_go_on_says_why(request_name: str, code: int, 
     assert (error.code(), error.txn_requires_abort(), error.fatal()) == (code, abort, not abort)
 
 
+def test_after_an_abort_that_is_not_answered_nothing_is_sent_under_this_identity(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    brokers.answers["EndTxnRequest"] = [LOST_ANSWER]
+    producer = transactional(brokers, make)
+    send(producer, [record(b"1")])
+    flush(producer)
+
+    with pytest.raises(KafkaException):
+        producer.abort_transaction(5)
+    with pytest.raises(KafkaException, match="lost"):
+        producer.begin_transaction()
+    assert producer.send([record(b"2")], lambda *refused: None) == [record(b"2")]
+
+
+def test_a_start_that_was_given_up_does_not_go_on(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamsapp.kafka.batches.client.GIVE_UP_AFTER", 0.0)
+    brokers = ScriptedBrokers({"t": 1})
+    brokers.answers["InitProducerIdRequest"] = [LOST_REQUEST] * 4
+    producer = make(brokers, transactional_id="id")
+
+    with pytest.raises(KafkaException):
+        producer.init_transactions(0.25)
+    asked = brokers.asked.count("InitProducerIdRequest")
+    time.sleep(0.5)
+
+    assert brokers.asked.count("InitProducerIdRequest") <= asked + 1
+    assert brokers.epoch == -1
+
+
 def test_a_transaction_with_records_that_are_not_acknowledged_is_not_committed(make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})
     brokers.fate = lambda *batch: LOST_REQUEST
@@ -383,4 +431,5 @@ def test_what_an_error_says_of_a_batch() -> None:
     assert verdict(KafkaError.DUPLICATE_SEQUENCE_NUMBER) is Verdict.WRITTEN
     assert verdict(KafkaError.NOT_LEADER_FOR_PARTITION) is Verdict.AGAIN
     assert verdict(KafkaError.TOPIC_AUTHORIZATION_FAILED) is Verdict.REFUSED
+    assert verdict(KafkaError.INVALID_RECORD) is Verdict.SEARCHED
     assert verdict(12345) is Verdict.LOST
