@@ -60,6 +60,7 @@ def send(producer: BatchProducer, records: list[OutputRecord], refused: list[Any
 
     left = records
     while left:
+        assert not producer._sender.failed, producer.take_failures()
         left = producer.send(left, note)
 
 

@@ -19,7 +19,8 @@ from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
-from streamsapp.kafka.batches.sender import Failure, Sender
+from streamsapp.kafka.batches.progress import Failure
+from streamsapp.kafka.batches.sender import Sender
 from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
 from streamsapp.kafka.batches.transaction import Transaction
 from streamsapp.kafka.batches.wire import TransactionError

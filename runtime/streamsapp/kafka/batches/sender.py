@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
-from threading import Condition
 
 from confluent_kafka import KafkaError
 from kafka.record.memory_records import MemoryRecords
@@ -21,6 +19,7 @@ from streamsapp import native
 from streamsapp.brokers.connection import Connection, Node, UnreachableError, WakeUp
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
+from streamsapp.kafka.batches.progress import Progress
 from streamsapp.kafka.batches.settings import BatchSettings
 from streamsapp.kafka.batches.topics import Topics
 from streamsapp.kafka.batches.transaction import Transaction
@@ -29,8 +28,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at what has to wait, and where nothing has.
 _LOOK, _REST = 0.5, 300.0
-#: Between two looks whether the coordinator has answered, in seconds.
-_SOON = 0.001
 #: How much longer than a broker may take to replicate records its answer is waited for, in seconds.
 _GRACE = 10.0
 #: How long brokers may refuse the credentials, in seconds.
@@ -42,36 +39,6 @@ _REQUEST_SIZE = 8 << 20
 _TRANSACTIONAL = 0x10
 #: Ends of which more is known than that the brokers and this producer do not agree any more.
 _KNOWN = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
-
-#: A record that could not be written: why, topic, key and value.
-Failure = tuple[KafkaError, str, bytes | None, bytes | None]
-
-
-class Progress:
-    """The records' progress. Told on the connection's thread, read on the producer's."""
-
-    def __init__(self) -> None:
-        #: Bytes that were taken out of the outbox and not acknowledged.
-        self.on_the_way = 0
-        #: Records that are acknowledged, or refused.
-        self.finished = 0
-        self.failures: list[Failure] = []
-        self._changed = Condition()
-
-    def tell(self) -> None:
-        """Something has changed."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait(self, timeout: float) -> None:
-        """Return when something changes, or after so many seconds."""
-        with self._changed:
-            self._changed.wait(timeout)
-
-    def wait_for(self, holds: Callable[[], bool], timeout: float) -> None:
-        """Return when it holds, or after so many seconds."""
-        with self._changed:
-            self._changed.wait_for(holds, timeout)
 
 
 class _Broker:
@@ -109,7 +76,8 @@ class Sender:
         #: Those that have something to send and no leader that is known, or that are to wait before they try again.
         self._stuck: dict[wire.Name, Partition] = {}
         self._watch = connection.wake_up()
-        self._admitting = False
+        #: Says whether nobody looks at the time.
+        self._rests = False
         #: Says whether somebody looks into the outbox before long, without being asked to.
         self._looks = False
         self._hurry = False
@@ -189,8 +157,13 @@ class Sender:
 
     def _watch_again_in(self) -> float:
         now = time.monotonic()
-        soonest = _LOOK if self._stuck or any(broker.served for broker in self._brokers.values()) else _REST
-        soonest = min([soonest, *(each.not_before - now for each in self._stuck.values() if each.not_before > now)])
+        self._rests = not (self._stuck or any(broker.served for broker in self._brokers.values()))
+        soonest = min(
+            [
+                _REST if self._rests else _LOOK,
+                *(each.not_before - now for each in self._stuck.values() if each.not_before > now),
+            ]
+        )
         return min(soonest, self.topics.due_in(now)) if self.topics.wanted else soonest
 
     def _waiting(self) -> list[Partition]:
@@ -240,7 +213,8 @@ class Sender:
         broker.due[one.name] = one
         if not broker.served:
             broker.served = True
-            self._watch.notify_here()  # it looks at the time from now on
+            if self._rests:
+                self._watch.notify_here()  # it looks at the time from now on
             self._connection.go_on(partial(self._serve, node, broker))
 
     async def _serve(self, node: Node, broker: _Broker) -> None:
@@ -273,16 +247,11 @@ class Sender:
 
     async def _may_send(self, names: list[wire.Name]) -> bool:
         """Make sure that the brokers will take records of this producer for these partitions."""
-        while self._admitting:  # for another broker's partitions: a coordinator is asked for one thing at a time
-            await self._connection.sleep(_SOON)
-        self._admitting = True
         try:
             return await self._transaction.admit(names)
         except wire.TransactionError as error:
             self.lose(error.code, error.text, fatal=not error.abort)
             return False
-        finally:
-            self._admitting = False
 
     def _next(self, one: Partition) -> RecordBatch | None:
         """The batch to be sent next, which stays; ``None``: there is nothing."""

@@ -62,6 +62,7 @@ class Transaction:
         self._groups: set[str] = set()
         self._open = False
         self._given_up = False
+        self._admitting = False
 
     def give_up(self) -> None:
         """Ask for nothing any more. Any thread."""
@@ -99,11 +100,19 @@ class Transaction:
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
         ``TransactionError``."""
+        while self._admitting:  # for another broker: they are asked for one thing at a time
+            await self._connection.sleep(_SOON)
+        self._admitting = True
+        try:
+            return await self._admit([name for name in names if name not in self._partitions])
+        finally:
+            self._admitting = False
+
+    async def _admit(self, missing: list[wire.Name]) -> bool:
         if self._id is None:
             if self.producer.id < 0:
                 await self.init()
             return True
-        missing = [name for name in names if name not in self._partitions]
         if self.producer.id < 0 or not self._open:
             return False
         if missing:

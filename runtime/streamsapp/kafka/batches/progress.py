@@ -1,0 +1,38 @@
+"""The progress of a producer's records: written on the thread of its connection, read on the producer's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Condition
+
+from confluent_kafka import KafkaError
+
+#: A record that could not be written: why, topic, key and value.
+Failure = tuple[KafkaError, str, bytes | None, bytes | None]
+
+
+class Progress:
+    """The records' progress. Told on the connection's thread, read on the producer's."""
+
+    def __init__(self) -> None:
+        #: Bytes that were taken out of the outbox and not acknowledged.
+        self.on_the_way = 0
+        #: Records that are acknowledged, or refused.
+        self.finished = 0
+        self.failures: list[Failure] = []
+        self._changed = Condition()
+
+    def tell(self) -> None:
+        """Something has changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> None:
+        """Return when something changes, or after so many seconds."""
+        with self._changed:
+            self._changed.wait(timeout)
+
+    def wait_for(self, holds: Callable[[], bool], timeout: float) -> None:
+        """Return when it holds, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(holds, timeout)
