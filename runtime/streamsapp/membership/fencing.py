@@ -41,9 +41,6 @@ _ELSEWHERE = frozenset(
 _UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-# ---- transactional ids -------------------------------------------------------------------------------------------
-
-
 def transactional_id(application_id: str, instance_id: str | None) -> str:
     """A static member's stays the same, so that its next start fences the last. Others get one of their own each time:
     an id that was once dead never comes back to life.

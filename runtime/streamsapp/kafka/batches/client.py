@@ -217,7 +217,7 @@ def _plain(record: OutputRecord) -> OutputRecord:
     topic, value, key, partition, _, _, timestamp, headers = record
     pairs = headers.items() if isinstance(headers, Mapping) else [] if headers is None else headers
     found = [(_name(name), _bytes(each)) for name, each in _pairs(pairs)]
-    place = _number("partition", partition, 31), _number("time", timestamp, 63)
+    place = _number("partition", partition, -1, 2**31 - 1), _number("time", timestamp, 1 - 2**63, 2**63 - 1)
     return (_name(topic), _bytes(value), _bytes(key), place[0], None, None, place[1], found or None)
 
 
@@ -244,9 +244,9 @@ def _name(given: Any) -> str:
     return str(given)
 
 
-def _number(what: str, given: Any, bits: int) -> int:
+def _number(what: str, given: Any, least: int, most: int) -> int:
     if not isinstance(given, int):
         raise TypeError(f"a record's {what} is a whole number, and {type(given).__name__} is not")
-    if given.bit_length() > bits or (bits == 31 and given < -1):
+    if not least <= given <= most:
         raise OverflowError(f"a record's {what} of {given} is out of range")
     return int(given)

@@ -97,7 +97,7 @@ class Sender:
 
     def want(self, topic: str) -> None:
         """Ask for the partitions of a topic."""
-        self.topics.want(topic, time.monotonic())
+        self.topics.want(topic)
         self._watch.notify()
 
     def hurry(self) -> None:
@@ -204,7 +204,7 @@ class Sender:
         if node is None or one.not_before > time.monotonic():
             self._stuck[one.name] = one
             if node is None:
-                self.topics.want(one.name[0], time.monotonic())
+                self.topics.want(one.name[0])
             self._watch.notify_here()
             return
         broker = self._brokers.get(node)

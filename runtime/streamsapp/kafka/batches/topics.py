@@ -31,7 +31,7 @@ class Topics:
         self._connection = connection
         self._on_partitions = on_partitions
         self._leaders: dict[wire.Name, Node] = {}
-        self._wanted: dict[str, float] = {}
+        self._wanted: set[str] = set()
         #: Topics that cannot be written to, with the error's code, and since when.
         self._errors: dict[str, tuple[int, float]] = {}
         self._stale = False
@@ -41,9 +41,9 @@ class Topics:
         #: Since when brokers refuse the credentials, and in which words.
         self.refused: tuple[float, str] | None = None
 
-    def want(self, topic: str, now: float) -> None:
+    def want(self, topic: str) -> None:
         """Ask for a topic with the next request. Any thread."""
-        self._wanted.setdefault(topic, now)
+        self._wanted.add(topic)
         self._stale = True
 
     @property

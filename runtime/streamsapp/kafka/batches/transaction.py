@@ -44,7 +44,6 @@ _FORBIDDEN = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError._AUTHENTICATION,
     }
 )
 
@@ -76,7 +75,7 @@ class Transaction:
             try:
                 answer = await self._init(request)
             except RefusedError as error:
-                raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
+                raise _refused(error) from error
             except UnreachableError as error:  # nothing was begun under this identity: it may be asked again
                 log.debug("a producer cannot start yet: %s", error)
                 self._coordinators.clear()  # it may be another broker by now
@@ -174,7 +173,7 @@ class Transaction:
             try:
                 answer = await self._connection.send(request(), node, self._settings.request_timeout)
             except RefusedError as error:
-                raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
+                raise _refused(error) from error
             except NotSentError as error:
                 log.debug("a coordinator is out of reach: %s", error)
                 await self._pause(KafkaError.COORDINATOR_NOT_AVAILABLE, kind, key)
@@ -206,7 +205,7 @@ class Transaction:
                     )
                 )
             except RefusedError as error:
-                raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
+                raise _refused(error) from error
             except UnreachableError as error:
                 log.debug("a coordinator is not known yet: %s", error)
                 await self._connection.sleep(_AWAY)
@@ -214,16 +213,17 @@ class Transaction:
             if not answer.error_code:
                 # A connection of its own: on the other one a request may wait behind records.
                 self._coordinators[kind, key] = self._connection.two_ways_to(answer, kind, key)[0]
-            elif answer.error_code in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
-                await self._connection.sleep(_AWAY)
             else:
-                code = answer.error_code
-                raise TransactionError(code, KafkaError(code).str(), abort=code not in _FORBIDDEN)
+                await self._pause(answer.error_code, kind, key)
         return self._coordinators[kind, key]
 
     def _check(self) -> None:
         if self._given_up:
             raise TransactionError(KafkaError._STATE, "it was given up", abort=True)
+
+
+def _refused(error: RefusedError) -> TransactionError:
+    return TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False)
 
 
 def _error_code(answer: wire.Response) -> list[int]:
