@@ -24,12 +24,16 @@ Send = Callable[[list[OutputRecord]], list[OutputRecord]]
 class RecordCollector:
     """Output buffers of an instance, bounded by a number of records."""
 
-    def __init__(self, capacity: int, on_output: Callable[[], None] = lambda: None, enough: int = 1) -> None:
+    def __init__(
+        self, capacity: int, on_output: Callable[[], None] = lambda: None, enough: int = 1, *, prompt: bool = True
+    ) -> None:
         """``on_output`` is called on the thread that added something to be sent, while ``enough`` records wait or more:
-        fewer are sent when the thread that sends them is awake for something else."""
+        fewer are sent when the thread that sends them is awake for something else. If they are ``prompt``, because
+        somebody can read them before the commit, it is also called when no more are on their way."""
         self._capacity = capacity
         self._on_output = on_output
         self._enough = enough
+        self.prompt = prompt
         self._current: deque[list[OutputRecord]] = deque()
         self._next: deque[list[OutputRecord]] = deque()
         self._epoch = 0
@@ -47,6 +51,11 @@ class RecordCollector:
             (self._current if epoch <= self._epoch else self._next).append(records)
             self._buffered += len(records)
         if self.enough:
+            self._on_output()
+
+    def no_more(self) -> None:
+        """No task is processed: what waits is not going to be more."""
+        if self.prompt and self._buffered:
             self._on_output()
 
     def wait_for_room(self, timeout: float) -> bool:
@@ -73,7 +82,7 @@ class RecordCollector:
         """Send about ``limit`` records of the current epoch; returns how many were sent."""
         sent = 0
         while sent < limit and self._current:
-            records = self._current.popleft()
+            records = self._some(limit - sent)
             rest = send(records)
             sent += len(records) - len(rest)
             if rest:
@@ -84,6 +93,15 @@ class RecordCollector:
                 self._buffered -= sent
                 self._room.notify_all()
         return sent
+
+    def _some(self, limit: int) -> list[OutputRecord]:
+        """Take the first records, of several tasks if these sent few: they go into one request."""
+        records = self._current.popleft()
+        if self._current and len(records) < limit:
+            records = list(records)
+            while self._current and len(records) < limit:
+                records += self._current.popleft()
+        return records
 
     def roll(self) -> None:
         """The commit is through: what was held for the next epoch is current now."""

@@ -33,11 +33,25 @@ _ALIASES = {
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
 }
 
+#: At a low rate this is most of a result's way; 100, as Kafka Streams has it, saves some CPU at full load.
+_LINGER_MS = 10
+
 
 def main_consumer(config: StreamsConfig) -> ClientProperties:
     """The properties of the consumer that reads the sources; they carry the group id under which offsets are
     committed."""
     return _client(config, "main consumer", _consumer_defaults(), _consumer_owned(config, "consumer"))
+
+
+def input_rest(config: StreamsConfig) -> float:
+    """For how long records that arrive are waited for, in seconds, so that they are processed together: as long as
+    results wait for others, and no longer than that is by default."""
+    given = producer(config)
+    linger = next(given[key] for key in ("queue.buffering.max.ms", "linger.ms") if key in given)
+    try:
+        return max(0.0, min(float(linger), _LINGER_MS)) / 1000
+    except ValueError:
+        return 0.0  # of which the producer tells
 
 
 def restore_consumer(config: StreamsConfig) -> ClientProperties:
@@ -61,8 +75,7 @@ def producer(
     ``delivery_timeout`` (seconds) is when a record that waits to be written is given up, unless the user set it.
     """
     defaults: ClientProperties = {"message.max.bytes": MAX_MESSAGE_BYTES}
-    # At a low rate this is most of a result's way; 100, as Kafka Streams has it, saves some CPU at full load.
-    defaults |= {"linger.ms": 10, "batch.num.messages": 100_000, "batch.size": 1_000_000}
+    defaults |= {"linger.ms": _LINGER_MS, "batch.num.messages": 100_000, "batch.size": 1_000_000}
     owned: ClientProperties = {
         **_identity(config, "producer"),
         "enable.idempotence": True,

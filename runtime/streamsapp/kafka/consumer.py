@@ -7,6 +7,7 @@ the restoration thread only. Group membership is not their business (see ``membe
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -47,6 +48,10 @@ END: int = OFFSET_END
 REQUEST_TIMEOUT = 30.0
 #: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
 LEADERS_TIMEOUT = 0.2
+#: So many records are worth a look of their own: with more, a consumer that rests looks for more at once.
+FEW = 500
+#: With so many or fewer a look costs much more than the records, and a consumer rests twice as long.
+SINGLE = 2
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -79,10 +84,15 @@ class PartitionConsumer:
     """Fetches from explicitly assigned partitions."""
 
     def __init__(
-        self, properties: ClientProperties, deadline: Deadline | None = None, wakeup: Wakeup | None = None
+        self,
+        properties: ClientProperties,
+        deadline: Deadline | None = None,
+        wakeup: Wakeup | None = None,
+        rest: float = 0.0,
     ) -> None:
         """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
-        when other threads notify it."""
+        when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds: those
+        that come meanwhile are taken together, for each look costs as much as many records."""
         self._deadline = deadline
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
@@ -98,6 +108,7 @@ class PartitionConsumer:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._wakeup = wakeup
+        self._rest, self._rests_until = rest, 0.0
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
         # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
@@ -151,19 +162,45 @@ class PartitionConsumer:
 
     def poll(self, limit: int, timeout: float) -> Fetched:
         """Up to ``limit`` records; returns as soon as there is one, or empty after ``timeout`` seconds, or when the
-        consumer's ``Wakeup`` was notified.
+        consumer's ``Wakeup`` was notified. A consumer that rests returns no records.
 
         Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for what the client cannot
         recover from.
         """
         if self._wakeup is None:
             return self._take(limit, timeout)
+        rest = self._rests_until - time.monotonic()
+        if rest > 0:
+            if self._wakeup.wait_without_records(min(rest, timeout)) or timeout < rest:
+                return Fetched()
+            timeout -= rest
+        fetched = self._poll_now(self._wakeup, limit, timeout)
+        if self._rest:
+            self._rests_until = self._rest_after(sum(len(records) for _, records in fetched.records))
+        return fetched
+
+    def _rest_after(self, records: int) -> float:
+        """The end of the rest (monotonic seconds) after so many records came together."""
+        if not 0 < records < FEW:
+            return 0.0
+        return time.monotonic() + (self._rest if records > SINGLE else 2 * self._rest)
+
+    @property
+    def rests(self) -> bool:
+        """True if ``poll`` returns no records now, as the last ones were few."""
+        return self._rests_until > time.monotonic()
+
+    def end_rest(self) -> None:
+        """Let the next ``poll`` return what is there."""
+        self._rests_until = 0.0
+
+    def _poll_now(self, wakeup: Wakeup, limit: int, timeout: float) -> Fetched:
         waits = timeout > 0 and self._emptied
         # Also without a wait: what is taken now is not to end the next one.
-        notified = self._wakeup.wait(timeout if waits else 0)
+        notified = wakeup.wait(timeout if waits else 0)
         fetched = self._take(limit, 0)
         if timeout > 0 and not (waits or notified or fetched):
-            self._wakeup.wait(timeout)
+            wakeup.wait(timeout)
             fetched = self._take(limit, 0)
         return fetched
 

@@ -24,13 +24,15 @@ class Wakeup:
     """A pipe that is readable when the waiting thread has something to do."""
 
     def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
+        self._reader, self._writer = _pipe()
+        self._records_reader, self._records_writer = _pipe()
         # Not at the end of the process: threads that were left behind may still notify.
-        weakref.finalize(self, _close, self._reader, self._writer).atexit = False
-        for end in (self._reader, self._writer):
-            os.set_blocking(end, False)
-        self._readable = select.poll()
-        self._readable.register(self._reader, select.POLLIN)
+        ends = (self._reader, self._writer, self._records_reader, self._records_writer)
+        weakref.finalize(self, _close, *ends).atexit = False
+        self._notifications, self._either = select.poll(), select.poll()
+        self._notifications.register(self._reader, select.POLLIN)
+        for reader in (self._reader, self._records_reader):
+            self._either.register(reader, select.POLLIN)
         self._notified = False
 
     def notify(self) -> None:
@@ -46,7 +48,7 @@ class Wakeup:
         Returns the descriptor that librdkafka's threads write to. It is the caller's, to be closed when the consumer is
         closed and not before: they would write to whatever file or socket got its number.
         """
-        writer = os.dup(self._writer)
+        writer = os.dup(self._records_writer)
         queue = _library.rd_kafka_queue_get_consumer(handle_of(consumer))
         _library.rd_kafka_queue_io_event_enable(queue, writer, _PAYLOAD, len(_PAYLOAD))
         _library.rd_kafka_queue_destroy(queue)
@@ -55,12 +57,26 @@ class Wakeup:
     def wait(self, timeout: float) -> bool:
         """Return when something was notified since the last wait, or after ``timeout`` seconds, and say which. The
         caller looks at everything afterwards: notifications are forgotten here, and only here."""
-        if not self._readable.poll(1000 * timeout):
-            return False
-        with suppress(BlockingIOError):
-            os.read(self._reader, _MOST_BYTES)
-        self._notified = False
-        return True
+        return self._wait(self._either, timeout)
+
+    def wait_without_records(self, timeout: float) -> bool:
+        """As ``wait``, but records do not end it: they end the next ``wait``."""
+        return self._wait(self._notifications, timeout)
+
+    def _wait(self, of: select.poll, timeout: float) -> bool:
+        ready = of.poll(1000 * timeout)
+        for reader, _ in ready:
+            os.read(reader, _MOST_BYTES)
+            if reader == self._reader:
+                self._notified = False
+        return bool(ready)
+
+
+def _pipe() -> tuple[int, int]:
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    return reader, writer
 
 
 def _close(*ends: int) -> None:

@@ -223,10 +223,12 @@ class CommitSchedule:
         return wanted
 
     def _wanted(self, tasks: TaskManager) -> bool:
-        running = tasks.tasks.values()
-        if any(task.context.commit_requested for task in running):
-            return True
-        return sum(task.unwritten_bytes for task in running) > self._unwritten_limit
+        unwritten = 0
+        for task in tasks.tasks.values():
+            if task.context.commit_requested:
+                return True
+            unwritten += task.unwritten_bytes
+        return unwritten > self._unwritten_limit
 
     def restart(self, took: float = 0.0) -> None:
         """A commit begins, or has ended and took so many seconds: the interval is counted from its beginning. After a

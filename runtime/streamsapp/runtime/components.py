@@ -64,9 +64,9 @@ log = logging.getLogger(__name__)
 _OUTPUT_RECORD_BYTES = 512
 #: Results that may wait for the next transaction.
 _TRANSACTION_RECORDS = 50_000
-#: Fewer results of a transaction do not wake the polling thread: nobody can read them before the commit, and records
-#: that arrive, or the commit, wake it soon enough. A small part of the results that may wait.
-_TRANSACTION_BATCH = 500
+#: Fewer results do not wake the polling thread while more are on their way, nor at all if nobody can read them before
+#: the commit: records that arrive, or the commit, wake it soon enough. A small part of the results that may wait.
+_RESULTS_BATCH = 500
 #: How long the threads may take to end after everything was closed, in seconds.
 _JOIN = 10.0
 
@@ -93,9 +93,10 @@ class Components:
         )
         directory = self.stores.locked_directory
         self.membership = GroupMember(config, clock, extensions.assignor, directory, closing, wakeup.notify)
+        collector = RecordCollector(
+            _output_capacity(config), wakeup.notify, _RESULTS_BATCH, prompt=not config.exactly_once
+        )
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
-        enough = _TRANSACTION_BATCH if config.exactly_once else 1
-        collector = RecordCollector(_output_capacity(config), wakeup.notify, enough)
         producer = StreamsProducer(config, self.membership, collector, clock, closing)
         self.feeder = self._feeder(config, clock, wakeup)
         self.owned = self._owned_tasks(config, clock)
@@ -124,7 +125,8 @@ class Components:
 
     def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
         properties = client_properties.main_consumer(config)
-        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup)
+        rest = client_properties.input_rest(config)
+        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest)
         return InputFeeder(consumer, StartPositions(consumer, clock), self.tasks, config.memory.input_buffers)
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:

@@ -82,6 +82,15 @@ class InputFeeder:
         """True if partitions are paused until some of what is buffered of them was processed."""
         return bool(self._paused)
 
+    @property
+    def rests(self) -> bool:
+        """True if the last records were few, and more are not looked for yet."""
+        return self._consumer.rests
+
+    def end_rest(self) -> None:
+        """Let the next ``feed`` take what is there."""
+        self._consumer.end_rest()
+
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()

@@ -10,6 +10,8 @@ from streamsapp.tasks.task_manager import TaskManager
 
 #: How long to wait for processing threads to make room in the input buffers, in seconds.
 ROOM_WAIT = 0.002
+#: How long a commit waits for records that came just before, in seconds.
+CATCH_UP = 0.002
 
 
 class InputPolling:
@@ -27,6 +29,14 @@ class InputPolling:
             self._feeder.feed(min(wait, ROOM_WAIT) if awaits_room else wait)
         elif wait > 0:
             self.wait_for_tasks()
+
+    def catch_up(self) -> None:
+        """Have records processed that came while the consumer rested, so that they are part of the commit that begins
+        now: they would wait for the next one."""
+        if self._feeder.rests and not self._feeder.full:
+            self._feeder.end_rest()
+            self._feeder.feed(0.0)
+            self._tasks.wait_for_rest(CATCH_UP)
 
     def wait_for_tasks(self) -> None:
         """Yield to the processing threads."""

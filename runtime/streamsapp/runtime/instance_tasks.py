@@ -10,9 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from queue import Empty
 
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StateStoreError
@@ -138,11 +136,10 @@ class InstanceTasks:
     def take_restored(self) -> bool:
         """Run the tasks whose stores are complete; whether there were any."""
         restored = []
-        with suppress(Empty):
-            while True:
-                task = self._restoration.restored.get_nowait()
-                if self.all.get(task.id) is task:
-                    restored.append(task)
+        while not self._restoration.restored.empty():
+            task = self._restoration.restored.get_nowait()
+            if self.all.get(task.id) is task:
+                restored.append(task)
         if not restored:
             return False
         for task in restored:

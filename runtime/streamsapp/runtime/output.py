@@ -6,6 +6,7 @@ Called on the polling thread.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -16,6 +17,8 @@ from streamsapp.tasks.task_manager import TaskManager
 
 #: Records drained into the producer in one pass.
 DRAIN = 4000
+#: How long results wait for others while tasks are processed that may bring more, in seconds.
+PATIENCE = 0.01
 #: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
 COMMIT_SLICE = 0.01
 
@@ -59,6 +62,11 @@ class Output:
         return self.committing or self._collector.enough
 
     @property
+    def send_in(self) -> float:
+        """Seconds until results are to be looked for that nobody has told of; infinite while that is not needed."""
+        return PATIENCE if self._collector.prompt and self._tasks.busy else math.inf
+
+    @property
     def uncommitted(self) -> bool:
         """True if tasks did anything since the last commit."""
         return self._tasks.anything_touched()
@@ -84,10 +92,12 @@ class Output:
         self._collector.drain(self._producer.client.send, DRAIN)
         self._producer.client.poll()
 
-    def commit_if_due(self, *, wanted: bool) -> None:
-        """Begin a commit when the schedule says so, or somebody wants one, and there is something to commit."""
+    def commit_if_due(self, catch_up: Callable[[], None], *, wanted: bool) -> None:
+        """Begin a commit when the schedule says so, or somebody wants one, and there is something to commit once
+        ``catch_up`` was called."""
         if self._schedule.due(self._tasks) or wanted:
             self._schedule.restart()
+            catch_up()
             if self.uncommitted:
                 self.commit()
 

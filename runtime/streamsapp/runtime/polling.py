@@ -100,15 +100,16 @@ class PollingThread(threading.Thread):
         self._input.poll(0.0 if news or self._output.pending else self._wait())
         self._send()
         if not self._output.committing and self._life.may_commit:
-            self._output.commit_if_due(wanted=self._life.wants_commit)
-        self._advance_commit()
+            self._output.commit_if_due(self._input.catch_up, wanted=self._life.wants_commit)
+        if self._output.committing:
+            self._advance_commit()
         self._wall_clock.run()
 
     def _wait(self) -> float:
         """Seconds until something is due by the clock, or may be."""
         if not (self._life.calm and self._life.may_commit) or self._draining:
-            return min(LONGEST_WAIT, self._wall_clock.due_in)
-        return min(LONGEST_REST, self._wall_clock.due_in, self._output.commit_in)
+            return min(LONGEST_WAIT, self._wall_clock.due_in, self._output.send_in)
+        return min(LONGEST_REST, self._wall_clock.due_in, self._output.commit_in, self._output.send_in)
 
     def _take_pause(self) -> None:
         if self._requests.paused != self._paused:

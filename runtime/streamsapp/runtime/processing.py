@@ -71,6 +71,8 @@ class ProcessingThread(threading.Thread):
             self._failures.put(ThreadFailure(self.name, error, task.id))
         finally:
             self._tasks.give_back(task, more=more)
+        if not self._tasks.busy:
+            self._collector.no_more()
 
     def _run_slice(self, task: StreamTask) -> bool:
         """Work on a held task until its slice ends or it has nothing to do; whether it has more to do."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from streamsapp.errors import FencedError, ProcessorHangsError, TopicError, UserInputError
 from streamsapp.remote.object_store import UnfitObjectStoreError
@@ -38,9 +37,8 @@ class UncaughtExceptions:
 
     def take(self) -> Iterator[ThreadFailure]:
         """The failures that threads have reported since."""
-        with suppress(Empty):
-            while True:
-                yield self._failures.get_nowait()
+        while not self._failures.empty():
+            yield self._failures.get_nowait()
 
     def answer(self, failure: ThreadFailure) -> UncaughtExceptionResponse:
         """The instance ends where the handler is not asked, raises, or wants what cannot be done."""

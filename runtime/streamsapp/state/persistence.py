@@ -81,7 +81,11 @@ class Persistence:
     @property
     def waiting_bytes(self) -> int:
         """An estimate of the bytes of the entries that wait."""
-        return self._bytes({name: engine.entries for name, engine in self._engines.items()})
+        total = 0
+        for name, engine in self._engines.items():
+            if entries := engine.entries:
+                total += entries * self._stores[name].layers.entry_bytes
+        return total
 
     def _bytes(self, entries: Mapping[str, int]) -> int:
         return sum(number * self._stores[name].layers.entry_bytes for name, number in entries.items())

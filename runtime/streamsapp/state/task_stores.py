@@ -221,7 +221,10 @@ class TaskStores:
     @property
     def uncommitted_bytes(self) -> int:
         """An estimate of the bytes that the running and the frozen epoch occupy."""
-        return sum(store.layers.uncommitted_bytes for store in self._managed.values())
+        total = 0
+        for store in self._managed.values():
+            total += store.layers.uncommitted_bytes
+        return total
 
     @property
     def unwritten_bytes(self) -> int:

@@ -288,10 +288,9 @@ class WriteBack:
     @property
     def uncommitted_bytes(self) -> int:
         """An estimate of the bytes, from the sizes of the newest writes."""
-        if not self._dirty:
-            return len(self._frozen or ()) * self._entry_bytes
-        self._sample_sizes()
-        return self.uncommitted_entries * self._entry_bytes
+        if self._dirty:
+            self._sample_sizes()
+        return (len(self._dirty) + len(self._frozen or ())) * self._entry_bytes
 
     @property
     def entry_bytes(self) -> int:
@@ -345,17 +344,16 @@ class WriteBack:
             live.clear()
 
     def _learn_size(self, key: bytes, entry: Entry) -> None:
-        self._entry_bytes += (_size(key, entry) - self._entry_bytes) // 16
+        size = _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
+        self._entry_bytes += (size - self._entry_bytes) // 16
 
     def _sample_sizes(self) -> None:
         # The polling thread asks too, and the one that processes may write or start an epoch at this moment: then the
         # estimate stays what it was.
         with suppress(RuntimeError):
-            newest = list(islice(reversed(self._dirty.items()), _SAMPLED_ENTRIES))
-            if newest:
-                mean = sum(_size(key, entry) for key, entry in newest) // len(newest)
-                self._entry_bytes += (mean - self._entry_bytes) // 2
-
-
-def _size(key: bytes, entry: Entry) -> int:
-    return _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
+            size = count = 0
+            for key, entry in islice(reversed(self._dirty.items()), _SAMPLED_ENTRIES):
+                size += _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
+                count += 1
+            if count:
+                self._entry_bytes += (size // count - self._entry_bytes) // 2

@@ -89,6 +89,12 @@ class TaskManager:
         with self._condition:
             return not (self._ready or self._held)
 
+    @property
+    def busy(self) -> bool:
+        """True if a task is processed, or about to be."""
+        with self._condition:
+            return self._working
+
     def anything_touched(self) -> bool:
         """Return whether a commit would have anything to do."""
         with self._condition:
@@ -99,6 +105,11 @@ class TaskManager:
         with self._condition:
             self._epoch_end = None
             return self._epoch
+
+    def wait_for_rest(self, timeout: float) -> None:
+        """Return when no task is processed or about to be, or after ``timeout`` seconds."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._working, timeout)
 
     def wait_for_progress(self, timeout: float) -> None:
         """Let processing threads run: returns when one gives a task back, or after ``timeout`` seconds."""
@@ -286,6 +297,10 @@ class TaskManager:
 
     def _wait(self, holds: Callable[[], bool], timeout: float) -> bool:
         return self._deadline.wait(partial(self._condition.wait_for, holds), timeout)
+
+    @property
+    def _working(self) -> bool:
+        return bool(self._held or self._takeable())
 
     def _unfinished(self, scheduled: ScheduledTask) -> bool:
         """Return whether the task did something, or does, that the next commit has to carry."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.tasks.output import OutputRecord
 
@@ -111,6 +113,33 @@ def test_whoever_sends_is_told_of_every_output_once_enough_records_wait() -> Non
     assert not collector.enough
     collector.add(records("e"), epoch=0)
     assert told == [3, 4]
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+def test_whoever_sends_is_told_of_few_records_when_no_more_come_if_somebody_can_read_them(prompt: bool) -> None:
+    told: list[int] = []
+    collector = RecordCollector(100, lambda: told.append(len(collector)), enough=3, prompt=prompt)
+    collector.no_more()
+    collector.add(records("a"), epoch=0)
+    assert told == []
+
+    collector.no_more()
+    assert told == ([1] if prompt else [])
+
+
+def test_records_of_several_tasks_are_sent_together() -> None:
+    collector, sent = RecordCollector(100), list[int]()
+
+    def send(given: list[OutputRecord]) -> list[OutputRecord]:
+        sent.append(len(given))
+        return given[3:]
+
+    for value in "abcde":
+        collector.add(records(value, value), epoch=0)
+    assert collector.drain(send, 100) == 3
+    assert collector.drain(send, 4) == 3
+    assert sent == [10, 7]
+    assert len(collector) == 4
 
 
 def test_waiting_records_of_the_next_epoch_take_room_too() -> None:

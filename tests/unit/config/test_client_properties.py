@@ -12,7 +12,7 @@ from streamsapp.config.client_keys import OWNED
 from streamsapp.errors import ConfigError
 
 
-def config(kafka: dict[str, str] | None = None, **settings: Any) -> StreamsConfig:
+def config(kafka: dict[str, Any] | None = None, **settings: Any) -> StreamsConfig:
     return StreamsConfig(application_id="app", bootstrap_servers="127.0.0.1:1", kafka=kafka or {}, **settings)
 
 
@@ -70,6 +70,21 @@ def test_partitions_keys_as_java_clients_do() -> None:
 @pytest.mark.parametrize(("transactional_id", "longest"), [(None, 10), ("app-1-0", 20)])
 def test_a_result_waits_for_others_for_a_moment_only(transactional_id: str | None, longest: int) -> None:
     assert int(client_properties.producer(config(), transactional_id)["linger.ms"]) <= longest
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ({}, 0.01),
+        ({"linger.ms": "4"}, 0.004),
+        ({"producer.queue.buffering.max.ms": 0.5}, 0.0005),
+        ({"linger.ms": 0}, 0.0),
+        ({"linger.ms": 1000}, 0.01),
+        ({"linger.ms": "soon"}, 0.0),
+    ],
+)
+def test_records_that_arrive_wait_for_others_as_results_do_and_no_longer(given: dict[str, Any], seconds: float) -> None:
+    assert client_properties.input_rest(config(given)) == seconds
 
 
 def test_the_clients_accept_what_is_made_for_them() -> None:

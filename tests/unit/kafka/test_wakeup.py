@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsapp import TopicPartition, native
-from streamsapp.kafka import wakeup as wakeup_module
+from streamsapp.kafka import consumer as consumer_module, wakeup as wakeup_module
 from streamsapp.kafka.consumer import BEGINNING, Fetched, PartitionConsumer
 from streamsapp.kafka.wakeup import Wakeup
 
@@ -51,7 +51,7 @@ def test_nothing_that_threads_publish_is_missed_however_they_race() -> None:
 
 def test_the_pipe_is_closed_when_nobody_has_the_wakeup_any_more() -> None:
     wakeup = Wakeup()
-    ends = (wakeup._reader, wakeup._writer)
+    ends = (wakeup._reader, wakeup._writer, wakeup._records_reader, wakeup._records_writer)
     del wakeup
     gc.collect()
 
@@ -102,10 +102,10 @@ def home() -> Iterator[Producer]:
 
 
 @contextmanager
-def reading(home: Producer, wakeup: Wakeup) -> Iterator[PartitionConsumer]:
+def reading(home: Producer, wakeup: Wakeup, rest: float = 0.0) -> Iterator[PartitionConsumer]:
     [broker] = home.list_topics(timeout=60).brokers.values()
     properties = {"bootstrap.servers": f"{broker.host}:{broker.port}", "group.id": "g", "auto.offset.reset": "error"}
-    with closing(PartitionConsumer({**properties}, wakeup=wakeup)) as consumer:
+    with closing(PartitionConsumer({**properties}, wakeup=wakeup, rest=rest)) as consumer:
         yield consumer
 
 
@@ -178,3 +178,69 @@ def test_who_is_woken_and_left_nothing_fetches_once(home: Producer, monkeypatch:
         wakeup.notify()
         consumer.poll(10, ENDLESS)
     assert fetches == [0]
+
+
+def fetched(consumer: PartitionConsumer, count: int) -> list[bytes | None]:
+    """The next records, until they are so many; fewer never come."""
+    seen: list[bytes | None] = []
+    while len(seen) < count:
+        seen += values(consumer, count - len(seen), ENDLESS)
+    return seen
+
+
+def put(home: Producer, *numbers: int) -> None:
+    for number in numbers:
+        home.produce("in", b"%d" % number, partition=0)
+    home.flush()
+
+
+def test_a_consumer_rests_after_few_records_whatever_comes_until_it_is_told_otherwise(home: Producer) -> None:
+    wakeup = Wakeup()
+    with reading(home, wakeup, rest=ENDLESS) as consumer:
+        consumer.assign({TopicPartition("in", 0): BEGINNING})
+        put(home, 0)
+        assert fetched(consumer, 1) == [b"0"]
+        for number in range(1, 4):
+            put(home, number)
+            assert consumer.rests
+            assert not consumer.poll(10, 0.2).records
+            assert not consumer.poll(10, 0).records
+            consumer.end_rest()
+            assert fetched(consumer, 1) == [b"%d" % number]
+
+
+def test_a_notification_ends_the_wait_of_a_consumer_that_rests(home: Producer) -> None:
+    wakeup = Wakeup()
+    with reading(home, wakeup, rest=ENDLESS) as consumer:
+        consumer.assign({TopicPartition("in", 0): BEGINNING})
+        put(home, 0)
+        assert fetched(consumer, 1) == [b"0"]
+        put(home, 1)
+        for _ in range(3):
+            threading.Timer(0.01, wakeup.notify).start()
+            assert not consumer.poll(10, ENDLESS).records
+        assert consumer.rests
+
+
+def test_records_that_came_during_a_rest_end_the_wait_after_it(home: Producer) -> None:
+    wakeup = Wakeup()
+    with reading(home, wakeup, rest=0.05) as consumer:
+        consumer.assign({TopicPartition("in", 0): BEGINNING})
+        for number in range(5):
+            put(home, number)
+            assert fetched(consumer, 1) == [b"%d" % number]
+        put(home, *range(5, 50))
+        assert fetched(consumer, 45) == [b"%d" % number for number in range(5, 50)]
+
+
+def test_a_consumer_that_gets_many_records_does_not_rest(home: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    wakeup = Wakeup()
+    monkeypatch.setattr(consumer_module, "FEW", 20)
+    with reading(home, wakeup, rest=ENDLESS) as consumer:
+        put(home, *range(40))
+        consumer.assign({TopicPartition("in", 0): BEGINNING})
+        while not (records := values(consumer, 20, ENDLESS)):
+            pass
+        assert consumer.rests == (len(records) < 20)
+        consumer.end_rest()
+        assert not consumer.rests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from streamsapp.kafka.consumer import Fetched
-from streamsapp.runtime.input_polling import ROOM_WAIT, InputPolling
+from streamsapp.runtime.input_polling import CATCH_UP, ROOM_WAIT, InputPolling
 
 LONG = 3600.0
 
@@ -14,10 +14,14 @@ class FakeFeeder:
     """Writes down for how long it may wait."""
 
     def __init__(self) -> None:
-        self.full = self.holds_back = False
+        self.full = self.holds_back = self.rests = False
         self.timeouts: list[float] = []
 
+    def end_rest(self) -> None:
+        self.rests = False
+
     def feed(self, timeout: float) -> Fetched:
+        assert not self.rests
         self.timeouts.append(timeout)
         return Fetched()
 
@@ -27,10 +31,14 @@ class FakeTasks:
 
     def __init__(self) -> None:
         self.waits: list[float] = []
+        self.rests: list[float] = []
         self.resting = False
 
     def wait_for_progress(self, timeout: float) -> None:
         self.waits.append(timeout)
+
+    def wait_for_rest(self, timeout: float) -> None:
+        self.rests.append(timeout)
 
 
 class Polling:
@@ -72,3 +80,21 @@ def test_full_buffers_leave_the_time_to_the_processing_threads_unless_there_is_s
 
     assert it.feeder.timeouts == []
     assert it.tasks.waits == [ROOM_WAIT]
+
+
+def test_records_that_came_while_the_consumer_rests_are_processed_before_a_commit() -> None:
+    it = Polling()
+    it.feeder.rests = True
+    it.polling.catch_up()
+
+    assert it.feeder.timeouts == [0.0]
+    assert it.tasks.rests == [CATCH_UP]
+
+
+def test_a_commit_does_not_wait_for_records_while_many_come_or_the_buffers_are_full() -> None:
+    it = Polling()
+    it.polling.catch_up()
+    it.feeder.rests = it.feeder.full = True
+    it.polling.catch_up()
+
+    assert it.feeder.timeouts == it.tasks.rests == []

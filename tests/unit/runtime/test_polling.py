@@ -123,7 +123,7 @@ class FakeStreamsProducer:
 
 
 class FakeFeeder:
-    full = holds_back = False
+    full = holds_back = rests = False
 
     def __init__(self) -> None:
         self.fetched: list[Fetched] = []

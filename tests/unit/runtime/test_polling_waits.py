@@ -47,7 +47,7 @@ def endless_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 class Life:
     """Everything that the polling thread drives, all well: a group without news, a broker that takes all at once."""
 
-    full = holds_back = ended = wants_commit = False
+    full = holds_back = rests = ended = wants_commit = False
     calm = may_commit = may_write = sound = True
 
     def __init__(self, instance: Instance) -> None:
@@ -116,17 +116,22 @@ class Instance:
     """A polling and a processing thread with one task, which does ``each`` with a record."""
 
     def __init__(
-        self, each: Callable[[ProcessorContext, Record], None], commit_interval: float = ENDLESS, enough: int = 1
+        self,
+        each: Callable[[ProcessorContext, Record], None],
+        commit_interval: float = ENDLESS,
+        enough: int = 1,
+        *,
+        prompt: bool = True,
     ) -> None:
         clock, self.wakeup = SystemClock(), Wakeup()
         wake = self.wakeup.notify
         self.life = Life(self)
         life = cast(Any, self.life)
         self.task = task_of(through(each), clock=clock)
-        self.tasks = TaskManager(MostBufferedFirst(), on_due_sooner=wake)
         self.failures = Failures(wake)
         self.requests = UserRequests(ClosingTime(clock), clock, wake)
-        collector = RecordCollector(100, wake, enough)
+        collector = RecordCollector(100, wake, enough, prompt=prompt)
+        self.tasks = TaskManager(MostBufferedFirst(), on_due_sooner=wake)
         self.processing = ProcessingThread("processing", self.tasks, collector, self.failures, clock)
         self.over = threading.Event()
         self.polling = PollingThread(
@@ -179,13 +184,42 @@ def test_results_of_a_transaction_are_sent_when_they_are_enough() -> None:
         for _ in range(3):
             context.forward(record)
 
-    it = Instance(slow, enough=3)
+    it = Instance(slow, enough=3, prompt=False)
     with it.running() as life:
         for offset in range(3):
             life.sent.clear()
             it.arrive(offset)
             eventually(lambda: len(life.sent) == 3, "the results")
             it.both_wait()
+
+
+def test_few_results_are_sent_when_no_more_are_on_their_way() -> None:
+    def slow(context: ProcessorContext, record: Record) -> None:
+        eventually(lambda: it.life.waiting)
+        context.forward(record)
+
+    it = Instance(slow, enough=100)
+    with it.running() as life:
+        for offset in range(3):
+            life.sent.clear()
+            it.arrive(offset)
+            eventually(lambda: life.sent, "the result")
+            it.both_wait()
+
+
+def test_few_results_are_sent_though_the_next_record_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Record] = []
+
+    def slow(context: ProcessorContext, record: Record) -> None:
+        eventually(lambda: len(it.life.sent) == len(done), "the results of the records before")
+        done.append(record)
+        context.forward(record)
+
+    monkeypatch.setattr(processing, "BATCH", 1)
+    it = Instance(slow, enough=100)
+    feed(it.task, [raw(offset) for offset in range(3)])
+    with it.running() as life:
+        eventually(lambda: len(life.sent) == 3, "the results")
 
 
 def test_a_failure_is_noticed_although_the_polling_thread_waits_for_records() -> None:

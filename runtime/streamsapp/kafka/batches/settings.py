@@ -96,20 +96,21 @@ def _is_known(key: str, value: str) -> bool:
 
 
 def batch_settings(properties: ClientProperties) -> BatchSettings:
-    """The settings, of properties that are all known here. Defaults are librdkafka's."""
+    """The settings, of properties that are all known here. Defaults are librdkafka's. Older names come first: those
+    that are in use are the user's, where the others may be defaults of this package."""
 
     def number(default: float, *keys: str) -> float:
         return next((float(properties[key]) for key in keys if key in properties), default)
 
     transactional_id = properties.get("transactional.id")
     transaction_timeout = number(60_000, "transaction.timeout.ms")
-    delivery = number(300_000, "delivery.timeout.ms", "message.timeout.ms") or math.inf
+    delivery = number(300_000, "message.timeout.ms", "delivery.timeout.ms") or math.inf
     if transactional_id is not None:
         delivery = min(delivery, transaction_timeout)
     return BatchSettings(
         transactional_id=None if transactional_id is None else str(transactional_id),
         transaction_timeout_ms=int(transaction_timeout),
-        linger=number(5, "linger.ms", "queue.buffering.max.ms") / 1000,
+        linger=number(5, "queue.buffering.max.ms", "linger.ms") / 1000,
         delivery_timeout=delivery / 1000,
         request_timeout=number(30_000, "request.timeout.ms") / 1000,
         retry_backoff=number(100, "retry.backoff.ms") / 1000,
