@@ -60,7 +60,9 @@ class ScriptedBrokers:
         self.epoch = -1
         self.added: set[tuple[str, int]] = set()
         self.ended: list[bool] = []
+        self.groups: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
+        self.pending_offsets: dict[tuple[str, int], int] = {}
         self.broken: list[str] = []
 
     def answer(self, request: Any, node: Node) -> Any:
@@ -141,11 +143,15 @@ class ScriptedBrokers:
         return SimpleNamespace(results_by_topic_v3_and_below=topics)
 
     def _add_offsets_to_txn(self, request: Any, node: Node, code: int) -> Any:
+        if code <= 0:
+            self.groups.add(request.group_id)
         return SimpleNamespace(error_code=code)
 
     def _txn_offset_commit(self, request: Any, node: Node, code: int) -> Any:
+        if request.group_id not in self.groups:
+            self.broken.append(f"offsets of {request.group_id}, which is not part of the transaction")
         if not code:
-            self.offsets |= {
+            self.pending_offsets |= {
                 (topic.name, each.partition_index): each.committed_offset
                 for topic in request.topics
                 for each in topic.partitions
@@ -157,6 +163,10 @@ class ScriptedBrokers:
         if code <= 0:
             self.ended.append(request.committed)
             self.added.clear()
+            self.groups.clear()
+            if request.committed:
+                self.offsets |= self.pending_offsets
+            self.pending_offsets.clear()
         return SimpleNamespace(error_code=max(code, 0))
 
 

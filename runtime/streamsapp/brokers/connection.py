@@ -16,6 +16,7 @@ import inspect
 import logging
 import random
 import socket
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -294,6 +295,31 @@ class WakeUp:
     async def wait(self, timeout: float | None = None) -> None:
         """Return when notified, or when ``timeout`` seconds have passed."""
         await self._notifier(timeout)
+
+
+class Turns:
+    """Coroutines that take turns, in the order in which they came. The connection's thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._taken = False
+        self._waiting: deque[WakeUp] = deque()
+
+    async def take(self) -> None:
+        """Return when it is the caller's turn, which ends with ``give_back``."""
+        if not self._taken:
+            self._taken = True
+            return
+        called = self._connection.wake_up()
+        self._waiting.append(called)
+        await called.wait()
+
+    def give_back(self) -> None:
+        """The turn is over."""
+        if self._waiting:
+            self._waiting.popleft().notify_here()
+        else:
+            self._taken = False
 
 
 def check_client() -> None:

@@ -88,13 +88,21 @@ class GroupOffsets(Protocol):
 class RecordProducer:
     """Sends records; a failed delivery is reported by ``on_failure`` or fails the next call."""
 
-    def __init__(self, properties: ClientProperties, on_failure: OnFailure, *, reports: bool = True) -> None:
+    def __init__(
+        self,
+        properties: ClientProperties,
+        on_failure: OnFailure,
+        *,
+        reports: bool = True,
+        deadline: Deadline | None = None,
+    ) -> None:
         """``reports``: whether to be told by librdkafka what became of each record. It takes the interpreter for every
-        record to tell, and waits for it whenever another thread works; batches tell at no cost."""
+        record to tell, and waits for it whenever another thread works; batches tell at no cost. After the ``deadline``
+        no commit is waited for."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
         #: Sends whole batches, where that can be done; else librdkafka sends.
-        self._batches = batch_producer(native.data_path(), properties)
+        self._batches = batch_producer(native.data_path(), properties, deadline)
         if self._batches is not None:
             self._producer: Any = self._batches
             return
@@ -209,6 +217,9 @@ class AtLeastOnceProducer(RecordProducer):
     def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
         """Do nothing: there is no transaction."""
 
+    def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
+        """Do nothing: offsets are committed when all else is done."""
+
     def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
@@ -247,8 +258,8 @@ class ExactlyOnceProducer(RecordProducer):
     ) -> None:
         """Without ``reports`` a record that cannot be written loses the transaction and does not say why. After the
         ``deadline`` no request is waited for."""
-        super().__init__(properties, on_failure, reports=reports)
         self._deadline = deadline or Deadline(clock)
+        super().__init__(properties, on_failure, reports=reports, deadline=self._deadline)
         self._requests = Requests(self._deadline)
         self._last_request = Requests(Deadline(clock))
         self._clock = clock
@@ -299,6 +310,18 @@ class ExactlyOnceProducer(RecordProducer):
         except KafkaException as error:
             raise self._classified(error, "cannot begin the transaction") from error
 
+    def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
+        """Begin to send the offsets of the commit that comes next, while records are still on their way. Raises as
+        ``commit`` does, which tells what became of it."""
+        if self._batches is None or not offsets or self._offsets_sent:
+            return
+        self._begin()
+        try:
+            self._batches.begin_offsets(offsets, group.metadata())
+        except KafkaException as error:
+            raise self._classified(error, "cannot commit the transaction") from error
+        self._offsets_sent = True
+
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit the transaction with these offsets.
 
@@ -326,11 +349,14 @@ class ExactlyOnceProducer(RecordProducer):
             send_to_transaction(self._producer, offsets, member, TRANSACTION_REQUEST)
 
     def _bounded(self, request: Callable[[], object]) -> None:
-        """Make a transactional request that ends, one way or the other.
+        """Make a transactional request that ends, one way or the other; those of batches do so by themselves.
 
         After a broker's restart librdkafka has been seen not to return from them, whatever time-out they were given.
         Then the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
         """
+        if self._batches is not None:
+            request()
+            return
         try:
             self._requests.ask(request, TRANSACTION_TIMEOUT)
         except NoAnswerError as error:

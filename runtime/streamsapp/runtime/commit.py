@@ -6,7 +6,8 @@ Runs on the polling thread as a generator that is advanced between fetches, so t
        offsets and swaps in a fresh write-back layer (microseconds; processing goes on in the next epoch)
     2. what the tasks sent in the ended epoch is drained into the producer; at least once, it is acknowledged before 3
     3. so is the last value per key of every changed store, to its changelog
-    4. the producer is flushed, the offsets are committed (in the transaction, under exactly once)
+    4. the producer is flushed, the offsets are committed; under exactly once in the transaction, and sent to it while
+       the last records are still on their way
     5. the changes go to RocksDB, the changelog offset they stand for with the last slice
 
 A crash before 4 is through leaves RocksDB at the commit before; a crash after it leaves RocksDB behind the changelog,
@@ -111,7 +112,8 @@ class Commit:
             written: dict[str, int] = {}
             yield from self._write_changelog(epoch, written)
             positions.append(written)
-        yield from self._acknowledged()
+        if not self._producer.transactional:
+            yield from self._acknowledged()
         yield from self._commit_offsets(self.end.epochs)
         self._collector.roll()
         for epoch, written in zip(self.end.epochs, positions, strict=True):
@@ -153,6 +155,8 @@ class Commit:
                 self._rest()  # the group assigns anew: whose the tasks are is known in a moment
                 yield
             try:
+                self._producer.prepare(offsets, self._membership)
+                yield from self._acknowledged()
                 self._producer.commit(offsets, self._membership)
                 return
             except KafkaException as error:

@@ -19,6 +19,8 @@ from streamsapp.tasks.task_manager import TaskManager
 DRAIN = 4000
 #: How long results wait for others while tasks are processed that may bring more, in seconds.
 PATIENCE = 0.01
+#: How long few results wait that nobody can read before the commit, in seconds.
+HOLD = 0.1
 #: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
 COMMIT_SLICE = 0.01
 
@@ -41,6 +43,7 @@ class Output:
         self._clock = clock
         self._commit: Commit | None = None
         self._commit_began = 0.0
+        self._send_at = 0.0
         #: The tasks' last round after which there was nothing to commit.
         self._idle_in_round = -1
         #: How long commits took, in seconds; read by metrics.
@@ -88,8 +91,12 @@ class Output:
         return self._idle_in_round == tasks.rounds
 
     def send(self) -> None:
-        """Hand what tasks sent to the producer, as far as it takes it."""
-        self._collector.drain(self._producer.client.send, DRAIN)
+        """Hand what tasks sent to the producer, as far as it takes it; few results that nobody can read before the
+        commit wait for it a little, so that they go into one request."""
+        now = self._clock.monotonic()
+        if self._collector.prompt or self._collector.enough or now >= self._send_at:
+            self._send_at = now + HOLD
+            self._collector.drain(self._producer.client.send, DRAIN)
         self._producer.client.poll()
 
     def commit_if_due(self, catch_up: Callable[[], None], *, wanted: bool) -> None:

@@ -22,6 +22,8 @@ from streamsapp.kafka.group_member import Member
 from streamsapp.tasks.output import OutputRecord
 
 Make = Callable[..., BatchProducer]
+Offsets = dict[TopicPartition, tuple[int, str]]
+Commit = Callable[[BatchProducer, Offsets], None]
 
 PASSING = [
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -246,16 +248,31 @@ def transactional(brokers: ScriptedBrokers, make: Make) -> BatchProducer:
     return producer
 
 
-def test_transactions_one_after_the_other_have_their_partitions_and_offsets(make: Make) -> None:
+def offsets_after(producer: BatchProducer, offsets: Offsets) -> None:
+    flush(producer)
+    producer.send_offsets(offsets, MEMBER, 5)
+    producer.commit_transaction(5)
+
+
+def offsets_beside(producer: BatchProducer, offsets: Offsets) -> None:
+    """Begins with the offsets while records are on their way."""
+    producer.begin_offsets(offsets, MEMBER)
+    producer.flush(20)
+    producer.commit_transaction(5)
+
+
+ways = pytest.mark.parametrize("commit", [offsets_after, offsets_beside])
+
+
+@ways
+def test_transactions_one_after_the_other_have_their_partitions_and_offsets(commit: Commit, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 2})
     producer = transactional(brokers, make)
     for number in range(3):
         if number:
             producer.begin_transaction()
         send(producer, [record(b"%d" % number, partition) for partition in (0, 1)])
-        flush(producer)
-        producer.send_offsets({TopicPartition("in", 0): (number, "m")}, MEMBER, 5)
-        producer.commit_transaction(5)
+        commit(producer, {TopicPartition("in", 0): (number, "m")})
 
     assert brokers.ended == [True] * 3
     assert brokers.offsets == {("in", 0): 2}
@@ -279,35 +296,32 @@ def test_transactions_one_after_the_other_have_their_partitions_and_offsets(make
         ("InitProducerIdRequest", KafkaError.CONCURRENT_TRANSACTIONS),
     ],
 )
-def test_a_coordinator_that_is_not_ready_is_asked_again(request_name: str, code: int, make: Make) -> None:
+@ways
+def test_a_coordinator_that_is_not_ready_is_asked_again(
+    request_name: str, code: int, commit: Commit, make: Make
+) -> None:
     brokers = ScriptedBrokers({"t": 1})
     brokers.answers[request_name] = [code, code]
     producer = transactional(brokers, make)
     send(producer, [record(b"1")])
-    flush(producer)
-    producer.send_offsets(OFFSETS, MEMBER, 5)
-    producer.commit_transaction(5)
+    commit(producer, OFFSETS)
 
     assert (brokers.ended, brokers.offsets, brokers.broken) == ([True], {("in", 0): 7}, [])
 
 
 @pytest.mark.parametrize("lost", [LOST_REQUEST, LOST_ANSWER])
 @pytest.mark.parametrize("request_name", ["AddOffsetsToTxnRequest", "TxnOffsetCommitRequest", "EndTxnRequest"])
+@ways
 def test_a_transaction_whose_coordinator_does_not_answer_is_not_asked_for_again(
-    request_name: str, lost: int, make: Make
+    request_name: str, lost: int, commit: Commit, make: Make
 ) -> None:
     brokers = ScriptedBrokers({"t": 1})
     brokers.answers[request_name] = [lost]
     producer = transactional(brokers, make)
     send(producer, [record(b"1")])
-    flush(producer)
-
-    def commit() -> None:
-        producer.send_offsets(OFFSETS, MEMBER, 5)
-        producer.commit_transaction(5)
 
     with pytest.raises(KafkaException) as failure:
-        commit()
+        commit(producer, OFFSETS)
 
     assert failure.value.args[0].txn_requires_abort()
     assert not failure.value.args[0].retriable()
@@ -324,20 +338,49 @@ def test_a_transaction_whose_coordinator_does_not_answer_is_not_asked_for_again(
         ("InitProducerIdRequest", KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, False),
     ],
 )
-def test_a_transaction_that_cannot_go_on_says_why(request_name: str, code: int, abort: bool, make: Make) -> None:
+@ways
+def test_a_transaction_that_cannot_go_on_says_why(
+    request_name: str, code: int, abort: bool, commit: Commit, make: Make
+) -> None:
     brokers = ScriptedBrokers({"t": 1})
     brokers.answers[request_name] = [code]
 
-    def commit() -> None:
-        producer = transactional(brokers, make)
-        producer.send_offsets(OFFSETS, MEMBER, 5)
-        producer.commit_transaction(5)
-
     with pytest.raises(KafkaException) as failure:
-        commit()
+        commit(transactional(brokers, make), OFFSETS)
 
     error = failure.value.args[0]
     assert (error.code(), error.txn_requires_abort(), error.fatal()) == (code, abort, not abort)
+
+
+def test_offsets_that_are_on_their_way_when_a_transaction_is_aborted_are_part_of_no_other(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    brokers.answers["TxnOffsetCommitRequest"] = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 3
+    producer = transactional(brokers, make)
+    send(producer, [record(b"1")])
+    flush(producer)
+    producer.begin_offsets(OFFSETS, MEMBER)
+    producer.abort_transaction(5)
+    producer.begin_transaction()
+    send(producer, [record(b"2")])
+    flush(producer)
+    producer.commit_transaction(5)
+
+    assert (brokers.ended, brokers.offsets, brokers.broken) == ([False, True], {}, [])
+
+
+def test_partitions_are_admitted_and_sent_before_the_offsets_that_come_beside_them(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer = transactional(brokers, make)
+    for number in range(5):
+        if number:
+            producer.begin_transaction()
+        brokers.asked.clear()
+        send(producer, [record(b"%d" % number)])
+        offsets_beside(producer, OFFSETS)
+        told = [name for name in brokers.asked if name not in ("MetadataRequest", "FindCoordinatorRequest")]
+        assert told[:2] == ["AddPartitionsToTxnRequest", "AddOffsetsToTxnRequest"]
+        assert sorted(told[2:4]) == ["ProduceRequest", "TxnOffsetCommitRequest"]
+        assert told[4:] == ["EndTxnRequest"]
 
 
 def test_after_an_abort_that_is_not_answered_nothing_is_sent_under_this_identity(make: Make) -> None:

@@ -83,6 +83,11 @@ class FakeProducer:
         self._unacknowledged = False
         return True
 
+    def prepare(self, offsets: Offsets, group: Gate) -> None:
+        assert group.inside
+        if self.transactional:
+            self.events.append("prepared")
+
     def commit(self, offsets: Offsets, group: object) -> None:
         if self.commit_errors:
             raise self.commit_errors.pop(0)
@@ -197,6 +202,7 @@ def test_results_and_changelog_are_acknowledged_before_offsets_are_committed_and
         *first,
         f"sent {CHANGELOG} a2",
         f"sent {CHANGELOG} b1",
+        *(["prepared"] if transactional else []),
         "acknowledged",
         "committed in-0@3",
     ]
@@ -310,10 +316,10 @@ def test_what_is_processed_during_the_commit_waits_for_the_next_one() -> None:
 
     it.run(commit)
 
-    assert it.producer.events == ["sent out a1", f"sent {CHANGELOG} a1", "acknowledged", "committed in-0@1"]
+    assert it.producer.events == ["sent out a1", f"sent {CHANGELOG} a1", "prepared", "acknowledged", "committed in-0@1"]
     it.producer.events.clear()
     it.run(it.commit())
-    assert it.producer.events == ["sent out a2", f"sent {CHANGELOG} a2", "acknowledged", "committed in-0@2"]
+    assert it.producer.events == ["sent out a2", f"sent {CHANGELOG} a2", "prepared", "acknowledged", "committed in-0@2"]
 
 
 def test_a_commit_that_the_broker_cannot_take_now_is_tried_again_after_a_pause() -> None:
@@ -410,7 +416,7 @@ def test_commits_without_changes_of_state_apply_nothing() -> None:
 
     it.run(it.commit())
 
-    assert it.producer.events == ["sent out a1", "acknowledged", "committed in-0@1"]
+    assert it.producer.events == ["sent out a1", "prepared", "acknowledged", "committed in-0@1"]
 
 
 def test_a_paused_application_commits_what_it_processed_before() -> None:

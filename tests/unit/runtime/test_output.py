@@ -1,4 +1,4 @@
-"""When the polling thread looks again whether there is something to commit."""
+"""When the polling thread looks again whether there is something to commit, and when it sends results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.runtime.commit import CommitSchedule
-from streamsapp.runtime.output import Output
+from streamsapp.runtime.output import HOLD, PATIENCE, Output
+from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
@@ -73,3 +74,59 @@ def test_a_commit_is_looked_for_while_a_task_is_processed() -> None:
     assert it.output.commit_in <= 10.0
     it.tasks.take(0)
     assert it.output.commit_in <= 10.0
+
+
+class Results:
+    """Results of which a few, three or more, are enough to be sent; ``sent`` counts those of each request."""
+
+    def __init__(self, *, prompt: bool) -> None:
+        self.clock, self.tasks, self.sent = MockClock(), TaskManager(MostBufferedFirst()), list[int]()
+        self.task = task_of(through())
+        self.tasks.add(self.task)
+        self.collector = RecordCollector(100, enough=3, prompt=prompt)
+        schedule = CommitSchedule(10.0, self.clock, 1 << 30)
+        self.output = Output(cast(Any, self), self.tasks, self.collector, schedule, self.clock)
+        self.output.send()
+
+    @property
+    def client(self) -> Results:
+        return self
+
+    def poll(self) -> None:
+        """Nothing has failed."""
+
+    def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
+        self.sent.append(len(records))
+        return []
+
+    def sent_of(self, count: int) -> list[int]:
+        self.sent.clear()
+        self.collector.add([("out", b"v", None, -1, None, None, 0, None)] * count, epoch=0)
+        self.output.send()
+        return self.sent
+
+
+def test_prompt_results_are_sent_in_the_next_pass_however_few() -> None:
+    it = Results(prompt=True)
+    assert it.sent_of(1) == [1]
+    assert it.sent_of(5) == [5]
+
+
+def test_few_results_that_nobody_can_read_before_the_commit_wait_a_little() -> None:
+    it = Results(prompt=False)
+    assert it.sent_of(1) == []
+    assert it.sent_of(2) == [3]
+    assert it.sent_of(1) == []
+    it.clock.advance(round(1000 * HOLD))
+    assert it.sent_of(1) == [2]
+
+
+def test_prompt_results_are_looked_for_while_tasks_are_processed_that_may_bring_more() -> None:
+    it = Results(prompt=True)
+    assert it.output.send_in == PATIENCE
+    assert it.tasks.take(0) is it.task
+    assert it.output.send_in == PATIENCE
+    it.tasks.give_back(it.task, more=False)
+    assert it.output.send_in == math.inf
+
+    assert Results(prompt=False).output.send_in == math.inf

@@ -44,15 +44,20 @@ _END = 1.0
 OnRefused = Callable[[KafkaError, OutputRecord], None]
 
 
-def batch_producer(path: native.DataPath | None, properties: ClientProperties) -> BatchProducer | None:
+def batch_producer(
+    path: native.DataPath | None, properties: ClientProperties, deadline: Deadline | None = None
+) -> BatchProducer | None:
     """A producer of batches, if there is the native data path, and no property that only librdkafka knows."""
-    return None if path is None or left_to_librdkafka(properties) else BatchProducer(path, properties)
+    return None if path is None or left_to_librdkafka(properties) else BatchProducer(path, properties, deadline)
 
 
 class BatchProducer:
     """Records on their way to the brokers, and the transaction that they are part of."""
 
-    def __init__(self, path: native.DataPath, properties: ClientProperties) -> None:
+    def __init__(
+        self, path: native.DataPath, properties: ClientProperties, deadline: Deadline | None = None
+    ) -> None:
+        """After the ``deadline`` no commit is waited for."""
         self._settings = settings = batch_settings(properties)
         self._outbox = path.Outbox(settings.batch_size, settings.most)
         self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
@@ -61,6 +66,7 @@ class BatchProducer:
         #: Partitions that a record was meant for and that are not there, with the brokers' answers by then.
         self._missing: dict[tuple[str, int], int] = {}
         self._forever = Deadline(SystemClock())
+        self._deadline = deadline or self._forever
         self._connection.start()
         self._connection.spawn(self._sender.watch)
 
@@ -169,14 +175,21 @@ class BatchProducer:
 
     def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member, timeout: float) -> None:
         """Commit offsets for a group with the transaction."""
-        self._run(lambda: self._transaction.commit_offsets(member, offsets), timeout)
+        self._run(lambda: self._transaction.commit_offsets(member, offsets), timeout, self._deadline)
+
+    def begin_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member) -> None:
+        """As ``send_offsets``, and return at once: whoever ends the transaction waits, and is told."""
+        self._check()
+        self._transaction.offsets_begin(member.group_id)
+        self._sender.hurry()
+        self._connection.spawn(lambda: self._transaction.send_offsets(member, offsets))
 
     def commit_transaction(self, timeout: float) -> None:
         """End it; everything that was sent is acknowledged."""
         self._check()
         if self._left:
             raise _lost("records are not written yet")
-        self._run(lambda: self._transaction.end(committed=True), timeout)
+        self._run(lambda: self._transaction.end(committed=True), timeout, self._deadline)
 
     def abort_transaction(self, timeout: float) -> None:
         """End it. Where records are on their way nobody knows what the brokers have got: then nothing can be sent
@@ -194,11 +207,13 @@ class BatchProducer:
         if self._sender.failed:
             raise _lost("a record of it was not written")
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float) -> T:
+    def _run(
+        self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline | None = None
+    ) -> T:
         """The result of a request. If there is none, nothing more is sent: the request may still be on its way, and be
         taken for a later transaction's."""
         try:
-            return self._connection.run(work, timeout, self._forever)
+            return self._connection.run(work, timeout, deadline or self._forever)
         except (TransactionError, UnreachableError) as error:
             self._transaction.give_up()
             self._sender.end()

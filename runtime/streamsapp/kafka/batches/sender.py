@@ -2,8 +2,8 @@
 
 Runs on the thread of the producer's connection; the producer's own thread calls what says so. A broker that has just
 been asked is asked again when ``linger.ms`` have passed, or at once when much waits: so a record that comes alone is
-sent as it comes, and where many come they share requests. Each broker that has something to do has a coroutine; it ends
-with its work.
+sent as it comes, and where many come they share requests. The records of a transaction wait for as long even if they
+come alone, unless a commit waits for them. Each broker that has something to do has a coroutine; it ends with its work.
 """
 
 from __future__ import annotations
@@ -213,6 +213,8 @@ class Sender:
         broker.due[one.name] = one
         if not broker.served:
             broker.served = True
+            if self._settings.transactional_id is not None:
+                broker.asked_at = time.monotonic()  # others may come with the commit, which ends the wait
             if self._rests:
                 self._watch.notify_here()  # it looks at the time from now on
             self._connection.go_on(partial(self._serve, node, broker))

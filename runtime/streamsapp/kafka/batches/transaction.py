@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, NotSentError, RefusedError, UnreachableError
+from streamsapp.brokers.connection import Connection, Node, NotSentError, RefusedError, Turns, UnreachableError
 from streamsapp.brokers.coordinators import GROUP, TRANSACTION, coordinator_of, find_coordinator
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: Between two tries: while the last transaction is being ended, and while a coordinator is out of reach, in seconds.
 _SOON, _AWAY = 0.002, 0.1
+#: What whoever sends records needs to begin with it, in seconds.
+_MOMENT = 0.001
 #: While what another producer left open is being aborted, in seconds.
 _ABORTING = 0.02
 
@@ -60,8 +62,12 @@ class Transaction:
         self._partitions: set[wire.Name] = set()
         self._groups: set[str] = set()
         self._open = False
+        #: The group of which offsets are on their way, and what became of those that were.
+        self._offsets_of: str | None = None
+        self._offsets_error: Exception | None = None
+        self._offsets_sent = connection.wake_up()
         self._given_up = False
-        self._admitting = False
+        self._admission = Turns(connection)
 
     def give_up(self) -> None:
         """Ask for nothing any more. Any thread."""
@@ -99,13 +105,11 @@ class Transaction:
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
         ``TransactionError``."""
-        while self._admitting:  # for another broker: they are asked for one thing at a time
-            await self._connection.sleep(_SOON)
-        self._admitting = True
+        await self._admission.take()
         try:
             return await self._admit([name for name in names if name not in self._partitions])
         finally:
-            self._admitting = False
+            self._admission.give_back()
 
     async def _admit(self, missing: list[wire.Name]) -> bool:
         if self._id is None:
@@ -123,26 +127,41 @@ class Transaction:
                 lambda: wire.add_partitions(transactional_id, producer, missing),
                 wire.add_partitions_errors,
             )
+        if self._offsets_of is not None:
+            await self._admit_group(self._offsets_of)
         return True
+
+    async def _admit_group(self, group_id: str) -> None:
+        assert self._id is not None
+        transactional_id, producer = self._id, self.producer
+        if group_id not in self._groups:
+            self._groups.add(group_id)
+            await self._ask(
+                TRANSACTION,
+                transactional_id,
+                lambda: wire.add_offsets(transactional_id, producer, group_id),
+                _error_code,
+            )
 
     def begin(self) -> None:
         """A transaction begins; the brokers learn of it with the first partition."""
         self._partitions.clear()
         self._groups.clear()
+        self._offsets_error = None
         self._open = True
 
-    async def commit_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Make offsets part of the transaction. Raises ``TransactionError``."""
+    async def commit_offsets(
+        self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]], after: float = 0.0
+    ) -> None:
+        """Make offsets part of the transaction, ``after`` so many seconds. Raises ``TransactionError``."""
         assert self._id is not None
         transactional_id, producer = self._id, self.producer
-        if member.group_id not in self._groups:
-            self._groups.add(member.group_id)
-            await self._ask(
-                TRANSACTION,
-                transactional_id,
-                lambda: wire.add_offsets(transactional_id, producer, member.group_id),
-                _error_code,
-            )
+        await self._admission.take()
+        try:
+            await self._admit_group(member.group_id)
+        finally:
+            self._admission.give_back()
+        await self._connection.sleep(after)
         await self._ask(
             GROUP,
             member.group_id,
@@ -150,9 +169,30 @@ class Transaction:
             wire.commit_offsets_errors,
         )
 
+    def offsets_begin(self, group_id: str) -> None:
+        """``send_offsets`` comes next, on the connection's thread. Any thread."""
+        self._offsets_of = group_id
+
+    async def send_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
+        # What waits to be sent is admitted first, and is sent a moment before the offsets: brokers ask the coordinator
+        # about both, and may refuse one while they ask about the other (KIP-890).
+        await self._connection.sleep(_MOMENT)
+        try:
+            await self.commit_offsets(member, offsets, after=2 * _MOMENT)
+        except Exception as error:
+            self._offsets_error = error
+        finally:
+            self._offsets_of = None
+            self._offsets_sent.notify_here()
+
     async def end(self, *, committed: bool) -> None:
         """End the transaction. Raises ``TransactionError``."""
         assert self._id is not None
+        while self._offsets_of is not None:  # they would become part of another transaction
+            await self._offsets_sent.wait()
+        if committed and self._offsets_error is not None:
+            raise self._offsets_error
         transactional_id, producer = self._id, self.producer
         self._open = False
         if self._partitions or self._groups:
@@ -166,7 +206,9 @@ class Transaction:
     async def _ask(
         self, kind: int, key: str, request: Callable[[], wire.Request], errors: Callable[[Any], list[int]]
     ) -> None:
-        """Ask the coordinator of a kind until it has done so."""
+        """Ask the coordinator of a kind until it has done so. A group's says that it loads also when the transaction's
+        is just doing something, which is over in a moment (KIP-890)."""
+        busy = _SOON
         while True:
             node = await self._coordinator(kind, key)
             self._check()
@@ -183,7 +225,11 @@ class Transaction:
             codes = errors(answer)
             if not codes:
                 return
-            await self._pause(codes[0], kind, key)
+            if codes[0] == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                busy = min(2 * busy, _AWAY)
+                await self._connection.sleep(busy)
+            else:
+                await self._pause(codes[0], kind, key)
 
     async def _pause(self, code: int, kind: int, key: str) -> None:
         """Wait until it makes sense to ask again; raises ``TransactionError`` if it never does."""
