@@ -44,8 +44,8 @@ def main_consumer(config: StreamsConfig) -> ClientProperties:
 
 
 def input_rest(config: StreamsConfig) -> float:
-    """For how long records that arrive are waited for, in seconds, so that they are processed together: as long as
-    results wait for others, and no longer than that is by default."""
+    """Returns the seconds for which records that arrive are waited for, to be processed together: as long as results
+    wait for others, and no longer than that is by default."""
     given = producer(config)
     linger = next(given[key] for key in ("queue.buffering.max.ms", "linger.ms") if key in given)
     try:

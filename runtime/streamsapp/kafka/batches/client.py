@@ -54,9 +54,7 @@ def batch_producer(
 class BatchProducer:
     """Records on their way to the brokers, and the transaction that they are part of."""
 
-    def __init__(
-        self, path: native.DataPath, properties: ClientProperties, deadline: Deadline | None = None
-    ) -> None:
+    def __init__(self, path: native.DataPath, properties: ClientProperties, deadline: Deadline | None = None) -> None:
         """After the ``deadline`` no commit is waited for."""
         self._settings = settings = batch_settings(properties)
         self._outbox = path.Outbox(settings.batch_size, settings.most)
@@ -207,9 +205,7 @@ class BatchProducer:
         if self._sender.failed:
             raise _lost("a record of it was not written")
 
-    def _run(
-        self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline | None = None
-    ) -> T:
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline | None = None) -> T:
         """The result of a request. If there is none, nothing more is sent: the request may still be on its way, and be
         taken for a later transaction's."""
         try:

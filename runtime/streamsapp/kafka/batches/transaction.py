@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: Between two tries: while the last transaction is being ended, and while a coordinator is out of reach, in seconds.
 _SOON, _AWAY = 0.002, 0.1
-#: What whoever sends records needs to begin with it, in seconds.
+#: Time enough to begin with sending records, in seconds.
 _MOMENT = 0.001
 #: While what another producer left open is being aborted, in seconds.
 _ABORTING = 0.02
@@ -175,7 +175,7 @@ class Transaction:
 
     async def send_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
-        # What waits to be sent is admitted first, and is sent a moment before the offsets: brokers ask the coordinator
+        # Records that wait are admitted first, and are sent a moment before the offsets: brokers ask the coordinator
         # about both, and may refuse one while they ask about the other (KIP-890).
         await self._connection.sleep(_MOMENT)
         try:
