@@ -65,7 +65,7 @@ class Transaction:
         #: The group of which offsets are on their way, and what became of those that were.
         self._offsets_of: str | None = None
         self._offsets_error: Exception | None = None
-        self._offsets_sent = connection.wake_up()
+        self._offsets_turn = Turns(connection)
         self._given_up = False
         self._admission = Turns(connection)
 
@@ -175,22 +175,23 @@ class Transaction:
 
     async def send_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
-        # Records that wait are admitted first, and are sent a moment before the offsets: brokers ask the coordinator
-        # about both, and may refuse one while they ask about the other (KIP-890).
-        await self._connection.sleep(_MOMENT)
+        await self._offsets_turn.take()
         try:
+            # Records that wait are admitted first, and are sent a moment before the offsets: brokers ask the coordinator
+            # about both, and may refuse one while they ask about the other (KIP-890).
+            await self._connection.sleep(_MOMENT)
             await self.commit_offsets(member, offsets, after=2 * _MOMENT)
         except Exception as error:
             self._offsets_error = error
         finally:
             self._offsets_of = None
-            self._offsets_sent.notify_here()
+            self._offsets_turn.give_back()
 
     async def end(self, *, committed: bool) -> None:
         """End the transaction. Raises ``TransactionError``."""
         assert self._id is not None
-        while self._offsets_of is not None:  # they would become part of another transaction
-            await self._offsets_sent.wait()
+        await self._offsets_turn.take()  # after those that are on their way: they would be part of another transaction
+        self._offsets_turn.give_back()
         if committed and self._offsets_error is not None:
             raise self._offsets_error
         transactional_id, producer = self._id, self.producer
