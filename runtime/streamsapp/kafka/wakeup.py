@@ -21,7 +21,8 @@ _MOST_BYTES = 4096
 
 
 class Wakeup:
-    """A pipe that is readable when the waiting thread has something to do."""
+    """Two pipes, of which one is readable when the waiting thread has something to do: that of records, and that of all
+    else."""
 
     def __init__(self) -> None:
         self._reader, self._writer = _pipe()

@@ -177,7 +177,7 @@ class Transaction:
         """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
         await self._offsets_turn.take()
         try:
-            # Records that wait are admitted first, and are sent a moment before the offsets: brokers ask the coordinator
+            # Records that wait are admitted first, and sent a moment before the offsets: brokers ask the coordinator
             # about both, and may refuse one while they ask about the other (KIP-890).
             await self._connection.sleep(_MOMENT)
             await self.commit_offsets(member, offsets, after=2 * _MOMENT)
