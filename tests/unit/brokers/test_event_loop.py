@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from kafka.future import Future
@@ -62,7 +63,7 @@ def test_a_task_that_waits_gets_the_result_or_the_error(loop: WatchingLoop) -> N
             told.append(str(error))
 
     for result in results:
-        loop.call_soon(lambda result=result: wait(result))
+        loop.call_soon(partial(wait, result))
     loop.call_soon(lambda: results[0].success(7))
     loop.call_soon(lambda: results[1].failure(ValueError("no")))
     while len(told) < 2:
@@ -117,7 +118,7 @@ def test_coroutines_take_turns_in_the_order_in_which_they_came(connection: Conne
         ended.release()
 
     for name in "abc":
-        connection.spawn(lambda name=name: work(name))
+        connection.spawn(partial(work, name))
     for _ in "abc":
         assert ended.acquire(timeout=SOON)
 
