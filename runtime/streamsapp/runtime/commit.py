@@ -17,7 +17,7 @@ from which the missing tail is replayed. RocksDB is never ahead of Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Protocol
 
 from confluent_kafka import KafkaException
@@ -92,7 +92,11 @@ class Commit:
         """Do one bounded piece of work; whether the commit is through."""
         return next(self._steps, "done") == "done"
 
-    def _run(self) -> Iterator[None]:
+    def give_up(self) -> None:
+        """Do no more of it: the group need not wait for its end."""
+        self._steps.close()
+
+    def _run(self) -> Generator[None, None, None]:
         self.end = self._tasks.end_epochs()
         while not self.end.done:
             if not self._collector.drain(self._producer.send, SLICE):

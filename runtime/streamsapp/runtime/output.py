@@ -130,4 +130,6 @@ class Output:
 
     def give_up_commit(self) -> None:
         """The commit under way, if there is one, has failed."""
-        self._commit = None
+        if self._commit is not None:
+            self._commit.give_up()
+            self._commit = None

@@ -73,6 +73,7 @@ class PollingThread(threading.Thread):
             log.info("%s", given_up)
         except BaseException as failure:
             error = failure
+        self._output.give_up_commit()
         try:
             self._life.close(error, leave_group=self._requests.leave_group)
             self._life.take_failures()  # a store that could not be flushed when it was closed

@@ -280,6 +280,23 @@ def test_offsets_wait_for_acknowledgements_that_take_their_time() -> None:
     assert it.producer.events[-2:] == ["acknowledged", "committed in-0@1"]
 
 
+@both_guarantees
+def test_the_group_does_not_wait_for_a_commit_that_was_given_up_in_the_middle(transactional: bool) -> None:
+    it = Instance(transactional=transactional)
+    it.producer.slow_flushes = 1_000
+    it.read("a1")
+    commit = it.commit()
+    for _ in range(20):
+        commit.advance()
+        it.work()
+    assert it.gate.inside == transactional
+
+    commit.give_up()
+
+    assert it.gate.inside == 0
+    assert commit.advance()
+
+
 def test_a_dead_letter_that_arises_while_waiting_for_acknowledgements_goes_before_the_offsets() -> None:
     it = Instance(transactional=False)
     dead: OutputRecord = ("dead", b"letter", None, -1, None, None, 0, None)

@@ -51,6 +51,9 @@ class FakeCommit:
         self._error = error
         self._clock = clock
 
+    def give_up(self) -> None:
+        """Nothing holds anybody up."""
+
     def advance(self) -> bool:
         self._steps += 1
         self._clock.advance(10)

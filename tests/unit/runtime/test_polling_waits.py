@@ -105,6 +105,8 @@ class Commit:
         self._end = tasks.end_epochs()
         self._life = life
 
+    def give_up(self) -> None: ...
+
     def advance(self) -> bool:
         done = self._end.done
         if done:
