@@ -298,15 +298,14 @@ class WakeUp:
 
 
 class Turns:
-    """Coroutines that take turns, in the order in which they came. The connection's thread."""
+    """Coroutines that take turns, in the order in which they came: ``async with``. The connection's thread."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._taken = False
         self._waiting: deque[WakeUp] = deque()
 
-    async def take(self) -> None:
-        """Return when it is the caller's turn, which ends with ``give_back``."""
+    async def __aenter__(self) -> None:
         if not self._taken:
             self._taken = True
             return
@@ -314,8 +313,7 @@ class Turns:
         self._waiting.append(called)
         await called.wait()
 
-    def give_back(self) -> None:
-        """The turn is over."""
+    async def __aexit__(self, *_: object) -> None:
         if self._waiting:
             self._waiting.popleft().notify_here()
         else:

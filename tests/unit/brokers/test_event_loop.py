@@ -110,11 +110,10 @@ def test_coroutines_take_turns_in_the_order_in_which_they_came(connection: Conne
     turns, order, ended = Turns(connection), list[str](), threading.Semaphore(0)
 
     async def work(name: str) -> None:
-        await turns.take()
-        order.append(f"{name} begins")
-        await connection.sleep(0.01)
-        order.append(f"{name} ends")
-        turns.give_back()
+        async with turns:
+            order.append(f"{name} begins")
+            await connection.sleep(0.01)
+            order.append(f"{name} ends")
         ended.release()
 
     for name in "abc":
@@ -123,4 +122,4 @@ def test_coroutines_take_turns_in_the_order_in_which_they_came(connection: Conne
         assert ended.acquire(timeout=SOON)
 
     assert order == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
-    assert connection.run(turns.take, SOON, Deadline(SystemClock())) is None
+    assert connection.run(turns.__aenter__, SOON, Deadline(SystemClock())) is None

@@ -194,12 +194,18 @@ def put(home: Producer, *numbers: int) -> None:
     home.flush()
 
 
-def test_a_consumer_rests_after_few_records_whatever_comes_until_it_is_told_otherwise(home: Producer) -> None:
-    wakeup = Wakeup()
+@contextmanager
+def resting(home: Producer, wakeup: Wakeup) -> Iterator[PartitionConsumer]:
+    """A consumer that rests after its first record."""
     with reading(home, wakeup, rest=ENDLESS) as consumer:
         consumer.assign({TopicPartition("in", 0): BEGINNING})
         put(home, 0)
         assert fetched(consumer, 1) == [b"0"]
+        yield consumer
+
+
+def test_a_consumer_rests_after_few_records_whatever_comes_until_it_is_told_otherwise(home: Producer) -> None:
+    with resting(home, Wakeup()) as consumer:
         for number in range(1, 4):
             put(home, number)
             assert consumer.rests
@@ -211,10 +217,7 @@ def test_a_consumer_rests_after_few_records_whatever_comes_until_it_is_told_othe
 
 def test_a_notification_ends_the_wait_of_a_consumer_that_rests(home: Producer) -> None:
     wakeup = Wakeup()
-    with reading(home, wakeup, rest=ENDLESS) as consumer:
-        consumer.assign({TopicPartition("in", 0): BEGINNING})
-        put(home, 0)
-        assert fetched(consumer, 1) == [b"0"]
+    with resting(home, wakeup) as consumer:
         put(home, 1)
         for _ in range(3):
             threading.Timer(0.01, wakeup.notify).start()

@@ -166,12 +166,13 @@ class Instance:
         eventually(lambda: self.life.waiting and self.tasks.resting, "rest")
 
 
-def test_a_result_is_sent_although_the_polling_thread_waits_for_records() -> None:
+@pytest.mark.parametrize("enough", [1, 100])
+def test_a_result_is_sent_although_the_polling_thread_waits_for_records(enough: int) -> None:
     def slow(context: ProcessorContext, record: Record) -> None:
         eventually(lambda: it.life.waiting)
         context.forward(record)
 
-    it = Instance(slow)
+    it = Instance(slow, enough=enough)  # if it is not enough, then as no more are on their way
     with it.running() as life:
         for offset in range(3):
             life.sent.clear()
@@ -192,20 +193,6 @@ def test_results_of_a_transaction_are_sent_when_they_are_enough() -> None:
             life.sent.clear()
             it.arrive(offset)
             eventually(lambda: len(life.sent) == 3, "the results")
-            it.both_wait()
-
-
-def test_few_results_are_sent_when_no_more_are_on_their_way() -> None:
-    def slow(context: ProcessorContext, record: Record) -> None:
-        eventually(lambda: it.life.waiting)
-        context.forward(record)
-
-    it = Instance(slow, enough=100)
-    with it.running() as life:
-        for offset in range(3):
-            life.sent.clear()
-            it.arrive(offset)
-            eventually(lambda: life.sent, "the result")
             it.both_wait()
 
 

@@ -105,11 +105,8 @@ class Transaction:
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
         ``TransactionError``."""
-        await self._admission.take()
-        try:
+        async with self._admission:
             return await self._admit([name for name in names if name not in self._partitions])
-        finally:
-            self._admission.give_back()
 
     async def _admit(self, missing: list[wire.Name]) -> bool:
         if self._id is None:
@@ -156,11 +153,8 @@ class Transaction:
         """Make offsets part of the transaction, ``after`` so many seconds. Raises ``TransactionError``."""
         assert self._id is not None
         transactional_id, producer = self._id, self.producer
-        await self._admission.take()
-        try:
+        async with self._admission:
             await self._admit_group(member.group_id)
-        finally:
-            self._admission.give_back()
         await self._connection.sleep(after)
         await self._ask(
             GROUP,
@@ -175,23 +169,22 @@ class Transaction:
 
     async def send_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
-        await self._offsets_turn.take()
-        try:
-            # Records that wait are admitted first, and sent a moment before the offsets: brokers ask the coordinator
-            # about both, and may refuse one while they ask about the other (KIP-890).
-            await self._connection.sleep(_MOMENT)
-            await self.commit_offsets(member, offsets, after=2 * _MOMENT)
-        except Exception as error:
-            self._offsets_error = error
-        finally:
-            self._offsets_of = None
-            self._offsets_turn.give_back()
+        async with self._offsets_turn:
+            try:
+                # Records that wait are admitted first, and sent a moment before the offsets: brokers ask the
+                # coordinator about both, and may refuse one while they ask about the other (KIP-890).
+                await self._connection.sleep(_MOMENT)
+                await self.commit_offsets(member, offsets, after=2 * _MOMENT)
+            except Exception as error:
+                self._offsets_error = error
+            finally:
+                self._offsets_of = None
 
     async def end(self, *, committed: bool) -> None:
         """End the transaction. Raises ``TransactionError``."""
         assert self._id is not None
-        await self._offsets_turn.take()  # after those that are on their way: they would be part of another transaction
-        self._offsets_turn.give_back()
+        async with self._offsets_turn:
+            pass  # after those that are on their way: they would be part of another transaction
         if committed and self._offsets_error is not None:
             raise self._offsets_error
         transactional_id, producer = self._id, self.producer
