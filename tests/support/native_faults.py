@@ -182,10 +182,20 @@ def counting(path: native.DataPath) -> Callable[[], None]:
                 each.count(windows, "key", key, number, 0, number % 3, [("h", b"")] if sink is None else None, sink)
         path.results(held, "out")
         held.clear()
-        keys = path.KeyCounter(layers, dict.fromkeys((b"a", b"b"), (None, -1)))
-        for number, key in product(range(4), (b"a", b"b")):
-            keys.count(key, number, number // 2)
-            keys.result(key, number, number // 2, "out")
+        keys, waiting = path.Cells(lambda key: (None, -1)), path.CellLog()
+        for _ in range(2):
+            log = keys.begin()
+            for number, key in product(range(4), (b"a", b"b", b"another")):
+                keys.count(key, number)
+                keys.result(key, number, "out")
+                keys.write(key, None, number)
+                keys.put(b"read", (number, number))
+                keys.read(b"read %d" % number)
+            waiting.absorb(log)
+            for part in (log[2:], waiting.in_order()):
+                assert len(list(part)) == len(part.keys_from(0))
+            log.entry(keys.at_hand(b"a"))
+            keys.grow_old()
 
     return count_some
 

@@ -158,11 +158,19 @@ def counted(rng: random.Random, count: int) -> None:
                     window.older, window.whole = dict(cells), rng.random() < 0.5
                     cells.clear()
     kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
-    cache = {b"%d" % key: rng.choice(kept) for key in range(200)}
-    keys = path.KeyCounter(layers, cache)
+    keys = path.Cells(lambda key: rng.choice(kept))
+    log, waiting = keys.begin(), path.CellLog()
     for number in range(count):
-        key, epoch = b"%d" % rng.randrange(200), number // 500
-        sent += [keys.count(key, number, epoch), keys.result(key, number, epoch, "out")]
+        key = b"%d" % rng.randrange(200)
+        sent += [keys.count(key, number), keys.result(key, number, "out"), keys.read(key), keys.at_hand(key)]
+        if not rng.randrange(9):
+            keys.write(key, rng.choice([None, number]), number)
+        if not rng.randrange(500):
+            waiting.absorb(log)
+            sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order()]
+            log = keys.begin()
+            rng.choice([keys.grow_old, keys.clear])()
+            waiting = rng.choice([waiting, path.CellLog()])
     sent.clear()
 
 

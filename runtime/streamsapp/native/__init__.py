@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, overload
 
 from streamsapp.errors import ConfigError
 from streamsapp.record import InputRecord
@@ -89,16 +90,78 @@ class WindowCounting(Protocol):
         forwarded by ``(key, start, end, count, timestamp, headers)``."""
 
 
+class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
+    """The writes of an epoch to a store whose entries are cells, in their order, as ``(key, (stored, timestamp))``. A
+    key comes again if its cell was forgotten in between. A part of it is a log, too. (This is its type; the class is
+    the library's.)"""
+
+    @overload
+    def __getitem__(self, at: int, /) -> tuple[bytes, tuple[Any, int]]: ...
+
+    @overload
+    def __getitem__(self, at: slice, /) -> CellLog: ...
+
+    @abstractmethod
+    def __getitem__(self, at: Any, /) -> Any: ...
+
+    @abstractmethod
+    def keys_from(self, begin: int, /) -> list[bytes]:
+        """The keys of ``log[begin:]``."""
+
+    @abstractmethod
+    def entry(self, cell: Any, /) -> tuple[Any, int] | None:
+        """The entry of a cell; ``None`` if it is not in the log, and for anything else than a cell. A cell knows where
+        it is in the logs of the last two epochs in which it was written, and in the last one that absorbed it."""
+
+    @abstractmethod
+    def absorb(self, newer: CellLog, /) -> None:
+        """Takes the writes of another log; one that it has of the same cell is replaced."""
+
+    @abstractmethod
+    def in_order(self) -> CellLog:
+        """A log of the last write of each key, by key."""
+
+
 class KeyCounting(Protocol):
-    """Counts the records of keys, whose entries are in the layers and their cache."""
+    """Counts the records of keys, whose entries are in the layers of a store."""
 
-    def __init__(self, layers: Any, cache: dict[bytes, Any], /) -> None: ...
+    def count(self, key_bytes: bytes, timestamp: int, /) -> Any:
+        """Counts a record of a key, and returns the cell that has its count and timestamp."""
 
-    def count(self, key_bytes: bytes, timestamp: int, epoch: int, /) -> Any:
-        """Counts a record of a key, and returns the cell of the running epoch that has its count and timestamp."""
-
-    def result(self, key_bytes: bytes, timestamp: int, epoch: int, topic: str, /) -> Any:
+    def result(self, key_bytes: bytes, timestamp: int, topic: str, /) -> Any:
         """Counts a record of a key, and returns the record that tells a topic of its count."""
+
+
+class Cells(KeyCounting, Protocol):
+    """The cells of a store by key, and their cache, in two generations; made with a function that returns the entry of
+    a key whose cell is not there."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, key_bytes: bytes, /) -> bool: ...
+
+    #: The number of cells of the older generation.
+    older: int
+
+    def read(self, key_bytes: bytes, /) -> Any:
+        """The cell of a key, which is remembered from now on."""
+
+    def at_hand(self, key_bytes: bytes, /) -> Any:
+        """The cell of a key if it is there in any generation, or ``None``; on any thread."""
+
+    def put(self, key_bytes: bytes, entry: tuple[Any, int], /) -> None:
+        """Remembers an entry that was read, if there is no cell."""
+
+    def write(self, key_bytes: bytes, stored: Any, timestamp: int, /) -> None:
+        """Writes a count, or ``None`` for what is deleted."""
+
+    def begin(self) -> CellLog:
+        """An epoch begins; returns the log to which its writes go."""
+
+    def grow_old(self) -> None:
+        """Makes the younger generation the older one, and forgets that."""
+
+    def clear(self) -> None:
+        """Forgets all."""
 
 
 class StepKind(IntEnum):
@@ -215,17 +278,17 @@ class Outbox(Protocol):
         self,
         topic: str,
         partition: int,
-        changes: list[Any],
+        changes: Sequence[Any],
         begin: int,
         room: int,
         raw: Callable[[Any], builtins.bytes] | None,
         number_size: int,
         /,
     ) -> tuple[int, int]:
-        """Takes up ``changes[begin:]``, which are ``(key, (stored, timestamp))``, as records of a changelog; returns
-        as ``add`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its errors are raised;
-        ``None`` says that bytes are stored. It is not asked for whole numbers if these are written big-endian in
-        ``number_size`` bytes; 0 if they are not."""
+        """Takes up ``changes[begin:]``, a list of ``(key, (stored, timestamp))`` or a ``CellLog``, as records of a
+        changelog; returns as ``add`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its
+        errors are raised; ``None`` says that bytes are stored. It is not asked for whole numbers if these are written
+        big-endian in ``number_size`` bytes; 0 if they are not."""
 
     def waits(self) -> bool:
         """True if ``take_ready`` has something to tell."""
@@ -267,7 +330,8 @@ class DataPath(Protocol):
 
     #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
     Cell: Callable[[bytes, Any, int], Any]
-    KeyCounter: type[KeyCounting]
+    CellLog: Callable[[], CellLog]
+    Cells: Callable[[Callable[[bytes], tuple[Any, int]]], Cells]
     Step: type[PushStep]
     Sink: type[PushSink]
     Loop: type[RecordLoop]
@@ -327,4 +391,5 @@ def _loaded(path: str) -> DataPath:
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    Sequence.register(module.CellLog)
     return cast(DataPath, module)

@@ -31,7 +31,7 @@ TRIED_WITH = "2.16.1"
 COMPILER_TIMEOUT = 30.0
 
 SOURCES = Path(__file__).parent
-_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden")
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-DNDEBUG", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
 class UnavailableError(Exception):

@@ -2,13 +2,23 @@
 
 enum { COUNT_SIZE = 8 };
 
-/* An entry [count, timestamp] that is changed in place while the epoch lasts: streamsapp.state.entries.Cell in C. */
+/* Which write of which log is that of a cell. */
+typedef struct {
+    long long log;
+    Py_ssize_t at;
+} Place;
+
+/* That of its last epoch, of the one in which it was written before, and of those that wait for RocksDB. */
+enum { IN_EPOCH, IN_EPOCH_BEFORE, IN_BACKLOG, PLACES };
+
+/* An entry [count, timestamp] that is changed in place: streamsapp.state.entries.Cell in C. */
 typedef struct {
     PyObject_HEAD
     PyObject *physical; /* the key that the store has for it */
     int64_t timestamp;
     uint64_t count;
     long long epoch;
+    Place places[PLACES];
     char is_there, held;
 } Cell;
 
@@ -25,6 +35,7 @@ static Cell *new_cell(PyObject *physical, uint64_t count, int64_t timestamp) {
     cell->timestamp = timestamp;
     cell->count = count;
     cell->epoch = -1;
+    for (int i = 0; i < PLACES; i++) cell->places[i].log = 0; /* which no log is */
     cell->is_there = 1;
     cell->held = 0;
     return cell;

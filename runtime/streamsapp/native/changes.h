@@ -1,4 +1,4 @@
-/* The entries of a store as records of its changelog: none of them becomes an object of Python's. */
+/* The entries of a store as records of its changelog. */
 
 typedef struct {
     PyObject *kept[2]; /* keep key and value; the second may be NULL */
@@ -39,10 +39,9 @@ static int prepare_value(const Values *values, PyObject *stored, Change *out) {
     return 1;
 }
 
-/* As prepare_change. */
-static int prepare_cell(const Values *values, PyObject *key, const Cell *cell, Change *out) {
-    PyObject *stored = count_of(cell);
-    out->content.time = cell->timestamp;
+/* As prepare_change, of a cell or of what a log says of it. */
+static int prepare_count(const Values *values, PyObject *key, PyObject *stored, int64_t timestamp, Change *out) {
+    out->content.time = timestamp;
     int known = stored && prepare_value(values, stored, out);
     Py_XDECREF(stored);
     if (!known) return 0;
@@ -51,13 +50,18 @@ static int prepare_cell(const Values *values, PyObject *key, const Cell *cell, C
     return 1;
 }
 
+static int prepare_write(const Values *values, const Write *write, Change *out) {
+    return prepare_count(values, write->cell->physical, count_written(write), write->timestamp, out);
+}
+
 /* True if it is (key, entry) as far as it is known here: the key bytes, the entry (stored, timestamp), as a tuple or a
  * list. */
 static int prepare_change(const Values *values, PyObject *pair, Change *out) {
     if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(pair, 0)))
         return 0;
     PyObject *key = PyTuple_GET_ITEM(pair, 0), *entry = PyTuple_GET_ITEM(pair, 1);
-    if (Py_IS_TYPE(entry, &CellType)) return prepare_cell(values, key, (Cell *)entry, out);
+    const Cell *cell = Py_IS_TYPE(entry, &CellType) ? (Cell *)entry : NULL;
+    if (cell) return prepare_count(values, key, count_of(cell), cell->timestamp, out);
     if (!(PyTuple_Check(entry) || PyList_Check(entry)) || PySequence_Fast_GET_SIZE(entry) != 2 ||
         !number(PySequence_Fast_GET_ITEM(entry, 1), INT64_MIN, INT64_MAX, &out->content.time)) return 0;
     PyObject *stored = Py_NewRef(PySequence_Fast_GET_ITEM(entry, 0));

@@ -1,123 +1,228 @@
-/* Counts of keys: what streamsapp.state.counted_keys does with the store for each record. Used by one thread at a
- * time, with the interpreter. */
+/* The cells of a store by key, and what streamsapp.state.counted_keys does with them for each record. Used by one thread
+ * at a time, with the interpreter. */
+
+enum { NO_TIMESTAMP = -1 }; /* of what is not there */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *layers, *cache, *running; /* the running epoch, which may be NULL */
-    long long epoch;
-} KeyCounter;
+    PyObject *load; /* is asked for entries that are not here */
+    CellLog *running; /* the writes of the running epoch; NULL before the first one begins */
+    Generation young, old;
+} Cells;
 
-/* Sees to it that the epoch is the running one. */
-static int know_running(KeyCounter *self, long long epoch) {
-    if (self->running && self->epoch == epoch) return 0;
-    PyObject *both = PyObject_CallMethod(self->layers, "running", NULL);
-    if (both && (!PyTuple_Check(both) || !PyTuple_GET_SIZE(both) || !PyDict_Check(PyTuple_GET_ITEM(both, 0)))) {
-        PyErr_SetString(PyExc_TypeError, "running gives the epoch first");
-        Py_CLEAR(both);
-    }
-    if (!both) return -1;
-    Py_XSETREF(self->running, Py_NewRef(PyTuple_GET_ITEM(both, 0)));
-    self->epoch = epoch;
-    Py_DECREF(both);
-    return 0;
-}
+/* Where the loop that runs on this thread keeps the cells that were used last; NULL outside of one. */
+static _Thread_local PyObject **cells_used;
 
 /* A cell with the count and the timestamp of an entry (stored, timestamp), or with those of a key that has none. */
-static Cell *cell_after(PyObject *entry, PyObject *key, int64_t timestamp) {
-    if (Py_IS_TYPE(entry, &CellType) && ((Cell *)entry)->is_there) {
-        const Cell *before = (Cell *)entry;
-        return new_cell(Py_NewRef(before->physical), before->count, before->timestamp);
-    }
+static Cell *cell_after(PyObject *entry, PyObject *key) {
     PyObject *stored = PySequence_GetItem(entry, 0), *changed_at = stored ? PySequence_GetItem(entry, 1) : NULL;
-    Cell *cell = changed_at ? new_cell(Py_NewRef(key), 0, timestamp) : NULL;
-    if (cell && stored != Py_None && (cell_set(cell, 0, stored) || cell_set(cell, 1, changed_at))) Py_CLEAR(cell);
+    Cell *cell = changed_at ? new_cell(Py_NewRef(key), 0, NO_TIMESTAMP) : NULL;
+    if (cell && (cell_set(cell, 0, stored) || (stored != Py_None && cell_set(cell, 1, changed_at)))) Py_CLEAR(cell);
     Py_XDECREF(stored);
     Py_XDECREF(changed_at);
     return cell;
 }
 
-/* Counts one more for a key: its cell of the running epoch, or NULL with an exception. */
-static Cell *count_key(KeyCounter *self, PyObject *key, int64_t timestamp, long long epoch) {
-    PyObject *entry = PyObject_GetItem(self->cache, key);
-    if (!entry) return NULL;
-    if (Py_IS_TYPE(entry, &CellType) && ((Cell *)entry)->epoch == epoch && ((Cell *)entry)->is_there) {
-        if (count_up((Cell *)entry, timestamp)) Py_CLEAR(entry);
-        return (Cell *)entry;
-    }
-    Cell *cell = know_running(self, epoch) ? NULL : cell_after(entry, key, timestamp);
-    Py_DECREF(entry);
-    if (!cell) return NULL;
-    cell->epoch = epoch;
-    if (count_up(cell, timestamp) || PyDict_SetItem(self->running, cell->physical, (PyObject *)cell) ||
-        PyDict_SetItem(self->cache, cell->physical, (PyObject *)cell)) Py_CLEAR(cell);
+/* The cell of a key if it is here, borrowed; NULL if it is not, and with an exception. */
+static Cell *cell_at_hand(Cells *self, Py_hash_t hash, PyObject *key) {
+    Cell *cell = find_cell(&self->young, hash, key);
+    if (cell) return cell;
+    cell = find_cell(&self->old, hash, key);
+    return cell && put_cell(&self->young, hash, cell) ? NULL : cell;
+}
+
+/* The cell of a key; NULL with an exception. */
+static Cell *cell_of(Cells *self, PyObject *key) {
+    Py_hash_t hash = PyBytes_Type.tp_hash(key);
+    Cell *cell = cell_at_hand(self, hash, key);
+    if (cell || PyErr_Occurred()) return (Cell *)Py_XNewRef(cell);
+    PyObject *entry = PyObject_CallOneArg(self->load, key);
+    cell = entry ? cell_after(entry, key) : NULL;
+    Py_XDECREF(entry);
+    if (cell && put_cell(&self->young, hash, cell)) Py_CLEAR(cell);
     return cell;
 }
 
-static Cell *count_as_told(KeyCounter *self, PyObject *const *given) {
-    int64_t of[2]; /* timestamp, epoch */
-    if (!PyBytes_Check(given[0])) return (Cell *)PyErr_Format(PyExc_TypeError, "a key is counted by its bytes");
-    return are_integers(given + 1, 2, of) ? count_key(self, given[0], of[0], of[1]) : NULL;
+/* True if one more write can be noted. */
+static int may_write(const Cells *self) {
+    if (self->running) return !reserve(self->running, 1);
+    PyErr_SetString(PyExc_RuntimeError, "no epoch has begun");
+    return 0;
 }
 
-/* count(key's bytes, timestamp, epoch): the cell of a key, with one more. */
-static PyObject *key_counter_count(KeyCounter *self, PyObject *const *given, Py_ssize_t count) {
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "count takes a key's bytes, a timestamp and an epoch");
+static Cell *count_key(Cells *self, PyObject *key, int64_t timestamp) {
+    Cell *cell = cell_of(self, key);
+    if (!cell || !may_write(self) || count_up(cell, timestamp)) {
+        Py_CLEAR(cell);
+        return NULL;
+    }
+    cell->is_there = 1;
+    write_down(self->running, cell);
+    return cell;
+}
+
+static int is_key(PyObject *given) {
+    if (PyBytes_Check(given)) return 1;
+    PyErr_SetString(PyExc_TypeError, "a store's key is its bytes");
+    return 0;
+}
+
+static Cell *count_as_told(Cells *self, PyObject *const *given) {
+    int64_t timestamp;
+    if (!is_key(given[0]) || !are_integers(given + 1, 1, &timestamp)) return NULL;
+    if (cells_used && *cells_used != (PyObject *)self) Py_XSETREF(*cells_used, Py_NewRef(self));
+    return count_key(self, given[0], timestamp);
+}
+
+/* count(key's bytes, timestamp): the cell of a key, with one more. */
+static PyObject *cells_count(Cells *self, PyObject *const *given, Py_ssize_t count) {
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "count takes a key's bytes and a timestamp");
     return (PyObject *)count_as_told(self, given);
 }
 
-/* result(key's bytes, timestamp, epoch, topic): counts one more for a key, and returns the record that tells a topic
- * of it. */
-static PyObject *key_counter_result(KeyCounter *self, PyObject *const *given, Py_ssize_t count) {
-    if (count != 4) return PyErr_Format(PyExc_TypeError, "result takes what count does, and a topic");
+/* result(key's bytes, timestamp, topic): counts one more for a key, and returns the record that tells a topic of it. */
+static PyObject *cells_result(Cells *self, PyObject *const *given, Py_ssize_t count) {
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "result takes what count does, and a topic");
     Cell *cell = count_as_told(self, given);
     if (!cell) return NULL;
-    PyObject *made = told_by(cell, given[3], Py_NewRef(cell->physical));
+    PyObject *made = told_by(cell, given[2], Py_NewRef(cell->physical));
     Py_DECREF(cell);
     return made;
 }
 
-static PyObject *key_counter_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *layers, *cache;
-    if (!PyArg_ParseTuple(args, "OO!", &layers, &PyDict_Type, &cache)) return NULL;
-    KeyCounter *self = (KeyCounter *)type->tp_alloc(type, 0);
-    if (!self) return NULL;
-    self->layers = Py_NewRef(layers);
-    self->cache = Py_NewRef(cache);
+/* Gives a cell what somebody wrote, and notes it. A deletion has its time in the log alone: what is not there has none,
+ * and its next count is the first one. */
+static int write_cell(Cells *self, Cell *cell, PyObject *stored, int64_t timestamp) {
+    if (!may_write(self) || cell_set(cell, 0, stored)) return -1;
+    cell->timestamp = timestamp;
+    write_down(self->running, cell);
+    if (!cell->is_there) {
+        cell->count = 0;
+        cell->timestamp = NO_TIMESTAMP;
+    }
+    return 0;
+}
+
+/* write(key's bytes, count or None, timestamp): as WriteBack.write. */
+static PyObject *cells_write(Cells *self, PyObject *const *given, Py_ssize_t count) {
+    int64_t timestamp;
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "write takes a key's bytes, a count or None, and a timestamp");
+    if (!is_key(given[0]) || !are_integers(given + 2, 1, &timestamp)) return NULL;
+    Py_hash_t hash = PyBytes_Type.tp_hash(given[0]);
+    Cell *known = cell_at_hand(self, hash, given[0]);
+    if (!known && PyErr_Occurred()) return NULL;
+    Cell *cell = known ? (Cell *)Py_NewRef(known) : new_cell(Py_NewRef(given[0]), 0, timestamp);
+    int failed = !cell || write_cell(self, cell, given[1], timestamp) || (!known && put_cell(&self->young, hash, cell));
+    Py_XDECREF(cell);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+/* ---- as a cache ---- */
+
+/* read(key's bytes): its cell, which is asked for if it is not here. */
+static PyObject *cells_read(Cells *self, PyObject *key) { return is_key(key) ? (PyObject *)cell_of(self, key) : NULL; }
+
+/* at_hand(key's bytes): its cell, or None. Any thread may ask. */
+static PyObject *cells_at_hand(Cells *self, PyObject *key) {
+    if (!is_key(key)) return NULL;
+    Py_hash_t hash = PyBytes_Type.tp_hash(key);
+    Cell *cell = find_cell(&self->young, hash, key);
+    if (!cell) cell = find_cell(&self->old, hash, key);
+    return Py_NewRef(cell ? (PyObject *)cell : Py_None);
+}
+
+/* put(key's bytes, entry): remembers what was read. A cell that is there stays: it knows its places in logs. */
+static PyObject *cells_put(Cells *self, PyObject *const *given, Py_ssize_t count) {
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "put takes a key's bytes and an entry");
+    if (!is_key(given[0])) return NULL;
+    Py_hash_t hash = PyBytes_Type.tp_hash(given[0]);
+    if (cell_at_hand(self, hash, given[0])) Py_RETURN_NONE;
+    Cell *cell = PyErr_Occurred() ? NULL : cell_after(given[1], given[0]);
+    int failed = !cell || put_cell(&self->young, hash, cell);
+    Py_XDECREF(cell);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+/* grow_old(): the cells are the older ones now, and others are forgotten. */
+static PyObject *cells_grow_old(Cells *self, PyObject *none) {
+    Generation gone = self->old;
+    self->old = self->young;
+    self->young = (Generation){NULL, 0, 0};
+    drop_cells(&gone);
+    Py_RETURN_NONE;
+}
+
+static PyObject *cells_clear(Cells *self, PyObject *none) {
+    drop_cells(&self->young);
+    drop_cells(&self->old);
+    Py_RETURN_NONE;
+}
+
+static Py_ssize_t cells_length(Cells *self) { return self->young.count; }
+
+static int cells_contain(Cells *self, PyObject *key) {
+    return is_key(key) ? find_cell(&self->young, PyBytes_Type.tp_hash(key), key) != NULL : -1;
+}
+
+/* begin(): an epoch begins; the log to which its writes go. */
+static PyObject *cells_begin(Cells *self, PyObject *none) {
+    CellLog *log = new_log(0);
+    if (!log) return NULL;
+    Py_XSETREF(self->running, (CellLog *)Py_NewRef(log));
+    return (PyObject *)log;
+}
+
+static PyObject *cells_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+    PyObject *load;
+    if (!PyArg_ParseTuple(args, "O", &load)) return NULL;
+    Cells *self = (Cells *)type->tp_alloc(type, 0); /* zeros */
+    if (self) self->load = Py_NewRef(load);
     return (PyObject *)self;
 }
 
-static int key_counter_traverse(KeyCounter *self, visitproc visit, void *arg) {
-    Py_VISIT(self->layers);
-    Py_VISIT(self->cache);
-    Py_VISIT(self->running);
+static int cells_traverse(Cells *self, visitproc visit, void *arg) {
+    Py_VISIT(self->load);
     return 0;
 }
 
-static int key_counter_clear(KeyCounter *self) {
-    Py_CLEAR(self->layers);
-    Py_CLEAR(self->cache);
-    Py_CLEAR(self->running);
+static int cells_clear_references(Cells *self) {
+    Py_CLEAR(self->load);
     return 0;
 }
 
-static void key_counter_dealloc(KeyCounter *self) {
+static void cells_dealloc(Cells *self) {
     PyObject_GC_UnTrack(self);
-    key_counter_clear(self);
+    Py_XDECREF(self->load);
+    Py_XDECREF(self->running);
+    drop_cells(&self->young);
+    drop_cells(&self->old);
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMethodDef key_counter_methods[] = {
-    {"count", (PyCFunction)(void (*)(void))key_counter_count, METH_FASTCALL, "count(key's bytes, timestamp, epoch): cell"},
-    {"result", (PyCFunction)(void (*)(void))key_counter_result, METH_FASTCALL,
-     "result(key's bytes, timestamp, epoch, topic): a record"},
+static PyMemberDef cells_members[] = {
+    {"older", T_PYSSIZET, offsetof(Cells, old) + offsetof(Generation, count), READONLY, NULL}, {NULL}};
+static PyMethodDef cells_methods[] = {
+    {"count", (PyCFunction)(void (*)(void))cells_count, METH_FASTCALL, "count(key's bytes, timestamp): cell"},
+    {"result", (PyCFunction)(void (*)(void))cells_result, METH_FASTCALL,
+     "result(key's bytes, timestamp, topic): a record"},
+    {"write", (PyCFunction)(void (*)(void))cells_write, METH_FASTCALL, "write(key's bytes, count, timestamp)"},
+    {"read", (PyCFunction)cells_read, METH_O, "read(key's bytes): cell"},
+    {"at_hand", (PyCFunction)cells_at_hand, METH_O, "at_hand(key's bytes): cell or None"},
+    {"put", (PyCFunction)(void (*)(void))cells_put, METH_FASTCALL, "put(key's bytes, entry)"},
+    {"grow_old", (PyCFunction)cells_grow_old, METH_NOARGS, "grow_old(): forgets the older ones"},
+    {"clear", (PyCFunction)cells_clear, METH_NOARGS, "clear(): forgets all"},
+    {"begin", (PyCFunction)cells_begin, METH_NOARGS, "begin(): the log of an epoch that begins"},
     {NULL}};
-static PyTypeObject KeyCounterType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.KeyCounter",
-    .tp_basicsize = sizeof(KeyCounter),
-    .tp_new = key_counter_new,
-    .tp_dealloc = (destructor)key_counter_dealloc,
-    .tp_traverse = (traverseproc)key_counter_traverse,
-    .tp_clear = (inquiry)key_counter_clear,
+static PySequenceMethods cells_sequence = {.sq_length = (lenfunc)cells_length, .sq_contains = (objobjproc)cells_contain};
+static PyTypeObject CellsType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Cells",
+    .tp_basicsize = sizeof(Cells),
+    .tp_new = cells_new,
+    .tp_dealloc = (destructor)cells_dealloc,
+    .tp_traverse = (traverseproc)cells_traverse,
+    .tp_clear = (inquiry)cells_clear_references,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_methods = key_counter_methods,
+    .tp_members = cells_members,
+    .tp_methods = cells_methods,
+    .tp_as_sequence = &cells_sequence,
 };

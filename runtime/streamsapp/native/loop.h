@@ -6,15 +6,19 @@ typedef struct {
     PyObject_HEAD
     PyObject *buffer, *take, *deserialize_key, *deserialize_value, *context, *punctuate;
     PyObject *done; /* the last record that was processed, or None */
+    PyObject *cells; /* in which records were counted last; may be NULL */
     long long partition_time, late, most;
 } Loop;
 
 static PyTypeObject LoopType;
 
+enum { SOON = 5 }; /* records that are looked at before it is their turn */
+
 /* What holds for one call. */
 typedef struct {
     PyObject *control, *to, *stream_time_due;
     int64_t stream_time;
+    PyObject *soon[SOON]; /* the records that come next; NULL where that is not known */
 } Turn;
 
 enum { GO_ON, LEAVE, RAISED };
@@ -101,6 +105,24 @@ static int run_record(Loop *self, Record *record, Turn *turn) {
     return how;
 }
 
+/* Has the memory fetch what the next records need, one thing of each: they, and the cells of their keys, lie here and
+ * there. It is there when their turn comes. */
+static void look_at_next(const Loop *self, Turn *turn, Py_ssize_t waiting) {
+    Py_XDECREF(turn->soon[0]);
+    memmove(turn->soon, turn->soon + 1, (SOON - 1) * sizeof(*turn->soon));
+    turn->soon[SOON - 1] = waiting > SOON ? PySequence_GetItem(self->buffer, SOON) : NULL;
+    if (!turn->soon[SOON - 1]) PyErr_Clear();
+    for (int i = 0; i < SOON; i++) {
+        const Record *record = (Record *)turn->soon[i];
+        if (!record || !Py_IS_TYPE(record, &RecordType)) continue;
+        if (i == SOON - 2) {
+            __builtin_prefetch(record->key);
+            __builtin_prefetch(record->value);
+        } else if (i < SOON - 2 && self->cells && PyBytes_Check(record->key))
+            look_up_soon(&((Cells *)self->cells)->young, record->key, SOON - 3 - i);
+    }
+}
+
 static int run_next(Loop *self, Turn *turn) {
     int stop = is_true(turn->control, named_stop);
     if (stop) return stop < 0 ? RAISED : LEAVE;
@@ -108,6 +130,7 @@ static int run_next(Loop *self, Turn *turn) {
     if (size <= 0) return size < 0 ? RAISED : LEAVE;
     PyObject *record = PySequence_GetItem(self->buffer, 0);
     if (!record) return RAISED;
+    look_at_next(self, turn, size);
     int how = Py_IS_TYPE(record, &RecordType) ? run_record(self, (Record *)record, turn) : LEAVE;
     Py_DECREF(record);
     return how;
@@ -120,7 +143,7 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count) 
     if (count != 5) return PyErr_Format(PyExc_TypeError, "run takes three objects, a limit and the partition's time");
     if (!are_integers(given + 3, 2, of)) return NULL;
     PyObject *known = PyObject_GetAttr(self->context, named_stream_time);
-    Turn turn = {given[0], given[1], given[2], known ? PyLong_AsLongLong(known) : -1};
+    Turn turn = {given[0], given[1], given[2], known ? PyLong_AsLongLong(known) : -1, {NULL}};
     Py_XDECREF(known);
     if (turn.stream_time == -1 && PyErr_Occurred()) return NULL;
     self->partition_time = of[1];
@@ -128,10 +151,13 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count) 
     Py_XSETREF(self->done, Py_NewRef(Py_None));
     int how = GO_ON;
     long long taken = 0;
+    cells_used = &self->cells;
     while (how == GO_ON && taken < of[0]) {
         how = run_next(self, &turn);
         taken += how == GO_ON;
     }
+    cells_used = NULL;
+    for (int i = 0; i < SOON; i++) Py_XDECREF(turn.soon[i]);
     return how == RAISED ? NULL : PyLong_FromLongLong(taken);
 }
 
@@ -160,6 +186,7 @@ static int loop_traverse(Loop *self, visitproc visit, void *arg) {
     Py_VISIT(self->context);
     Py_VISIT(self->punctuate);
     Py_VISIT(self->done);
+    Py_VISIT(self->cells);
     return 0;
 }
 
@@ -171,6 +198,7 @@ static int loop_clear(Loop *self) {
     Py_CLEAR(self->context);
     Py_CLEAR(self->punctuate);
     Py_CLEAR(self->done);
+    Py_CLEAR(self->cells);
     return 0;
 }
 

@@ -158,6 +158,17 @@ static int add_output(Outbox *self, PyObject *record, PyObject **topic, TopicBox
     return add_record(self, &(*box)->partitions[partition], &content);
 }
 
+/* As that of a log: records were made by another thread, on another processor. */
+static inline __attribute__((always_inline)) void look_at_records(PyObject *records, Py_ssize_t at) {
+    if (at + 2 * AHEAD < PyList_GET_SIZE(records)) __builtin_prefetch(PyList_GET_ITEM(records, at + 2 * AHEAD));
+    if (at + AHEAD >= PyList_GET_SIZE(records)) return;
+    PyObject *next = PyList_GET_ITEM(records, at + AHEAD);
+    if (!PyTuple_CheckExact(next) || PyTuple_GET_SIZE(next) != 8) return;
+    __builtin_prefetch(PyTuple_GET_ITEM(next, 1));
+    __builtin_prefetch(PyTuple_GET_ITEM(next, 2));
+    __builtin_prefetch(PyTuple_GET_ITEM(next, 6));
+}
+
 static PyObject *outbox_add(Outbox *self, PyObject *args) {
     PyObject *records, *topic = NULL;
     TopicBox *box = NULL;
@@ -165,18 +176,26 @@ static PyObject *outbox_add(Outbox *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!nn", &PyList_Type, &records, &at, &room)) return NULL;
     if (at < 0) return PyErr_Format(PyExc_ValueError, "add takes records, where to begin, and how many bytes may wait");
     int why = TAKEN;
-    for (; why == TAKEN && at < PyList_GET_SIZE(records); at += why == TAKEN)
+    for (; why == TAKEN && at < PyList_GET_SIZE(records); at += why == TAKEN) {
+        look_at_records(records, at);
         why = self->bytes >= room ? FULL : add_output(self, PyList_GET_ITEM(records, at), &topic, &box);
+    }
     if (box) box->turn++;
     return why < 0 ? NULL : Py_BuildValue("(ni)", at, why);
 }
 
+static Py_ssize_t size_of(PyObject *changes) {
+    return PyList_Check(changes) ? PyList_GET_SIZE(changes) : ((CellLog *)changes)->size;
+}
+
 /* An entry of a store, as a record of its changelog. */
-static int add_change(Outbox *self, TopicBox *box, int partition, const Values *values, PyObject *pair) {
+static int add_change(Outbox *self, TopicBox *box, int partition, const Values *values, PyObject *changes,
+                      Py_ssize_t at) {
     Change change = {.content = {.headers_size = headers_size(NULL)}};
-    Py_INCREF(pair);
-    int known = prepare_change(values, pair, &change); /* code of others may run, and partitions come */
-    Py_DECREF(pair);
+    PyObject *pair = PyList_Check(changes) ? Py_NewRef(PyList_GET_ITEM(changes, at)) : NULL;
+    int known = pair ? prepare_change(values, pair, &change) /* code of others may run, and partitions come */
+                     : prepare_write(values, &((CellLog *)changes)->writes[at], &change);
+    Py_XDECREF(pair);
     if (!known) return PyErr_Occurred() ? -1 : NOT_KNOWN;
     int why = add_record(self, &box->partitions[partition], &change.content);
     Py_DECREF(change.kept[0]);
@@ -184,22 +203,26 @@ static int add_change(Outbox *self, TopicBox *box, int partition, const Values *
     return why;
 }
 
+/* add_changes(topic, partition, changes, begin, room, raw, number size): the changes are a list, or a CellLog. */
 static PyObject *outbox_add_changes(Outbox *self, PyObject *args) {
     PyObject *topic, *changes;
     int partition;
     Py_ssize_t at, room;
     Values values;
-    if (!PyArg_ParseTuple(args, "UiO!nnOi", &topic, &partition, &PyList_Type, &changes, &at, &room, &values.raw,
-                          &values.number_size)) return NULL;
+    if (!PyArg_ParseTuple(args, "UiOnnOi", &topic, &partition, &changes, &at, &room, &values.raw, &values.number_size))
+        return NULL;
+    if (!PyList_Check(changes) && !Py_IS_TYPE(changes, &CellLogType))
+        return PyErr_Format(PyExc_TypeError, "add_changes takes entries in a list or a CellLog");
     if (partition < 0 || at < 0 || values.number_size < 0 || values.number_size > 8)
         return PyErr_Format(PyExc_ValueError, "add_changes takes a topic and a partition, entries, where to begin, how "
                                               "many bytes may wait, and how values are written");
     TopicBox *box = box_of(self, topic);
     if (!box && PyErr_Occurred()) return NULL;
     int why = !box ? UNKNOWN_TOPIC : partition >= box->count ? UNKNOWN_PARTITION : TAKEN;
-    for (; why == TAKEN && at < PyList_GET_SIZE(changes); at += why == TAKEN)
-        why = self->bytes >= room ? FULL
-                                  : add_change(self, box, partition, &values, PyList_GET_ITEM(changes, at));
+    for (; why == TAKEN && at < size_of(changes); at += why == TAKEN) {
+        if (!PyList_Check(changes)) look_ahead((CellLog *)changes, at);
+        why = self->bytes >= room ? FULL : add_change(self, box, partition, &values, changes, at);
+    }
     return why < 0 ? NULL : Py_BuildValue("(ni)", at, why);
 }
 

@@ -23,6 +23,8 @@
 #include "fetch.h"
 #include "recent.h"
 #include "cells.h"
+#include "cell_log.h"
+#include "cell_table.h"
 #include "counts.h"
 #include "windows.h"
 #include "steps.h"
@@ -40,7 +42,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &KeyCounterType, &WindowType, &CounterType,
+    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellsType, &WindowType, &CounterType,
                              &StepType, &SinkType, &LoopType, &OutboxType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();

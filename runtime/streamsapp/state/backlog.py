@@ -9,13 +9,12 @@ Read on processing threads and by queries; taken in and written by the owner of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TypeAlias
 
 from streamsapp.state.engine import Restored
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
-from streamsapp.state.epoch import Epoch, Range, merged, over
+from streamsapp.state.epoch import Epoch, Living, Range, Writes, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
 
 #: An epoch that cannot be absorbed by the one before is merged with it into a new one unless that is so many times as
@@ -24,10 +23,6 @@ _GROWTH = 4
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
 SLICE_SIZE = 2000
-
-
-#: ``(keys, facts)``: the keys of entries that live, as :meth:`Layout.living` says.
-Living: TypeAlias = Callable[[Iterable[bytes], bytes | None], Iterable[bytes]]
 
 
 class BackloggedStore:
@@ -40,7 +35,7 @@ class BackloggedStore:
         self._readable = format.readable
         #: Epochs, the newest first. Replaced as a whole: readers keep what they hold. The newest may absorb the next
         #: one, so whoever goes through entries one after the other has them in order or copied.
-        self._waiting: tuple[Epoch, ...] = ()
+        self._waiting: tuple[Writes, ...] = ()
         #: Changelog records they stand for.
         self.records = 0
         #: Keys of the newest epoch.
@@ -51,11 +46,14 @@ class BackloggedStore:
         """The number of keys that wait, at most: a key that was written in several epochs may count for each."""
         return sum(map(len, self._waiting))
 
-    def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
-        """Takes an epoch in one step: it waits as it is."""
-        newest, older = epoch, self._waiting
+    def take_in(self, epoch: Writes, slice_size: int) -> Iterator[None]:
+        """Takes an epoch in one step."""
+        older = self._waiting
+        newest: Writes
         if older and older[0].absorb(epoch):
             newest, older = older[0], older[1:]
+        else:
+            newest = epoch.waiting()
         while older and len(newest) * _GROWTH >= len(older[0]):
             newest, older = over(newest, older[0]), older[1:]
         self._waiting = (newest, *older)
@@ -67,11 +65,7 @@ class BackloggedStore:
         """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Those that are deleted again
         with the last batch are left out, and those that have expired: what the newest epoch that waits knows of time is
         committed, which the store's own time, that of the running epoch, is not."""
-        waiting = _merged(self._waiting)
-        keys: Iterable[bytes] = self._living(waiting, waiting.facts)
-        for start, end in dict(sorted(self.deleted)).items():  # of one start the furthest end
-            keys = [key for key in keys if not start <= key < end]
-        return zip(keys := sorted(keys), map(waiting.__getitem__, keys), strict=True)
+        return _merged(self._waiting).in_order(self._living, self.deleted)
 
     @property
     def deleted(self) -> Sequence[Range]:
@@ -106,7 +100,7 @@ class BackloggedStore:
         epochs = self._waiting
         if not epochs:
             return self._store.get_many(keys)
-        waiting = {key: epoch[key] for epoch in reversed(epochs) for key in keys if key in epoch}
+        waiting = {key: entry for epoch in reversed(epochs) for key in keys if (entry := epoch.get(key)) is not None}
         missing = [key for key in keys if key not in waiting]
         below = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
         return [self._seen(waiting[key]) if key in waiting else below[key] for key in keys]
@@ -129,7 +123,7 @@ class BackloggedStore:
         """Returns RocksDB's figures, and the number of keys that wait."""
         return {**self._store.statistics(), "backlog_entries": self.entries}
 
-    def _in_range(self, epoch: Epoch, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+    def _in_range(self, epoch: Writes, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         seen = self._seen
         return ((key, seen(epoch[key])) for key in epoch.between(start, end, reverse=reverse))
 
@@ -138,6 +132,6 @@ class BackloggedStore:
         return ABSENT if entry[0] is None else self._readable((entry[0], entry[1]))
 
 
-def _merged(epochs: Sequence[Epoch]) -> Epoch:
+def _merged(epochs: Sequence[Writes]) -> Writes:
     """Merges the layers; the newest come first, and win."""
     return reduce(lambda older, newer: over(newer, older), reversed(epochs)) if epochs else Epoch()

@@ -20,11 +20,12 @@ class _CountedKeys:
     """:class:`~streamsapp.native.KeyCounting` in Python."""
 
     def __init__(self, layers: Layers) -> None:
+        self._layers = layers
         self._read, self._write_cell = layers.read, layers.write_cell
 
-    def count(self, key_bytes: bytes, timestamp: int, epoch: int, /) -> Cell:
+    def count(self, key_bytes: bytes, timestamp: int, /) -> Cell:
         cell: Any = self._read(key_bytes)
-        if type(cell) is Cell and cell.epoch == epoch:
+        if type(cell) is Cell and cell.epoch == self._layers.epoch:
             cell[0] += 1
             if timestamp > cell[1]:
                 cell[1] = timestamp
@@ -34,13 +35,13 @@ class _CountedKeys:
             return self._write_cell(key_bytes, 1, timestamp)
         return self._write_cell(key_bytes, counted + 1, max(timestamp, changed_at))
 
-    def result(self, key_bytes: bytes, timestamp: int, epoch: int, topic: str, /) -> tuple[Any, ...]:
-        count, changed_at = self.count(key_bytes, timestamp, epoch)
+    def result(self, key_bytes: bytes, timestamp: int, topic: str, /) -> tuple[Any, ...]:
+        count, changed_at = self.count(key_bytes, timestamp)
         return topic, _pack_count(count), key_bytes, -1, None, None, changed_at, None
 
 
 def counted_keys(layers: Layers) -> native.KeyCounting:
     """Counts in the layers of a store whose values are longs and whose entries have timestamps: in C, if that can be
     had."""
-    library = native.data_path_at_hand()
-    return _CountedKeys(layers) if library is None else library.KeyCounter(layers, layers.cache)
+    cells = layers.cells
+    return _CountedKeys(layers) if cells is None else cells

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from streamsapp.state.entries import Entry
-from streamsapp.state.epoch import Epoch, Range
+from streamsapp.state.epoch import Range, Writes
 
 #: The entry that a changelog record restores: a physical key and value, ``None`` for a deletion.
 Restored: TypeAlias = tuple[bytes, bytes | None]
@@ -40,7 +40,7 @@ class Reads(Protocol):
 class StoreEngine(Reads, Protocol):
     """Holds the committed entries of one store."""
 
-    def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
+    def take_in(self, epoch: Writes, slice_size: int) -> Iterator[None]:
         """Takes a committed epoch: its writes, then its deleted ranges. Yields after ``slice_size`` writes at most."""
         ...
 

@@ -74,7 +74,7 @@ _TIMESTAMP = struct.Struct(">q")
 _pack = _TIMESTAMP.pack
 _unpack = _TIMESTAMP.unpack_from
 _pack_both = struct.Struct(">qq").pack
-_LONG_SIZE = 8
+LONG_SIZE = 8
 
 
 def _physical_long(entry: Entry) -> bytes:
@@ -244,7 +244,7 @@ class TimestampedFormat(PlainFormat):
 
     def __init__(self, serde: AnySerde) -> None:
         super().__init__(serde)
-        if self.number_size == _LONG_SIZE:
+        if self.number_size == LONG_SIZE:
             # As below, in one call: counts are what is written most.
             self.physical = _physical_long  # type: ignore[method-assign]
 

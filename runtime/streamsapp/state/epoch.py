@@ -7,10 +7,10 @@ the task lets it absorb the next ones, for as long as nobody reads it in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Reversible, Sequence, ValuesView
 from itertools import chain, islice
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sortedcontainers import SortedList
 
@@ -18,6 +18,50 @@ from streamsapp.state.entries import Entry
 
 #: Keys with ``start <= key < end``.
 Range: TypeAlias = tuple[bytes, bytes]
+
+
+#: ``(keys, facts)``: the keys of entries that live, as :meth:`Layout.living` says.
+Living: TypeAlias = Callable[[Iterable[bytes], bytes | None], Iterable[bytes]]
+
+
+class Writes(Protocol):
+    """The writes of one epoch to one store, by key: :class:`Epoch`, or those of cells in C (``cell_epoch``)."""
+
+    #: Ranges that are deleted after the entries were written; set when the epoch is frozen.
+    deleted: Sequence[Range]
+    #: The facts that the store's layout knew by then, ``None`` if it knows nothing but its keys.
+    facts: bytes | None
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __getitem__(self, key: bytes, /) -> Entry: ...
+    def get(self, key: bytes, /) -> Entry | None: ...
+    def keys(self) -> KeysView[bytes]: ...
+    def values(self) -> ValuesView[Entry]: ...
+
+    def writes(self) -> Reversible[tuple[bytes, Entry]]:
+        """Returns keys and entries in the order of the writes. A key may come again; then the last one counts."""
+        ...
+
+    def absorb(self, newer: Any) -> bool:
+        """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if somebody
+        has the keys in order, and so may be reading one entry after the other. It costs the newer entries only, and a
+        reader of single keys sees all of them at once."""
+        ...
+
+    def waiting(self) -> Writes:
+        """Returns a frozen epoch as one that absorbs others, which may be the same one."""
+        ...
+
+    def in_order(self, living: Living, deleted: Sequence[Range]) -> Iterator[tuple[bytes, Entry]]:
+        """Returns the entries that live and are not in the deleted ranges, by key."""
+        ...
+
+    def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
+        """Returns the keys with ``start <= key < end``, in order; those of a running epoch must be taken before it is
+        written again."""
+        ...
 
 
 class Epoch(dict[bytes, Entry]):
@@ -30,11 +74,9 @@ class Epoch(dict[bytes, Entry]):
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")
 
-    def __init__(self, entries: Iterable[tuple[bytes, Entry]] | dict[bytes, Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[tuple[bytes, Entry]] | Writes = ()) -> None:
         super().__init__(entries)
-        #: Set when the epoch is frozen.
         self.deleted: Sequence[Range] = ()
-        #: The facts that the store's layout knew by then, ``None`` if it knows nothing but its keys.
         self.facts: bytes | None = None
         self._ordered: SortedList[bytes] | None = None
         self._seen = 0
@@ -46,10 +88,10 @@ class Epoch(dict[bytes, Entry]):
             self._ordered.remove(key)
             self._seen -= 1
 
-    def absorb(self, newer: Epoch) -> bool:
-        """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if somebody
-        has the keys in order, and so may be reading one entry after the other. It costs the newer entries only, and a
-        reader of single keys sees all of them at once."""
+    def writes(self) -> Reversible[tuple[bytes, Entry]]:
+        return self.items()
+
+    def absorb(self, newer: Writes) -> bool:
         with self._lock:
             if self._ordered is not None:
                 return False
@@ -58,9 +100,16 @@ class Epoch(dict[bytes, Entry]):
             self.facts = newer.facts
             return True
 
+    def waiting(self) -> Epoch:
+        return self
+
+    def in_order(self, living: Living, deleted: Sequence[Range]) -> Iterator[tuple[bytes, Entry]]:
+        keys: Iterable[bytes] = living(self, self.facts)
+        for start, end in dict(sorted(deleted)).items():  # of one start the furthest end
+            keys = [key for key in keys if not start <= key < end]
+        return zip(keys := sorted(keys), map(self.__getitem__, keys), strict=True)
+
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
-        """Returns the keys with ``start <= key < end``, in order; those of a running epoch must be taken before it is
-        written again."""
         with self._lock:
             if self._ordered is None:
                 self._ordered = SortedList()
@@ -71,7 +120,7 @@ class Epoch(dict[bytes, Entry]):
         return keys
 
 
-def over(newer: Epoch, older: Epoch) -> Epoch:
+def over(newer: Writes, older: Writes) -> Epoch:
     """Returns two frozen epochs as one, in which the newer wins. Both stay as they are."""
     both = Epoch(older)
     both.deleted = older.deleted

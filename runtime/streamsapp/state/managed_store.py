@@ -5,23 +5,26 @@ Parts of :class:`~streamsapp.state.task_stores.TaskStores`, on whatever thread c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from streamsapp import native
 from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine import StoreEngine
-from streamsapp.state.entries import Entry, EntryFormat
-from streamsapp.state.epoch import Epoch
+from streamsapp.state.entries import LONG_SIZE, Entry, EntryFormat
+from streamsapp.state.epoch import Writes
 from streamsapp.state.read_only import ReadOnlyLayers
 from streamsapp.state.resources import StateResources
-from streamsapp.state.store_type import StateStore, StoreParts
+from streamsapp.state.store_type import PlainLayout, StateStore, StoreParts, StoreType
 from streamsapp.state.views import Readers
 from streamsapp.state.write_back import WriteBack
+
+T = TypeVar("T")
 
 #: ``(topic, value, key, partition, None, None, timestamp_ms, headers)``, as records are handed to the producer.
 ChangelogRecord: TypeAlias = tuple[str, bytes | None, bytes | None, int, None, None, int, Headers | None]
@@ -48,6 +51,7 @@ class ManagedStore:
             resources,
             keeps_timestamps=kind.keeps_timestamps,
             unwritten_from=self.layout.unwritten_from,
+            library=native.data_path_at_hand() if self._keeps_longs(kind) else None,
         )
         self._parts = StoreParts(
             builder.name, key_serde, value_serde, self.format, self.layout, self.layers, context_timestamp
@@ -60,6 +64,10 @@ class ManagedStore:
         self.facts: bytes | None = None
         self._read_only: list[ReadOnlyLayers] = []
         self._engine: StoreEngine | None = None
+
+    def _keeps_longs(self, kind: StoreType) -> bool:
+        """Says whether entries are longs with a timestamp, each found by its key alone."""
+        return kind.keeps_timestamps and self.format.number_size == LONG_SIZE and isinstance(self.layout, PlainLayout)
 
     @property
     def name(self) -> str:
@@ -112,7 +120,7 @@ class ManagedStore:
         self._read_only.append(layers)
         return self.builder.type.facade(replace(self._parts, layers=layers))
 
-    def freeze(self) -> Epoch | None:
+    def freeze(self) -> Writes | None:
         """Closes the running epoch and starts the next; returns ``None`` if it wrote nothing."""
         epoch = self.layers.freeze()
         if epoch is not None:
@@ -120,7 +128,7 @@ class ManagedStore:
             epoch.facts = self.layout.facts()
         return epoch
 
-    def apply(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
+    def apply(self, epoch: Writes, slice_size: int) -> Iterator[None]:
         """Hands a committed epoch to the engine."""
         yield from self.engine.take_in(epoch, slice_size)
         self.facts = epoch.facts
@@ -134,11 +142,11 @@ class ManagedStore:
         """Returns figures that cost nothing per record to count."""
         layers = self.layers
         return {
-            "read_misses": layers.misses,
-            "scans": layers.scans,
+            "read_misses": layers.figures.read_misses,
+            "scans": layers.figures.scans,
             "cached_entries": layers.cached_entries,
             "uncommitted_entries": layers.uncommitted_entries,
-            "written_keys": layers.written_keys,
+            "written_keys": layers.figures.written_keys,
             **self.engine.statistics(),
             **self.layout.statistics(),
         }
@@ -156,7 +164,8 @@ class ChangelogSlice:
 
     topic: str
     partition: int
-    entries: list[tuple[bytes, Entry]]
+    #: A list, or a log of the native data path.
+    entries: Sequence[tuple[bytes, Entry]]
     format: EntryFormat
 
     def __len__(self) -> int:
@@ -195,7 +204,7 @@ class StoreChanges:
     """The writes of one epoch to a logged store."""
 
     store: ManagedStore
-    epoch: Epoch
+    epoch: Writes
 
     def __len__(self) -> int:
         """Returns the number of entries, which is not that of records: a store may keep an entry in several places."""
@@ -203,13 +212,22 @@ class StoreChanges:
 
     def slices(self, topic: str, partition: int, limit: int) -> Iterator[ChangelogSlice]:
         """Yields what to produce to the changelog, at most ``limit`` records at a time."""
-        entries = iter(self.store.layout.changelog(self.epoch))
-        while chunk := list(islice(entries, limit)):
+        entries = self.store.layout.changelog(self.epoch)
+        for chunk in _parts(entries, limit) if isinstance(entries, Sequence) else _chunks(iter(entries), limit):
             yield ChangelogSlice(topic, partition, chunk, self.store.format)
 
     def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
         """Yields the records to produce to the changelog, at most ``limit`` at a time."""
         return (each.records() for each in self.slices(topic, partition, limit))
+
+
+def _parts(entries: Sequence[T], limit: int) -> Iterator[Sequence[T]]:
+    return (entries[at : at + limit] for at in range(0, len(entries), limit))
+
+
+def _chunks(entries: Iterator[T], limit: int) -> Iterator[list[T]]:
+    while chunk := list(islice(entries, limit)):
+        yield chunk
 
 
 @dataclass(frozen=True)

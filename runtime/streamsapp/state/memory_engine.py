@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 
 from streamsapp.state.engine import Restored
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
-from streamsapp.state.epoch import Epoch, Range
+from streamsapp.state.epoch import Range, Writes
 
 #: A scan holds the lock for at most so many entries.
 _SCAN_CHUNK = 256
@@ -56,9 +56,9 @@ class MemoryStore:
         entries = self._entries
         return sum((stored is not None) - (key in entries) for key, (stored, _) in uncommitted.items())
 
-    def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
+    def take_in(self, epoch: Writes, slice_size: int) -> Iterator[None]:
         """Takes an epoch in slices, as readers wait for the lock meanwhile."""
-        items = iter(epoch.items())
+        items = iter(epoch.writes())
         while chunk := list(islice(items, slice_size)):
             self._write(chunk)
             yield

@@ -18,6 +18,7 @@ class ReadOnlyLayers:
     """The :class:`~streamsapp.state.store_type.Layers` of a facade that cannot write."""
 
     epoch = 0
+    cells = None
 
     def __init__(self, why: str) -> None:
         """Takes ``why`` the store cannot be written here, for the message to a caller that tries."""
@@ -65,10 +66,6 @@ class ReadOnlyLayers:
 
     def read_uncached(self, key: bytes) -> Entry:
         return self._engine().get(key)
-
-    @property
-    def cache(self) -> NoReturn:
-        raise StateStoreError(self._why)
 
     def running(self) -> NoReturn:
         raise StateStoreError(self._why)

@@ -14,7 +14,7 @@ from struct import Struct
 from streamsapp.record import InputRecord
 from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Entry, EntryFormat
-from streamsapp.state.epoch import Epoch, Range
+from streamsapp.state.epoch import Range, Writes
 
 _SEGMENT = Struct(">q")
 _pack_segment = _SEGMENT.pack
@@ -123,7 +123,7 @@ class Segments:
         expired_before, physical, value = self.expired_before, self.physical, format.restored
         return [(physical(key, time), value(record)) for time, key, record in timed if time >= expired_before]
 
-    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
+    def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
         return zip(map(_logical, writes), writes.values(), strict=True)
 
     def unwritten_from(self) -> bytes:

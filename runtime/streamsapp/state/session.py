@@ -21,7 +21,7 @@ from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
-from streamsapp.state.epoch import Epoch
+from streamsapp.state.epoch import Writes
 from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.recent_entries import Item
@@ -74,9 +74,9 @@ class IndexedSegments(Segments):
         logical = ((self.logical(key), value) for key, value in by_key)
         return [*by_key, *((self.by_time(key, _end_of(key)), value) for key, value in logical)]
 
-    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
+    def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
         mark = _BY_KEY[0]
-        return ((key[_MARK + 1 :], entry) for key, entry in writes.items() if key[_MARK] == mark)
+        return ((key[_MARK + 1 :], entry) for key, entry in writes.writes() if key[_MARK] == mark)
 
 
 class SessionStoreImpl(SegmentedFacade):

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from streamsapp import native
 from streamsapp.record import InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Cell, Entry, EntryFormat
-from streamsapp.state.epoch import Epoch, Range
+from streamsapp.state.epoch import Range, Writes
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowOf
 from streamsapp.state.write_back import Companion, WriteBack
@@ -41,8 +42,8 @@ class Layers(Protocol):
         ...
 
     @property
-    def cache(self) -> dict[bytes, Entry]:
-        """The dictionary that :meth:`read` looks into, the same for the layers' life, for whoever keeps cells there."""
+    def cells(self) -> native.KeyCounting | None:
+        """The entries that are cells in C, if they are; they count, too."""
         ...
 
     @property
@@ -78,7 +79,7 @@ class Layers(Protocol):
         """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
         ...
 
-    def running(self) -> tuple[Epoch, dict[bytes, Entry] | None]:
+    def running(self) -> tuple[Writes, dict[bytes, Entry] | None]:
         """Returns where :meth:`keep_cell` puts a cell now: the running epoch, and the cache if it gets it."""
         ...
 
@@ -108,7 +109,7 @@ class Layout(Protocol):
         """Returns the entries that records of the changelog restore in a store that has ``committed``."""
         ...
 
-    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
+    def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
         """Yields the entries by the key that the changelog has for them."""
         ...
 
@@ -216,8 +217,8 @@ class PlainLayout:
         table skips them too."""
         return [(key, format.restored(record)) for record in records if (key := record.key()) is not None]
 
-    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
-        return writes.items()
+    def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
+        return writes.writes()
 
     def unwritten_from(self) -> bytes:
         return b""

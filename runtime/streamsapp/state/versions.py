@@ -20,7 +20,7 @@ from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import NO_TIMESTAMP, Entry, EntryFormat, PlainFormat
-from streamsapp.state.epoch import Epoch, Range, merged
+from streamsapp.state.epoch import Epoch, Range, Writes, merged
 from streamsapp.state.segments import Segments
 
 #: A put returns this if the value is the key's latest: it is valid without end.
@@ -119,10 +119,10 @@ class VersionLayout(Segments):
         written = replay.writes.items()
         return [(key, None if entry[0] is None else format.physical(entry)) for key, entry in written]
 
-    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
+    def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
         logged = (
             (number, self.key_of(physical), version)
-            for physical, (version, number) in writes.items()
+            for physical, (version, number) in writes.writes()
             if version is not None and number != NO_TIMESTAMP
         )
         return ((key, (version.value, version.since)) for _, key, version in sorted(logged, key=lambda each: each[0]))

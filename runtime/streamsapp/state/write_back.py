@@ -19,45 +19,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
+from streamsapp import native
 from streamsapp.errors import StateStoreError
+from streamsapp.state.cell_epoch import CellEpoch
 from streamsapp.state.engine import Reads
 from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
-from streamsapp.state.epoch import Epoch, merged
+from streamsapp.state.epoch import Epoch, Writes, merged
+from streamsapp.state.read_cache import ReadCache
 from streamsapp.state.resources import StateResources
 
 #: The bytes that an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
 _ENTRY_OVERHEAD = 250
 _FIRST_ESTIMATE = _ENTRY_OVERHEAD + 100
 _SAMPLED_ENTRIES = 8
-
-
-class _ReadCache(dict[bytes, Entry]):
-    """A dict that asks for keys it misses, so that a hot read is one lookup in C."""
-
-    __slots__ = ("_complete_from", "_load", "_unwritten_from")
-
-    def __init__(self, load: Callable[[bytes], Entry], unwritten_from: Callable[[], bytes]) -> None:
-        super().__init__()
-        self._load = load
-        self._unwritten_from = unwritten_from
-        #: Keys from this one on that are missing do not exist; ``None`` if this is not known since it was cleared.
-        self._complete_from: bytes | None = None
-
-    def __missing__(self, key: bytes) -> Entry:
-        if self._complete_from is None:
-            entry = self._load(key)
-            self._complete_from = self._unwritten_from()
-            return entry
-        if self._complete_from and key >= self._complete_from:
-            return ABSENT
-        return self._load(key)
-
-    def clear(self) -> None:
-        super().clear()
-        self._complete_from = None
 
 
 class Companion(Protocol):
@@ -74,6 +52,15 @@ class Companion(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class LayerFigures:
+    """What the layers were asked since they were made."""
+
+    read_misses: int = 0
+    scans: int = 0
+    written_keys: int = 0
+
+
 class WriteBack:
     """Holds the layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its
     life."""
@@ -85,31 +72,46 @@ class WriteBack:
         *,
         keeps_timestamps: bool,
         unwritten_from: Callable[[], bytes] = bytes,
+        library: native.DataPath | None = None,
     ) -> None:
-        """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``."""
+        """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``; and the
+        ``library`` whose cells are to be the entries, if all that is stored are longs with a timestamp."""
         self._readable = format.readable
         self._resources = resources
-        self._live = _ReadCache(self._load, unwritten_from)
-        self._dirty = Epoch()
+        self._live = ReadCache(self._load, unwritten_from)
+        #: The entries that are cells in C, instead of those that are live; they count, too.
+        self.cells: native.Cells | None = None if library is None else library.Cells(self._load)
         #: Number of the running epoch: cells that carry it may be changed in place.
         self.epoch = 0
-        self._frozen: Epoch | None = None
-        self._old: dict[bytes, Entry] = {}
+        #: That of the last one in which the caches forgot what may have been written in it, or before.
+        self._forgotten = -1
+        self._dirty = self._begun()
+        self._frozen: Writes | None = None
         self._companion: Companion | None = None
         self._committed: Reads | None = None
         self._entry_bytes = _FIRST_ESTIMATE
-        self.misses = 0
-        self.scans = 0
-        self.written_keys = 0
-        self.read: Callable[[bytes], Entry] = self._live.__getitem__
+        self.figures = LayerFigures()
+        self.read: Callable[[bytes], Entry] = self._live.__getitem__ if self.cells is None else self.cells.read
         self.write: Callable[[bytes, object, int], None] = (
-            self._write_timestamped if keeps_timestamps else self._write_plain
+            self.cells.write
+            if self.cells is not None
+            else self._write_timestamped
+            if keeps_timestamps
+            else self._write_plain
         )
 
     def attach(self, committed: Reads | None) -> None:
         """Puts the layers on an engine; ``None`` takes it away, and reads that miss raise."""
         self.revert()
         self._committed = committed
+
+    @property
+    def _cache(self) -> ReadCache | native.Cells:
+        return self._live if self.cells is None else self.cells
+
+    def _begun(self) -> Any:
+        """Returns the writes of an epoch that begins: an :class:`Epoch`, unless they are cells."""
+        return Epoch() if self.cells is None else CellEpoch(self.cells.begin(), self.epoch, self._at_hand)
 
     def _write_timestamped(self, key: bytes, stored: object, timestamp: int) -> None:
         self._dirty[key] = entry = (stored, timestamp)
@@ -128,11 +130,6 @@ class WriteBack:
         self._dirty[key] = self._live[key] = cell = Cell.of(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
 
-    @property
-    def cache(self) -> dict[bytes, Entry]:
-        """The dictionary that ``read`` looks into, the same for the layers' life, for whoever keeps cells there."""
-        return self._live
-
     def accompany(self, companion: Companion) -> None:
         """Takes a cache that shares the memory of this one, and hears when it has to begin anew."""
         self._companion = companion
@@ -141,21 +138,21 @@ class WriteBack:
         """Writes a cell as :meth:`write_cell` does, for a companion that will find it itself: the cache does not get
         it unless it has entries, of which this may be one."""
         cell.epoch = self.epoch
-        self._dirty[key] = cell  # type: ignore[assignment]
-        if self._live or self._old:
+        self._dirty[key] = cell
+        if self._live or self._live.older:
             self._live[key] = cell  # type: ignore[assignment]
 
     def read_uncached(self, key: bytes) -> Entry | Cell:
         """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
-        self.misses += 1
+        self.figures.read_misses += 1
         entry: Entry | Cell | None = self._dirty.get(key)
         if entry is None or isinstance(entry, tuple):
             return self.peek(key, committed=False)
         return entry
 
-    def running(self) -> tuple[Epoch, dict[bytes, Entry] | None]:
+    def running(self) -> tuple[Writes, dict[bytes, Entry] | None]:
         """Returns where :meth:`keep_cell` puts a cell now: the running epoch, and the cache if it gets it."""
-        return self._dirty, self._live if self._live or self._old else None
+        return self._dirty, self._live if self._live or self._live.older else None
 
     def forget(self, key: bytes) -> None:
         """Takes back what :meth:`append` brought into the store in the running epoch: nobody else hears of it, and
@@ -168,28 +165,29 @@ class WriteBack:
 
     def prefetch(self, keys: Iterable[bytes]) -> None:
         """Brings keys that will be read soon into memory with one call to the engine."""
-        live = self._live
-        wanted = [key for key in dict.fromkeys(keys) if key not in live]
+        cache = self._cache
+        wanted = [key for key in dict.fromkeys(keys) if key not in cache]
         if not wanted:
             return
-        self.misses += len(wanted)
+        self.figures.read_misses += len(wanted)
         missing: list[bytes] = []
         for key in wanted:
             entry = self._uncommitted_or_old(key)
             if entry is None:
                 missing.append(key)
             else:
-                live[key] = entry
+                cache.put(key, entry)
         if missing:
             entries = self._engine().get_many(missing)
-            live.update(zip(missing, entries, strict=True))
+            for key, entry in zip(missing, entries, strict=True):
+                cache.put(key, entry)
             self._learn_size(missing[-1], entries[-1])
         self._evict_if_full()
 
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         """Iterates over the entries with ``start <= key < end`` in byte order, as they are now whatever is written
         later."""
-        self.scans += 1
+        self.figures.scans += 1
         # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both,
         # the other way round it could be seen in neither.
         frozen, dirty = self._frozen, self._dirty
@@ -200,7 +198,7 @@ class WriteBack:
 
     def look(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         """Scans for as long as nothing is written: it costs no more than the entries that are taken of it."""
-        self.scans += 1
+        self.figures.scans += 1
         return merged(
             self._below(self._frozen, start, end, reverse), self._in_range(self._dirty, start, end, reverse), reverse
         )
@@ -244,16 +242,16 @@ class WriteBack:
         uncommitted = {**(self._frozen or {}), **self._dirty}
         return max(0, engine.count() + engine.count_change(uncommitted))
 
-    def freeze(self) -> Epoch | None:
+    def freeze(self) -> Writes | None:
         """Closes the running epoch and starts the next."""
         if self._frozen is not None:
             raise StateStoreError("an epoch is still being committed; apply or revert it before freezing the next")
         if not self._dirty:
             return None
         self._sample_sizes()
-        self.written_keys += len(self._dirty)
-        self._frozen, self._dirty = self._dirty, Epoch()
+        self.figures.written_keys += len(self._dirty)
         self.epoch += 1
+        self._frozen, self._dirty = self._dirty, self._begun()
         self._evict_if_full()
         if self._companion is not None:
             self._companion.make_room(self.room())
@@ -265,15 +263,15 @@ class WriteBack:
 
     def revert(self) -> None:
         """Forgets the writes since the last applied epoch, and all caches."""
-        self._dirty = Epoch()
-        self.epoch += 1
-        self._frozen = None
         self.forget_cached()
+        self.epoch += 1
+        self._dirty = self._begun()
+        self._frozen = None
 
     def forget_cached(self) -> None:
         """Empties the caches, after somebody wrote below this layer."""
-        self._live.clear()
-        self._old = {}
+        self._forgotten = self.epoch
+        self._cache.clear()
         if self._companion is not None:
             self._companion.forget()
 
@@ -303,30 +301,39 @@ class WriteBack:
 
     @property
     def cached_entries(self) -> int:
-        return len(self._live) + len(self._old) + len(self._companion or ())
+        return len(self._cache) + self._cache.older + len(self._companion or ())
 
     def _load(self, key: bytes) -> Entry:
-        self.misses += 1
+        """Returns an entry that is not in the cache, which remembers it."""
+        self.figures.read_misses += 1
         entry = self._uncommitted_or_old(key)
         if entry is None:
             entry = self._engine().get(key)
             self._learn_size(key, entry)
-        self._live[key] = entry
         self._evict_if_full()
         return entry
 
-    def _uncommitted_or_old(self, key: bytes) -> Entry | None:
-        entry = self._dirty.get(key)
-        if entry is None and (frozen := self._frozen) is not None:
-            entry = frozen.get(key)
-        return self._old.get(key) if entry is None else self._readable(entry)
+    def _at_hand(self, key: bytes, since: int) -> tuple[Any, bool]:
+        """Returns the entry that the cache has of a key, if it has one; and whether it has every cell that was written
+        since that epoch began. On any thread."""
+        return self._cache.at_hand(key), since > self._forgotten
 
-    def _in_range(self, epoch: Epoch, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+    def _uncommitted_or_old(self, key: bytes) -> Entry | None:
+        # The cache has all cells that were written in the running epoch and the one before, or may have forgotten some.
+        if self.cells is None or self.epoch - 1 <= self._forgotten:
+            entry = self._dirty.get(key)
+            if entry is None and (frozen := self._frozen) is not None:
+                entry = frozen.get(key)
+            if entry is not None:
+                return self._readable(entry)
+        return self._cache.at_hand(key)
+
+    def _in_range(self, epoch: Writes, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         readable = self._readable
         return ((key, readable((epoch[key][0], epoch[key][1]))) for key in epoch.between(start, end, reverse=reverse))
 
     def _below(
-        self, frozen: Epoch | None, start: bytes, end: bytes | None, reverse: bool
+        self, frozen: Writes | None, start: bytes, end: bytes | None, reverse: bool
     ) -> Iterator[tuple[bytes, Entry]]:
         found = self._engine().scan(start, end, reverse=reverse)
         return found if frozen is None else merged(found, self._in_range(frozen, start, end, reverse), reverse)
@@ -337,11 +344,10 @@ class WriteBack:
         return self._committed
 
     def _evict_if_full(self) -> None:
-        live = self._live
-        if len(live) * self._entry_bytes > self._resources.read_cache_share:
-            # The dict itself stays: its lookup has been handed out.
-            self._old = dict(live)
-            live.clear()
+        if len(self._cache) * self._entry_bytes > self._resources.read_cache_share:
+            if self._cache.older:
+                self._forgotten = self.epoch  # before it does, as others may ask for a key meanwhile
+            self._cache.grow_old()
 
     def _learn_size(self, key: bytes, entry: Entry) -> None:
         size = _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
@@ -352,7 +358,7 @@ class WriteBack:
         # estimate stays what it was.
         with suppress(RuntimeError):
             size = count = 0
-            for key, entry in islice(reversed(self._dirty.items()), _SAMPLED_ENTRIES):
+            for key, entry in islice(reversed(self._dirty.writes()), _SAMPLED_ENTRIES):
                 size += _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
                 count += 1
             if count:

@@ -30,7 +30,7 @@ class MemoryStore:
     """A store's fast protocol over a dictionary, keeping objects as they are."""
 
     counts_in_place = True
-    epoch = 0
+    epoch, cells = 0, None
 
     def __init__(self) -> None:
         self.entries: dict[bytes, tuple[Any, int] | Cell] = {}

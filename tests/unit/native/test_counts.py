@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -108,69 +109,145 @@ def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
     assert task.stores.stores[STORE].get("k") == ((1 << 63) - 1, 5)
 
 
-class Layers:
-    """The layers of a store, as far as counting asks for them."""
-
-    def __init__(self, running: object) -> None:
-        self.asked, self._running = 0, running
-
-    def running(self) -> object:
-        self.asked += 1
-        return self._running
+def counting(compiled: native.DataPath, known: dict[bytes, Any] | None = None) -> tuple[native.Cells, native.CellLog]:
+    """Returns cells of a store that knows these entries, and the log of its running epoch."""
+    cells = compiled.Cells((known or {}).__getitem__)
+    return cells, cells.begin()
 
 
-def test_the_running_epoch_is_asked_for_once(compiled: native.DataPath) -> None:
-    epoch: dict[bytes, Any] = {}
-    cache: dict[bytes, Any] = {b"a": (3, 7), b"b": (None, -1), b"c": [1, 2]}
-    layers = Layers((epoch, None))
-    counter = compiled.KeyCounter(layers, cache)
-    cells = [counter.count(key, 5, 0) for key in (b"a", b"b", b"c", b"a")]
+KNOWN: dict[bytes, Any] = {b"a": (3, 7), b"b": (None, -1), b"c": [1, 2]}
 
-    assert [list(cell) for cell in cells] == [[5, 7], [1, 5], [2, 5], [5, 7]]
-    assert cells[0] is cells[3]
-    assert epoch == cache
-    assert layers.asked == 1
-    assert [counter.result(b"b", 4, 1, "t"), layers.asked] == [
-        ("t", bytes(7) + b"\2", b"b", -1, None, None, 5, None),
+
+def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: native.DataPath) -> None:
+    cells, first = counting(compiled, KNOWN)
+    counted = [cells.count(key, 5) for key in (b"a", b"b", b"c", b"a")]
+    second = cells.begin()
+    again = cells.count(b"a", 4)
+    cells.write(b"c", None, 9)
+
+    assert counted[0] is counted[3] is again
+    assert list(again) == [6, 7]
+    assert list(first) == [(b"a", (5, 7)), (b"b", (1, 5)), (b"c", (2, 5))]
+    assert list(second) == [(b"a", (6, 7)), (b"c", (None, 9))]
+    assert list(cells.read(b"c")) == [None, -1]
+    assert list(cells.count(b"c", 3)) == [1, 3]
+    assert list(second)[1:] == [(b"c", (1, 3))]
+    assert cells.result(b"b", 4, "t") == ("t", bytes(7) + b"\2", b"b", -1, None, None, 5, None)
+
+
+def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: native.DataPath) -> None:
+    asked: list[bytes] = []
+    cells = compiled.Cells(lambda key: asked.append(key) or (1, 1))  # type: ignore[func-returns-value]
+    for key in (b"a", b"b"):
+        cells.read(key)
+    cells.grow_old()
+    kept = cells.at_hand(b"b")
+    assert [len(cells), cells.older, b"a" in cells, kept is cells.read(b"b"), b"b" in cells] == [
+        0,
         2,
+        False,
+        True,
+        True,
     ]
+    cells.put(b"b", (5, 5))
+    cells.grow_old()
+
+    assert [cells.at_hand(b"a"), cells.at_hand(b"b"), cells.older] == [None, kept, 1]
+    assert list(kept) == [1, 1]
+    cells.read(b"a")
+    assert asked == [b"a", b"b", b"a"]
+    cells.clear()
+    assert [len(cells), cells.older] == [0, 0]
+
+
+@pytest.mark.seeds(6)
+def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled: native.DataPath) -> None:
+    rng = random.Random(seed)
+    cells, log = counting(compiled)
+    waiting = compiled.CellLog()
+    expected: dict[bytes, tuple[Any, int]] = {}
+    prefix = rng.choice([b"", b"same"])
+    for number in range(rng.randrange(600)):
+        key = prefix + rng.randbytes(rng.choice([0, 1, 2, 9, 12]))[: rng.randrange(13)]
+        entry = rng.choice([None, rng.randrange(-(1 << 63), 1 << 63)]), number
+        cells.write(key, *entry)
+        expected[key] = entry
+        if not rng.randrange(50):
+            waiting.absorb(log)
+            log = cells.begin()
+            if rng.randrange(2):
+                cells.clear()  # so that there is another cell of the key, and the log has both
+    waiting.absorb(log)
+
+    assert dict(waiting) == expected
+    assert list(waiting.in_order()) == sorted(expected.items())
+    assert waiting.keys_from(0) == [key for key, _ in waiting]
+    at = rng.randrange(len(waiting) + 1)
+    assert [*waiting[:at], *waiting[at:]] == list(waiting)
+    assert waiting.keys_from(at) == waiting.keys_from(0)[at:]
+    assert [log.entry(cells.at_hand(key)) for key, _ in log] == [expected[key] for key, _ in log]
+    assert log[:0].entry(cells.at_hand(b"")) is log.entry(None) is None
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda path: path.KeyCounter(None, None), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {}).count(b"k", 1), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {}).count("k", 1, 0), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {}).count(b"k", "1", 0), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {}).count(b"k", 1 << 70, 0), OverflowError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {}).count(b"k", 1, 0), KeyError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {}).result(b"k", 1, 0), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {b"k": None}).count(b"k", 1, 0), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {b"k": (1,)}).count(b"k", 1, 0), IndexError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {b"k": ("1", 1)}).count(b"k", 1, 0), TypeError),
-        (lambda path: path.KeyCounter(Layers(({}, None)), {b"k": (1 << 63, 1)}).count(b"k", 1, 0), OverflowError),
-        (lambda path: path.KeyCounter(Layers(None), {b"k": (1, 1)}).count(b"k", 1, 0), TypeError),
-        (lambda path: path.KeyCounter(Layers(([], None)), {b"k": (1, 1)}).count(b"k", 1, 0), TypeError),
-        (lambda path: path.KeyCounter(None, {b"k": (1, 1)}).count(b"k", 1, 0), AttributeError),
+        (lambda path, cells: path.Cells(), TypeError),
+        (lambda path, cells: cells.count(b"a"), TypeError),
+        (lambda path, cells: cells.count("a", 1), TypeError),
+        (lambda path, cells: cells.count(b"a", "1"), TypeError),
+        (lambda path, cells: cells.count(b"a", 1 << 70), OverflowError),
+        (lambda path, cells: cells.count(b"missing", 1), KeyError),
+        (lambda path, cells: cells.result(b"a", 1), TypeError),
+        (lambda path, cells: cells.write(b"a", 1), TypeError),
+        (lambda path, cells: cells.write("a", 1, 1), TypeError),
+        (lambda path, cells: cells.write(b"a", "1", 1), TypeError),
+        (lambda path, cells: cells.write(b"a", 1 << 63, 1), OverflowError),
+        (lambda path, cells: cells.write(b"a", 1, None), TypeError),
+        (lambda path, cells: cells.read("a"), TypeError),
+        (lambda path, cells: cells.at_hand("a"), TypeError),
+        (lambda path, cells: "a" in cells, TypeError),
+        (lambda path, cells: cells.put(b"a"), TypeError),
+        (lambda path, cells: cells.put("a", (1, 1)), TypeError),
+        (lambda path, cells: cells.put(b"d", (1,)), IndexError),
+        (lambda path, cells: cells.put(b"d", None), TypeError),
+        (lambda path, cells: path.Cells(lambda key: None).count(b"a", 1), TypeError),
+        (lambda path, cells: path.Cells(lambda key: (1,)).read(b"a"), IndexError),
+        (lambda path, cells: path.Cells(lambda key: ("1", 1)).read(b"a"), TypeError),
+        (lambda path, cells: path.Cells(lambda key: (1 << 63, 1)).read(b"a"), OverflowError),
+        (lambda path, cells: path.Cells(lambda key: (1, 1)).count(b"a", 1), RuntimeError),
+        (lambda path, cells: path.Cells(lambda key: (1, 1)).write(b"a", 1, 1), RuntimeError),
+        (lambda path, cells: path.CellLog(1), TypeError),
+        (lambda path, cells: path.CellLog()[0], IndexError),
+        (lambda path, cells: path.CellLog()[-1], IndexError),
+        (lambda path, cells: path.CellLog()["a"], TypeError),
+        (lambda path, cells: path.CellLog()[::2], ValueError),
+        (lambda path, cells: path.CellLog().absorb([]), TypeError),
+        (lambda path, cells: path.CellLog().keys_from("a"), TypeError),
     ],
 )
 def test_wrong_calls_are_refused(
-    call: Callable[[Any], object], error: type[Exception], compiled: native.DataPath
+    call: Callable[[Any, Any], object], error: type[Exception], compiled: native.DataPath
 ) -> None:
+    cells, log = counting(compiled, KNOWN)
     with pytest.raises(error):
-        call(compiled)
+        call(compiled, cells)
+    assert list(log) == []
 
 
-def test_a_counter_that_is_part_of_a_circle_is_let_go(compiled: native.DataPath) -> None:
+def test_cells_that_are_part_of_a_circle_are_let_go(compiled: native.DataPath) -> None:
     gone: list[int] = []
 
-    class Leaving(Layers):
+    class Leaving:
         def __del__(self) -> None:
             gone.append(1)
 
-    layers: Any = Leaving(({}, None))
-    layers.counter = compiled.KeyCounter(layers, {})
+        def load(self, key: bytes) -> tuple[Any, int]:
+            return 1, 1
+
+    layers: Any = Leaving()
+    layers.cells = compiled.Cells(layers.load)
+    layers.cells.read(b"a")
     del layers
     gc.collect()
 

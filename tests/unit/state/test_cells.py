@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+import data_paths
 from changelog import changelog_records
+from streamsapp import native
 from streamsapp.dsl.operators.aggregate import Count
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
@@ -41,10 +47,18 @@ class Node:
         raise AssertionError(reason)
 
 
+def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes stores have cells of C's, or of Python's."""
+    library = data_paths.compiled() if path == "native" else None
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: library)
+
+
 @pytest.mark.seeds(10)
+@pytest.mark.parametrize("path", ["python", "native"])
 def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_evictions(
-    seed: int, tmp_path: Path
+    path: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    take(path, monkeypatch)
     choose = random.Random(seed)
     resources = StateResources(read_cache_bytes=choose.choice([3_000, 1 << 20]))
     builder = StoreBuilder("counts", TIMESTAMPED_KEY_VALUE, Engine.MEMORY, Serdes.string(), Serdes.long())
@@ -92,3 +106,190 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
             node.sent = [(key, value, at) for key, (value, at) in now.items()]
         assert {key: tuple(entry) for key, entry in stores.stores["counts"].all()} == now
     stores.close()
+
+
+class Model:
+    """The counts that a store should have: now, at the end of the epoch that is being committed, and committed."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, tuple[int, int]] = {}
+        self.committed: dict[str, tuple[int, int]] = {}
+        self.frozen: dict[str, tuple[int, int]] | None = None
+
+    def write(self, key: str, count: int | None, timestamp: int) -> None:
+        if count is None:
+            self.now.pop(key, None)
+        else:
+            self.now[key] = count, timestamp
+
+
+class Counted:
+    """A store of counts on disk, in little memory, with all that happens to it."""
+
+    def __init__(self, rng: random.Random, directory: Path) -> None:
+        self.rng, self.directory, self.model = rng, directory, Model()
+        self.stores = self._open()
+        self._steps: Iterator[None] = iter(())
+        self._changelog: dict[str, tuple[int, int]] = {}
+
+    def _open(self) -> TaskStores:
+        resources = StateResources(
+            8 << 20,
+            read_cache_bytes=self.rng.choice([0, 3_000, 9_000, 1 << 20]),
+            backlog_records=self.rng.choice([1, 60, 10_000]),
+        )
+        builder = StoreBuilder("counts", TIMESTAMPED_KEY_VALUE, Engine.ROCKSDB, Serdes.string(), Serdes.long())
+        stores = TaskStores(
+            TaskId(0, 0), self.directory, [builder], resources,
+            default_serdes=(Serdes.string(), Serdes.long()), context_timestamp=lambda: 77,
+        )  # fmt: skip
+        stores.open()
+        stores.restored({"counts": 0}, {})
+        node = Node(stores)
+        self._push = Count("counts", emit_at_commit=False, send_old_values=False).bind(node)  # type: ignore[arg-type]
+        return stores
+
+    @property
+    def store(self) -> Any:
+        return self.stores.stores["counts"]
+
+    def key(self) -> str:
+        return f"{self.rng.choice(['', 'same '])}{self.rng.randrange(40)}"
+
+    def count(self) -> None:
+        key, timestamp = self.key(), self.rng.randrange(1000)
+        self._push(key, "x", timestamp, None)
+        before, at = self.model.now.get(key, (0, -1))
+        self.model.write(key, before + 1, max(at, timestamp))
+
+    def put(self) -> None:
+        key, count = self.key(), self.rng.choice([None, -5, 1 << 40])
+        self.store.put(key, None if count is None else ValueAndTimestamp(count, 66))
+        self.model.write(key, count, 66)
+
+    def read(self) -> None:
+        key = self.key()
+        assert self.store.get(key) == self.model.now.get(key)
+
+    def prefetch(self) -> None:
+        self.store.prefetch([self.key().encode() for _ in range(5)])
+
+    def scan(self) -> None:
+        found = list(self.store.reverse_all() if self.rng.randrange(2) else self.store.all())
+        assert sorted(found) == sorted(self.model.now.items())
+
+    def query(self) -> None:
+        committed = self.rng.random() < 0.5
+        expected = self.model.committed if committed else self.model.now
+        view, key = self.stores.views["counts"], self.key()
+        if self.rng.randrange(3):
+            found = view.get(key.encode(), committed=committed)
+            assert (None if found[0] is None else tuple(found)) == expected.get(key)
+        else:
+            rows = {raw.decode(): tuple(entry) for raw, entry in view.range(b"", None, committed=committed)}
+            assert rows == expected
+
+    def freeze(self) -> None:
+        self.finish()
+        frozen = self.stores.freeze()
+        if frozen is None:
+            return
+        self.model.frozen = dict(self.model.now)
+        for _ in range(self.rng.randrange(6)):
+            self.count()  # the next epoch must not change what is frozen
+        for _, raw, value, at in changelog_records(frozen):
+            assert raw is not None
+            if value is None:
+                self._changelog.pop(raw.decode(), None)
+            else:
+                self._changelog[raw.decode()] = int.from_bytes(value, "big", signed=True), at
+        assert self._changelog == self.model.frozen
+        slice_size = self.rng.randrange(1, 9)
+        self._steps = self.stores.apply(frozen, {"counts": len(self._changelog)}, slice_size=slice_size)
+
+    def apply_some(self) -> None:
+        if self.model.frozen is None:
+            return
+        for _ in range(self.rng.randrange(4)):
+            is_done = next(self._steps, "done") == "done"
+            self.model.committed = self.model.frozen  # with the first step: the engine has it, if RocksDB has not
+            if is_done:
+                self.model.frozen = None
+                return
+
+    def finish(self) -> None:
+        while self.model.frozen is not None:
+            self.apply_some()
+
+    def revert(self) -> None:
+        if self.rng.randrange(2):
+            self.finish()
+        if self.model.frozen is not None and self.model.committed is self.model.frozen:
+            return  # what has begun to be applied is committed
+        self.stores.revert()
+        self._steps, self.model.frozen = iter(()), None
+        self.model.now, self._changelog = dict(self.model.committed), dict(self.model.committed)
+
+    def reopen(self) -> None:
+        self.finish()
+        self.stores.close()
+        self.stores = self._open()
+        self.model.now, self._changelog = dict(self.model.committed), dict(self.model.committed)
+
+
+@pytest.mark.seeds(12)
+@pytest.mark.parametrize("path", ["python", "native"])
+def test_counts_on_disk_agree_with_a_dictionary_whatever_happens_to_them(
+    path: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(path, monkeypatch)
+    counted = Counted(random.Random(seed), tmp_path)
+    often = [counted.count, counted.count, counted.count, counted.put, counted.read, counted.apply_some]
+    seldom = [counted.scan, counted.query, counted.query, counted.prefetch, counted.freeze, counted.freeze]
+    rarely = [counted.revert, counted.reopen]
+    for _ in range(1500):
+        [happening] = counted.rng.choices([often, seldom, rarely], [100, 12, 1])
+        counted.rng.choice(happening)()
+    counted.reopen()
+    counted.scan()
+    counted.stores.close()
+
+
+@pytest.mark.parametrize("path", ["python", "native"])
+def test_counts_that_are_queried_meanwhile_never_go_back(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(path, monkeypatch)
+    counted = Counted(random.Random(1), tmp_path)
+    over = Event()
+
+    def look(committed: bool) -> int:
+        view, seen, looks = counted.stores.views["counts"], dict[bytes, int](), 0
+        while not over.is_set():
+            key = counted.key().encode()
+            if looks % 50:
+                found = {key: view.get(key, committed=committed)}
+            else:
+                found = dict(view.range(b"", None, committed=committed))
+            for each, entry in found.items():
+                count = entry[0] or 0
+                assert count >= seen.get(each, 0)
+                seen[each] = count
+            looks += 1
+        return looks
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            looking = [pool.submit(look, committed) for committed in (True, False)]
+            for _ in range(300):
+                counted.count()
+                counted.freeze()
+                counted.apply_some()
+            over.set()
+            assert all(each.result() for each in looking)
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+    counted.stores.close()

@@ -292,17 +292,17 @@ def test_a_window_that_begins_later_than_all_is_not_looked_for_and_one_that_was_
     _, _, push = counting(stores)
     layers = stores.stores["counts"].layers
     push("a", "x", 0, None)
-    asked = layers.misses
+    asked = layers.figures.read_misses
     for key in range(100):
         push(str(key), "x", 100_000, None)
-    assert layers.misses == asked
+    assert layers.figures.read_misses == asked
     commit(stores)
     commit(stores)
     push("0", "x", 100_000, None)
-    assert layers.misses == asked
+    assert layers.figures.read_misses == asked
     commit(stores)
     push("1", "x", 100_000, None)
-    assert layers.misses == asked + 2
+    assert layers.figures.read_misses == asked + 2
     assert kept(stores)["1", 100_000] == (2, 100_000)
 
 

@@ -196,7 +196,7 @@ class Count(StoredTableOperator):
         return self._count_at_once(context, store)
 
     def _count_at_once(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
-        key_bytes_of, layers, counts = store.key_bytes, store.layers, counted_keys(store.layers)
+        key_bytes_of, counts = store.key_bytes, counted_keys(store.layers)
         count, result = counts.count, counts.result
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
         send_old_values = self._send_old_values
@@ -209,9 +209,9 @@ class Count(StoredTableOperator):
             try:
                 key_bytes = key_bytes_of(key)
                 if headers is None and id(forward) == instead_of:
-                    emit(result(key_bytes, timestamp, layers.epoch, topic))
+                    emit(result(key_bytes, timestamp, topic))
                     return
-                cell = count(key_bytes, timestamp, layers.epoch)
+                cell = count(key_bytes, timestamp)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
@@ -222,7 +222,7 @@ class Count(StoredTableOperator):
 
     def _count(self, context: NodeContext, store: KeyValueStoreImpl, held: HeldKeys | None) -> Push:
         """Forwards nothing at once, and notes each key that was counted in ``held``."""
-        key_bytes_of, layers, count = store.key_bytes, store.layers, counted_keys(store.layers).count
+        key_bytes_of, count = store.key_bytes, counted_keys(store.layers).count
         on_error, dropped = context.on_error, context.dropped
         held_keys, held_headers = (None, {}) if held is None else (held.keys, held.headers)
 
@@ -232,7 +232,7 @@ class Count(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                cell = count(key_bytes, timestamp, layers.epoch)
+                cell = count(key_bytes, timestamp)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
