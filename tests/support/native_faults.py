@@ -195,6 +195,7 @@ def counting(path: native.DataPath) -> Callable[[], None]:
             for part in (log[2:], waiting.in_order()):
                 assert len(list(part)) == len(part.keys_from(0))
             log.entry(keys.at_hand(b"a"))
+            waiting.physical()
             keys.grow_old()
 
     return count_some

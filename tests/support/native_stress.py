@@ -167,7 +167,7 @@ def counted(rng: random.Random, count: int) -> None:
             keys.write(key, rng.choice([None, number]), number)
         if not rng.randrange(500):
             waiting.absorb(log)
-            sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order()]
+            sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), log.physical()]
             log = keys.begin()
             rng.choice([keys.grow_old, keys.clear])()
             waiting = rng.choice([waiting, path.CellLog()])

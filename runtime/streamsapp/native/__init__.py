@@ -105,6 +105,10 @@ class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
     def __getitem__(self, at: Any, /) -> Any: ...
 
     @abstractmethod
+    def physical(self) -> list[tuple[bytes, bytes | None]]:
+        """The keys with the physical form of their entries, as ``TimestampedFormat`` writes longs."""
+
+    @abstractmethod
     def keys_from(self, begin: int, /) -> list[bytes]:
         """The keys of ``log[begin:]``."""
 

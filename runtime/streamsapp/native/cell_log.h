@@ -125,6 +125,23 @@ static PyObject *log_entry(CellLog *self, PyObject *given) {
     Py_RETURN_NONE;
 }
 
+/* physical(): each key and what RocksDB has for it: the timestamp and the count, of 8 bytes each, or None. */
+static PyObject *log_physical(CellLog *self, PyObject *none) {
+    PyObject *made = PyList_New(self->size);
+    for (Py_ssize_t i = 0; made && i < self->size; i++) {
+        look_ahead(self, i);
+        const Write *write = &self->writes[i];
+        uint64_t numbers[2] = {htobe64((uint64_t)write->timestamp), htobe64(write->count)};
+        PyObject *value = write->is_there ? PyBytes_FromStringAndSize((char *)numbers, sizeof(numbers))
+                                          : Py_NewRef(Py_None);
+        PyObject *pair = value ? PyTuple_Pack(2, write->cell->physical, value) : NULL;
+        Py_XDECREF(value);
+        if (pair) PyList_SET_ITEM(made, i, pair);
+        else Py_CLEAR(made);
+    }
+    return made;
+}
+
 /* keys_from(begin): those of all writes from there on. */
 static PyObject *log_keys_from(CellLog *self, PyObject *given) {
     Py_ssize_t begin = PyLong_AsSsize_t(given);
@@ -193,6 +210,7 @@ static size_t shared_bytes(const CellLog *self) {
     PyObject *first = self->writes[0].cell->physical;
     size_t shared = (size_t)PyBytes_GET_SIZE(first);
     for (Py_ssize_t i = 1; i < self->size && shared; i++) {
+        look_ahead(self, i);
         PyObject *key = self->writes[i].cell->physical;
         size_t size = (size_t)PyBytes_GET_SIZE(key), same = 0;
         while (same < shared && same < size && PyBytes_AS_STRING(key)[same] == PyBytes_AS_STRING(first)[same]) same++;
@@ -205,6 +223,7 @@ static Ranked *ranked(const CellLog *self) {
     Ranked *all = PyMem_Malloc((size_t)(self->size + 1) * sizeof(*all));
     size_t shared = all && self->size ? shared_bytes(self) : 0;
     for (Py_ssize_t i = 0; all && i < self->size; i++) {
+        look_ahead(self, i);
         PyObject *key = self->writes[i].cell->physical;
         size_t size = (size_t)PyBytes_GET_SIZE(key) - shared;
         uint64_t next = 0;
@@ -224,8 +243,12 @@ static PyObject *log_in_order(CellLog *self, PyObject *none) {
         qsort(all, (size_t)size, sizeof(*all), by_key);
         Py_END_ALLOW_THREADS
     }
-    for (Py_ssize_t i = 0; sorted && i < size; i++)
-        if (i + 1 == size || by_bytes(all[i].key, all[i + 1].key)) add_write(sorted, &self->writes[all[i].at]);
+    for (Py_ssize_t i = 0; sorted && i < size; i++) {
+        if (i + 2 * AHEAD < size) __builtin_prefetch(&self->writes[all[i + 2 * AHEAD].at]);
+        if (i + AHEAD < size) __builtin_prefetch(self->writes[all[i + AHEAD].at].cell);
+        if (i + 1 == size || all[i].next != all[i + 1].next || by_bytes(all[i].key, all[i + 1].key))
+            add_write(sorted, &self->writes[all[i].at]);
+    }
     PyMem_Free(all);
     return (PyObject *)sorted;
 }
@@ -236,6 +259,7 @@ static PyObject *log_new(PyTypeObject *type, PyObject *args, PyObject *names) {
 
 static PyMethodDef log_methods[] = {
     {"keys_from", (PyCFunction)log_keys_from, METH_O, "keys_from(begin)"},
+    {"physical", (PyCFunction)log_physical, METH_NOARGS, "physical(): keys and values of RocksDB"},
     {"entry", (PyCFunction)log_entry, METH_O, "entry(cell): what was written of it"},
     {"absorb", (PyCFunction)log_absorb, METH_O, "absorb(newer log)"},
     {"in_order", (PyCFunction)log_in_order, METH_NOARGS, "in_order(): a log by key"},

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
-from streamsapp.state.engine import Restored
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Epoch, Living, Range, Writes, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
 
@@ -32,7 +31,7 @@ class BackloggedStore:
         """Takes ``living``, which leaves out the keys of entries that nobody asks for any more."""
         self._store = store
         self._living = living
-        self._readable = format.readable
+        self._readable, self._physical = format.readable, format.physical
         #: Epochs, the newest first. Replaced as a whole: readers keep what they hold. The newest may absorb the next
         #: one, so whoever goes through entries one after the other has them in order or copied.
         self._waiting: tuple[Writes, ...] = ()
@@ -61,18 +60,18 @@ class BackloggedStore:
         self.records += len(epoch)
         return iter(())
 
-    def in_order(self) -> Iterator[tuple[bytes, Entry]]:
+    def in_order(self) -> Iterator[PhysicalEntry]:
         """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Those that are deleted again
         with the last batch are left out, and those that have expired: what the newest epoch that waits knows of time is
         committed, which the store's own time, that of the running epoch, is not."""
-        return _merged(self._waiting).in_order(self._living, self.deleted)
+        return _merged(self._waiting).in_order(self._physical, self._living, self.deleted)
 
     @property
     def deleted(self) -> Sequence[Range]:
         """The ranges to be deleted after all entries that wait have been written."""
         return [each for epoch in self._waiting for each in epoch.deleted]
 
-    def stage(self, batch: DatabaseBatch, writes: Sequence[tuple[bytes, Entry]]) -> None:
+    def stage(self, batch: DatabaseBatch, writes: Sequence[PhysicalEntry]) -> None:
         """Adds some of the entries to a batch."""
         self._store.stage(batch, writes)
 
@@ -80,7 +79,7 @@ class BackloggedStore:
         """Adds the deleted ranges to the batch that is written last."""
         self._store.stage_deleted(batch, self.deleted)
 
-    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range]) -> None:
+    def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range]) -> None:
         """Writes to RocksDB in slices. No entry waits while a store is restored."""
         self._store.restore(restored, deleted, SLICE_SIZE)
 

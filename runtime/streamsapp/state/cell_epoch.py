@@ -10,15 +10,18 @@ last time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from threading import Lock
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from streamsapp import native
-from streamsapp.state.entries import Entry
+from streamsapp.state.entries import Entry, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
+
+#: Entries that are made Python's objects at once.
+_AT_ONCE = 500
 
 
 class CellEpoch(Mapping[bytes, Entry]):
@@ -81,8 +84,9 @@ class CellEpoch(Mapping[bytes, Entry]):
         epoch.absorb(self)
         return epoch
 
-    def in_order(self, living: object, deleted: object) -> Iterator[tuple[bytes, Entry]]:
-        return iter(self.log.in_order())
+    def in_order(self, physical: object, living: object, deleted: object) -> Iterator[PhysicalEntry]:
+        log = self.log.in_order()
+        return chain.from_iterable(log[at : at + _AT_ONCE].physical() for at in range(0, len(log), _AT_ONCE))
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
         with self._lock:

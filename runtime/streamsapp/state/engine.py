@@ -7,13 +7,10 @@ Keys are physical ones (:class:`~streamsapp.state.store_type.Layout`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from streamsapp.state.entries import Entry
+from streamsapp.state.entries import Entry, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
-
-#: The entry that a changelog record restores: a physical key and value, ``None`` for a deletion.
-Restored: TypeAlias = tuple[bytes, bytes | None]
 
 
 class Reads(Protocol):
@@ -44,7 +41,7 @@ class StoreEngine(Reads, Protocol):
         """Takes a committed epoch: its writes, then its deleted ranges. Yields after ``slice_size`` writes at most."""
         ...
 
-    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range]) -> None:
+    def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range]) -> None:
         """Takes entries of changelogs in the order of their keys (of one key's the last wins), then deleted ranges."""
         ...
 

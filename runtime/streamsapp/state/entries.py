@@ -25,6 +25,9 @@ from streamsapp.serdes.numbers import whole_number_size
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
 Entry: TypeAlias = tuple[Any, int]
 
+#: A key and the physical form of its entry; ``None`` for a deletion.
+PhysicalEntry: TypeAlias = tuple[bytes, bytes | None]
+
 
 class Cell(list[Any]):
     """An entry ``[stored, timestamp]`` that its writer changes in place while the epoch it was written in lasts.

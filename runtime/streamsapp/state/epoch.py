@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from sortedcontainers import SortedList
 
-from streamsapp.state.entries import Entry
+from streamsapp.state.entries import Entry, PhysicalEntry
 
 #: Keys with ``start <= key < end``.
 Range: TypeAlias = tuple[bytes, bytes]
@@ -54,8 +54,10 @@ class Writes(Protocol):
         """Returns a frozen epoch as one that absorbs others, which may be the same one."""
         ...
 
-    def in_order(self, living: Living, deleted: Sequence[Range]) -> Iterator[tuple[bytes, Entry]]:
-        """Returns the entries that live and are not in the deleted ranges, by key."""
+    def in_order(
+        self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]
+    ) -> Iterator[PhysicalEntry]:
+        """Returns the entries that live and are not in the deleted ranges, by key and in their physical form."""
         ...
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
@@ -103,11 +105,14 @@ class Epoch(dict[bytes, Entry]):
     def waiting(self) -> Epoch:
         return self
 
-    def in_order(self, living: Living, deleted: Sequence[Range]) -> Iterator[tuple[bytes, Entry]]:
+    def in_order(
+        self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]
+    ) -> Iterator[PhysicalEntry]:
         keys: Iterable[bytes] = living(self, self.facts)
         for start, end in dict(sorted(deleted)).items():  # of one start the furthest end
             keys = [key for key in keys if not start <= key < end]
-        return zip(keys := sorted(keys), map(self.__getitem__, keys), strict=True)
+        entry_of = self.__getitem__
+        return ((key, physical(entry) if (entry := entry_of(key))[0] is not None else None) for key in sorted(keys))
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
         with self._lock:

@@ -18,8 +18,8 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.buffered_record import Buffered, BufferedFormat, origin
-from streamsapp.state.engine import Reads, Restored
-from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat, PhysicalEntry
 from streamsapp.state.facade import Facade
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
@@ -46,7 +46,9 @@ class GraceLayout(Segments):
         #: Nothing that waits is older.
         self.earliest = 0
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+    def restored(
+        self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
+    ) -> Sequence[PhysicalEntry]:
         self.earliest = 0
         return super().restored(records, format, committed)
 

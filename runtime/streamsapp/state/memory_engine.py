@@ -12,8 +12,7 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from streamsapp.state.engine import Restored
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
 
 #: A scan holds the lock for at most so many entries.
@@ -64,7 +63,7 @@ class MemoryStore:
             yield
         self._delete(epoch.deleted)
 
-    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range]) -> None:
+    def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range]) -> None:
         """Writes all entries at once."""
         entry = self._format.entry
         self._write((key, ABSENT if value is None else entry(value)) for key, value in restored)

@@ -13,7 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
-from streamsapp.state.engine import Restored, StoreEngine
+from streamsapp.state.engine import StoreEngine
+from streamsapp.state.entries import PhysicalEntry
 from streamsapp.state.managed_store import ManagedStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key
@@ -53,7 +54,7 @@ class Persistence:
         """Returns the facts that the store's layout knew when the database was opened."""
         return self._found.get(_LAYOUT_PREFIX + self._stores[store].family.encode())
 
-    def restore(self, store: ManagedStore, restored: Sequence[Restored], next_offset: int) -> None:
+    def restore(self, store: ManagedStore, restored: Sequence[PhysicalEntry], next_offset: int) -> None:
         """Writes entries in slices. The offset comes after the last, so a crash in between replays records that are
         there already."""
         self.write_now()  # of a task that was active here

@@ -23,8 +23,7 @@ from threading import Lock
 from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
-from streamsapp.state.engine import Restored
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Range
 from streamsapp.state.resources import StateResources
 
@@ -245,15 +244,14 @@ class RocksDBStore:
         )
         return {name.replace("-", "_"): self._database.property(self._family, name) for name in names}
 
-    def stage(self, batch: DatabaseBatch, writes: Iterable[tuple[bytes, Entry]]) -> None:
-        """Add an epoch's writes to a batch."""
-        physical = self._format.physical
+    def stage(self, batch: DatabaseBatch, writes: Iterable[PhysicalEntry]) -> None:
+        """Add entries to a batch."""
         put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
-        for key, entry in writes:
-            if entry[0] is None:
+        for key, physical in writes:
+            if physical is None:
                 delete(key, family)
             else:
-                put(key, physical(entry), family)
+                put(key, physical, family)
 
     def stage_deleted(self, batch: DatabaseBatch, ranges: Iterable[Range]) -> None:
         """Add the deletion of whole ranges to a batch, after what it has."""
@@ -261,7 +259,7 @@ class RocksDBStore:
         for start, end in ranges:
             batch.writes.delete_range(start, end, family)
 
-    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range], slice_size: int) -> None:
+    def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range], slice_size: int) -> None:
         """Writes entries of changelogs, then deletions; of a key's values the last wins.
 
         RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; those of one key
@@ -270,12 +268,7 @@ class RocksDBStore:
         ordered = sorted(restored, key=itemgetter(0))
         for start in range(0, len(ordered), slice_size):
             batch = self._database.batch()
-            put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
-            for key, physical in ordered[start : start + slice_size]:
-                if physical is None:
-                    delete(key, family)
-                else:
-                    put(key, physical, family)
+            self.stage(batch, ordered[start : start + slice_size])
             self._database.write(batch)
         if deleted:
             batch = self._database.batch()

@@ -12,8 +12,8 @@ from operator import itemgetter
 from struct import Struct
 
 from streamsapp.record import InputRecord
-from streamsapp.state.engine import Reads, Restored
-from streamsapp.state.entries import Entry, EntryFormat
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
 
 _SEGMENT = Struct(">q")
@@ -113,7 +113,9 @@ class Segments:
         """Returns the changelog's key."""
         return physical[_SEGMENT.size :]
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+    def restored(
+        self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
+    ) -> Sequence[PhysicalEntry]:
         """Returns the entries of records, without those that have expired by the newest of them (KAFKA-13499)."""
         time_of = self._time_of
         timed = [(time_of(key), key, record) for record in records if (key := record.key()) is not None]

@@ -19,8 +19,8 @@ from typing import Any
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
-from streamsapp.state.engine import Reads, Restored
-from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import Entry, EntryFormat, PhysicalEntry, PlainFormat
 from streamsapp.state.epoch import Writes
 from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.iterators import KeyValueIterator
@@ -69,7 +69,9 @@ class IndexedSegments(Segments):
     def logical(physical: bytes) -> bytes:
         return physical[_MARK + 1 :]
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+    def restored(
+        self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
+    ) -> Sequence[PhysicalEntry]:
         by_key = super().restored(records, format, committed)
         logical = ((self.logical(key), value) for key, value in by_key)
         return [*by_key, *((self.by_time(key, _end_of(key)), value) for key, value in logical)]

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from streamsapp import native
 from streamsapp.record import InputRecord
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.engine import Reads, Restored
-from streamsapp.state.entries import Cell, Entry, EntryFormat
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import Cell, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowOf
@@ -105,7 +105,9 @@ class Layout(Protocol):
     ``facts``, which are kept with the offsets.
     """
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+    def restored(
+        self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
+    ) -> Sequence[PhysicalEntry]:
         """Returns the entries that records of the changelog restore in a store that has ``committed``."""
         ...
 
@@ -212,7 +214,9 @@ class StoreType(Protocol):
 class PlainLayout:
     """Keeps physical keys equal to the changelog's; nothing expires."""
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+    def restored(
+        self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
+    ) -> Sequence[PhysicalEntry]:
         """Returns the entries of records that have a key. Only a table's source topic has records without one, and the
         table skips them too."""
         return [(key, format.restored(record)) for record in records if (key := record.key()) is not None]

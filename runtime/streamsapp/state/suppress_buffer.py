@@ -15,8 +15,8 @@ from typing import Any
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.buffered_record import Buffered, BufferedFormat
-from streamsapp.state.engine import Reads, Restored
-from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat, PhysicalEntry
 from streamsapp.state.facade import Facade
 from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts
 from streamsapp.state.views import Readers, StoreView
@@ -35,7 +35,9 @@ class BufferOrder(PlainLayout):
         #: Bytes of all entries.
         self.size = 0
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+    def restored(
+        self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
+    ) -> Sequence[PhysicalEntry]:
         self.waiting = None
         return super().restored(records, format, committed)
 

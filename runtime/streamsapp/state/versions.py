@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
-from streamsapp.state.engine import Reads, Restored
-from streamsapp.state.entries import NO_TIMESTAMP, Entry, EntryFormat, PlainFormat
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import NO_TIMESTAMP, Entry, EntryFormat, PhysicalEntry, PlainFormat
 from streamsapp.state.epoch import Epoch, Range, Writes, merged
 from streamsapp.state.segments import Segments
 
@@ -108,7 +108,7 @@ class VersionLayout(Segments):
         changelog is still to have it."""
         return version.number if version.number > self._frozen_to else NO_TIMESTAMP
 
-    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> list[Restored]:
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> list[PhysicalEntry]:
         """Puts the records again in their order, which decides which of them are kept."""
         assert isinstance(format, VersionFormat)
         keyed = [(key, record) for record in records if (key := record.key()) is not None]

@@ -23,6 +23,7 @@ from streamsapp import (
     native,
 )
 from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.entries import TimestampedFormat
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import raw, sent_by, task_of
 
@@ -181,6 +182,10 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
 
     assert dict(waiting) == expected
     assert list(waiting.in_order()) == sorted(expected.items())
+    assert waiting.in_order().physical() == [
+        (key, None if stored is None else TimestampedFormat(Serdes.long()).physical((stored, at)))
+        for key, (stored, at) in sorted(expected.items())
+    ]
     assert waiting.keys_from(0) == [key for key, _ in waiting]
     at = rng.randrange(len(waiting) + 1)
     assert [*waiting[:at], *waiting[at:]] == list(waiting)
