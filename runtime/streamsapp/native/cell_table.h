@@ -68,11 +68,10 @@ static void drop_cells(Generation *self) {
     PyMem_Free(gone.slots);
 }
 
-/* Has the memory fetch what a look-up will read: its slot, then its cell, then that one's key, in three calls. */
-static inline __attribute__((always_inline)) void look_up_soon(const Generation *self, PyObject *key, int step) {
-    if (!self->slots) return;
-    const CellSlot *slot = &self->slots[(size_t)PyBytes_Type.tp_hash(key) & self->mask];
-    if (step == 0) __builtin_prefetch(slot);
-    else if (step == 1) __builtin_prefetch(slot->cell);
-    else if (slot->cell) __builtin_prefetch(slot->cell->physical);
+/* The slot that has a cell with this hash, or the one where the search for it ends: other than cell_slot, it reads no
+ * cell. */
+static inline __attribute__((always_inline)) const CellSlot *likely_slot(const Generation *self, Py_hash_t hash) {
+    size_t at = (size_t)hash;
+    while (self->slots[at & self->mask].cell && self->slots[at & self->mask].hash != hash) at++;
+    return &self->slots[at & self->mask];
 }

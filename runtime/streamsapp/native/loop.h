@@ -119,7 +119,7 @@ static void look_at_next(const Loop *self, Turn *turn, Py_ssize_t waiting) {
             __builtin_prefetch(record->key);
             __builtin_prefetch(record->value);
         } else if (i < SOON - 2 && self->cells && PyBytes_Check(record->key))
-            look_up_soon(&((Cells *)self->cells)->young, record->key, SOON - 3 - i);
+            look_up_soon((Cells *)self->cells, record->key, SOON - 3 - i);
     }
 }
 
