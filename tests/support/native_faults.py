@@ -164,6 +164,22 @@ def keeping(path: native.DataPath) -> Callable[[], None]:
     return keep
 
 
+def counting_pushes(path: native.DataPath, cells: native.Cells) -> list[Any]:
+    """Returns push functions that count: to forward, for a topic, and to hold."""
+
+    def raises(error: Exception, *record: object) -> None:
+        raise error
+
+    def forward(*pushed: object) -> None:
+        pass
+
+    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ({}, {}), None)]
+    return [
+        path.CountPush(cells, bytes, raises, list, (way, "out", list[object]().append), noted, following)
+        for way, noted, following in ways
+    ]
+
+
 def counting(path: native.DataPath) -> Callable[[], None]:
     """Returns a function that counts keys and windows, new ones with each call, and sends them."""
     layers, held, headers = Layers(), list[Any](), dict[int, Any]()
@@ -183,11 +199,13 @@ def counting(path: native.DataPath) -> Callable[[], None]:
         path.results(held, "out")
         held.clear()
         keys, waiting = path.Cells(lambda key: (None, -1)), path.CellLog()
+        pushes = counting_pushes(path, keys)
         for _ in range(2):
             log = keys.begin()
             for number, key in product(range(4), (b"a", b"b", b"another")):
-                keys.count(key, number)
-                keys.result(key, number, "out")
+                for push in pushes:
+                    push(key, b"", number, None)
+                    push(key, b"", number, [("h", b"")])
                 keys.write(key, None, number)
                 keys.put(b"read", (number, number))
                 keys.read(b"read %d" % number)
@@ -248,10 +266,11 @@ def nomemory(broker: str) -> None:
     assert without_memory(lambda: outbox().add(batch, 0, 1 << 30)) > 1
     assert without_memory(lambda: outbox().add_changes("nomemory", 0, changes, 0, 1 << 30, bytes.upper, 0)) > 1
     assert without_memory(lambda: sent_out(path, outbox(), batch)) > 1
-    with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader:
-        of = handle_of(reader._consumer)
+    with closing(producer(broker, [])) as sender:  # whose thread must have memory
         assert sender.send(numbered("nomemory", 3, MOST_ALLOCATIONS * 4)) == []
         assert sender.flush(60)
+    with closing(consumer(broker)) as reader:
+        of = handle_of(reader._consumer)
         reader.assign({TopicPartition("nomemory", 0): 0})
         while not reader.poll(1, 0.1).records:  # from now on more are there
             pass

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import closing, suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,9 +161,13 @@ def counted(rng: random.Random, count: int) -> None:
     kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
     keys = path.Cells(lambda key: rng.choice(kept))
     log, waiting = keys.begin(), path.CellLog()
+    told = list[object]()
+    pushes = counting_pushes(path, keys, sent, told)
     for number in range(count):
         key = b"%d" % rng.randrange(200)
-        sent += [keys.count(key, number), keys.result(key, number, "out"), keys.read(key), keys.at_hand(key)]
+        push = rng.choice(pushes)
+        push(rng.choice([key, key, key, None, 3]), b"", number, rng.choice([None, None, [("h", b"")]]))
+        sent += [keys.read(key), keys.at_hand(key)]
         if not rng.randrange(9):
             keys.write(key, rng.choice([None, number]), number)
         if not rng.randrange(500):
@@ -172,6 +177,32 @@ def counted(rng: random.Random, count: int) -> None:
             rng.choice([keys.grow_old, keys.clear])()
             waiting = rng.choice([waiting, path.CellLog()])
     sent.clear()
+
+
+def counting_pushes(path: native.DataPath, cells: native.Cells, sent: list[Any], told: list[object]) -> list[Any]:
+    """Returns push functions that count, each of which does something else with the counts."""
+
+    def forward(*pushed: object) -> None:
+        sent.append(pushed)
+
+    def failed(*pushed: object) -> None:
+        told.append(pushed)
+
+    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ({}, {}), None), (0, None, None)]
+    pushes = [
+        path.CountPush(
+            cells, checked_bytes, failed, partial(told.append, None), (way, "out", sent.append), noted, following
+        )
+        for way, noted, following in ways
+    ]
+    pushes[0].old_values = True
+    return pushes
+
+
+def checked_bytes(key: Any) -> bytes:
+    if isinstance(key, int):
+        raise TypeError(key)
+    return bytes(key)
 
 
 class Layers:

@@ -126,17 +126,7 @@ class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
         """A log of the last write of each key, by key."""
 
 
-class KeyCounting(Protocol):
-    """Counts the records of keys, whose entries are in the layers of a store."""
-
-    def count(self, key_bytes: bytes, timestamp: int, /) -> Any:
-        """Counts a record of a key, and returns the cell that has its count and timestamp."""
-
-    def result(self, key_bytes: bytes, timestamp: int, topic: str, /) -> Any:
-        """Counts a record of a key, and returns the record that tells a topic of its count."""
-
-
-class Cells(KeyCounting, Protocol):
+class Cells(Protocol):
     """The cells of a store by key, and their cache, in two generations; made with a function that returns the entry of
     a key whose cell is not there."""
 
@@ -197,6 +187,32 @@ class PushStep(Protocol):
         adapt: Callable[[Any], Any] | None,
         forward: Callable[..., None],
         on_error: Callable[..., None],
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class PushCount(Protocol):
+    """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
+    ``on_error`` told of what the serializer raises. A count is emitted for a topic in place of the push function with
+    the ``id`` of the short cut; or else its change is pushed; or, where there are dictionaries for them, the key is
+    noted for the commit by its bytes, and the headers of its last record."""
+
+    #: The push function that comes next; ``None``: nothing is pushed.
+    forward: Callable[..., None] | None
+    #: Says whether a change has the count before; it has not unless this is set.
+    old_values: bool
+
+    def __init__(
+        self,
+        cells: Cells,
+        serialize_key: Callable[[Any], Any],
+        on_error: Callable[..., None],
+        dropped: Callable[[], object],
+        short_cut: tuple[int, str, Callable[[Any], None]],
+        noted: tuple[dict[bytes, Any], dict[bytes, Any]] | None,
+        forward: Callable[..., None] | None,
         /,
     ) -> None: ...
 
@@ -338,6 +354,7 @@ class DataPath(Protocol):
     Cells: Callable[[Callable[[bytes], tuple[Any, int]]], Cells]
     Step: type[PushStep]
     Sink: type[PushSink]
+    CountPush: type[PushCount]
     Loop: type[RecordLoop]
     Window: type[WindowParts]
     WindowCounter: type[WindowCounting]

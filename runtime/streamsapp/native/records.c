@@ -22,12 +22,13 @@
 #include "fields.h"
 #include "fetch.h"
 #include "recent.h"
-#include "cells.h"
+#include "cell.h"
 #include "cell_log.h"
 #include "cell_table.h"
-#include "counts.h"
+#include "cells_by_key.h"
 #include "windows.h"
 #include "steps.h"
+#include "count_push.h"
 #include "loop.h"
 #include "record_batch.h"
 #include "changes.h"
@@ -43,7 +44,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
 
 PyMODINIT_FUNC PyInit_records(void) {
     PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellsType, &WindowType, &CounterType,
-                             &StepType, &SinkType, &LoopType, &OutboxType};
+                             &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();
     PyObject *module = PyModule_Create(&definition);
@@ -51,7 +52,8 @@ PyMODINIT_FUNC PyInit_records(void) {
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */
     /* Whoever looks for push functions learns where a step has its own. */
     PyObject *slots = module ? Py_BuildValue("(s)", "forward") : NULL;
-    if (module && (!slots || PyDict_SetItemString(StepType.tp_dict, "__slots__", slots))) Py_CLEAR(module);
+    if (module && (!slots || PyDict_SetItemString(StepType.tp_dict, "__slots__", slots) ||
+                   PyDict_SetItemString(CountPushType.tp_dict, "__slots__", slots))) Py_CLEAR(module);
     Py_XDECREF(slots);
     return module;
 }

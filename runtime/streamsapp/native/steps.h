@@ -26,13 +26,18 @@ typedef struct {
 
 static PyTypeObject SinkType;
 
+typedef struct CountPush CountPush;
+static PyTypeObject CountPushType;
+
 static int run_step(Step *self, PyObject *const *given);
 static int run_sink(Sink *self, PyObject *const *given);
+static int run_count(CountPush *self, PyObject *const *given);
 
 /* Pushes a record; 0, or -1 with an exception. */
 static int push(PyObject *to, PyObject *const *given) {
     if (Py_IS_TYPE(to, &StepType)) return run_step((Step *)to, given);
     if (Py_IS_TYPE(to, &SinkType)) return run_sink((Sink *)to, given);
+    if (Py_IS_TYPE(to, &CountPushType)) return run_count((CountPush *)to, given);
     PyObject *done = PyObject_Vectorcall(to, given, PUSHED, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;

@@ -113,7 +113,7 @@ class BackloggedStore:
         return found
 
     def count(self) -> int:
-        return max(0, self._store.count() + self._store.count_change(dict(_merged(self._waiting))))
+        return max(0, self._store.count() + self._store.count_change(dict(_merged(self._waiting).writes())))
 
     def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
         return self._store.count_change(uncommitted)

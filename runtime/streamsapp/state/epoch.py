@@ -76,7 +76,7 @@ class Epoch(dict[bytes, Entry]):
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")
 
-    def __init__(self, entries: Iterable[tuple[bytes, Entry]] | Writes = ()) -> None:
+    def __init__(self, entries: Iterable[tuple[bytes, Entry]] = ()) -> None:
         super().__init__(entries)
         self.deleted: Sequence[Range] = ()
         self.facts: bytes | None = None
@@ -97,7 +97,7 @@ class Epoch(dict[bytes, Entry]):
         with self._lock:
             if self._ordered is not None:
                 return False
-            self.update(newer)
+            self.update(newer if isinstance(newer, dict) else newer.writes())
             self.deleted = (*self.deleted, *newer.deleted)
             self.facts = newer.facts
             return True
@@ -127,7 +127,7 @@ class Epoch(dict[bytes, Entry]):
 
 def over(newer: Writes, older: Writes) -> Epoch:
     """Returns two frozen epochs as one, in which the newer wins. Both stay as they are."""
-    both = Epoch(older)
+    both = Epoch(older.writes())
     both.deleted = older.deleted
     both.absorb(newer)
     return both

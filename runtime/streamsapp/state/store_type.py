@@ -42,8 +42,8 @@ class Layers(Protocol):
         ...
 
     @property
-    def cells(self) -> native.KeyCounting | None:
-        """The entries that are cells in C, if they are; they count, too."""
+    def cells(self) -> native.Cells | None:
+        """The entries, if they are cells in C."""
         ...
 
     @property

@@ -54,7 +54,7 @@ class Companion(Protocol):
 
 @dataclass(slots=True)
 class LayerFigures:
-    """What the layers were asked since they were made."""
+    """The number of things that the layers were asked for since they were made."""
 
     read_misses: int = 0
     scans: int = 0
@@ -79,7 +79,7 @@ class WriteBack:
         self._readable = format.readable
         self._resources = resources
         self._live = ReadCache(self._load, unwritten_from)
-        #: The entries that are cells in C, instead of those that are live; they count, too.
+        #: The entries that are cells in C, instead of those that are live.
         self.cells: native.Cells | None = None if library is None else library.Cells(self._load)
         #: Number of the running epoch: cells that carry it may be changed in place.
         self.epoch = 0
@@ -239,7 +239,9 @@ class WriteBack:
     def count(self) -> int:
         """Returns the number of entries, estimated or exact as the engine counts."""
         engine = self._engine()
-        uncommitted = {**(self._frozen or {}), **self._dirty}
+        uncommitted: dict[bytes, Entry] = {}
+        for epoch in (self._frozen, self._dirty):
+            uncommitted.update(() if epoch is None else epoch.writes())
         return max(0, engine.count() + engine.count_change(uncommitted))
 
     def freeze(self) -> Writes | None:

@@ -116,14 +116,28 @@ def counting(compiled: native.DataPath, known: dict[bytes, Any] | None = None) -
     return cells, cells.begin()
 
 
+def count(path: native.DataPath, cells: native.Cells, key: Any, timestamp: Any) -> Any:
+    """Counts a record, and returns the cell."""
+
+    def failed(error: Exception, *_: object) -> None:
+        raise error
+
+    def keep(given: Any) -> Any:
+        return given
+
+    push = path.CountPush(cells, keep, failed, bool, (0, "", [].append), None, None)
+    push(key, "x", timestamp, None)
+    return cells.at_hand(key)
+
+
 KNOWN: dict[bytes, Any] = {b"a": (3, 7), b"b": (None, -1), b"c": [1, 2]}
 
 
 def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: native.DataPath) -> None:
     cells, first = counting(compiled, KNOWN)
-    counted = [cells.count(key, 5) for key in (b"a", b"b", b"c", b"a")]
+    counted = [count(compiled, cells, key, 5) for key in (b"a", b"b", b"c", b"a")]
     second = cells.begin()
-    again = cells.count(b"a", 4)
+    again = count(compiled, cells, b"a", 4)
     cells.write(b"c", None, 9)
 
     assert counted[0] is counted[3] is again
@@ -131,9 +145,8 @@ def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: na
     assert list(first) == [(b"a", (5, 7)), (b"b", (1, 5)), (b"c", (2, 5))]
     assert list(second) == [(b"a", (6, 7)), (b"c", (None, 9))]
     assert list(cells.read(b"c")) == [None, -1]
-    assert list(cells.count(b"c", 3)) == [1, 3]
+    assert list(count(compiled, cells, b"c", 3)) == [1, 3]
     assert list(second)[1:] == [(b"c", (1, 3))]
-    assert cells.result(b"b", 4, "t") == ("t", bytes(7) + b"\2", b"b", -1, None, None, 5, None)
 
 
 def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: native.DataPath) -> None:
@@ -198,12 +211,17 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
     ("call", "error"),
     [
         (lambda path, cells: path.Cells(), TypeError),
-        (lambda path, cells: cells.count(b"a"), TypeError),
-        (lambda path, cells: cells.count("a", 1), TypeError),
-        (lambda path, cells: cells.count(b"a", "1"), TypeError),
-        (lambda path, cells: cells.count(b"a", 1 << 70), OverflowError),
-        (lambda path, cells: cells.count(b"missing", 1), KeyError),
-        (lambda path, cells: cells.result(b"a", 1), TypeError),
+        (lambda path, cells: path.CountPush(cells), TypeError),
+        (lambda path, cells: path.CountPush([], bytes, bool, bool, (0, "", bool), None, None), TypeError),
+        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, ""), None, None), TypeError),
+        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), ([], {}), None), TypeError),
+        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), {}, None), TypeError),
+        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, ("", "", 0), None, None), TypeError),
+        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), None, None)(1, 2, 3), TypeError),
+        (lambda path, cells: count(path, cells, "a", 1), TypeError),
+        (lambda path, cells: count(path, cells, b"a", "1"), TypeError),
+        (lambda path, cells: count(path, cells, b"a", 1 << 70), OverflowError),
+        (lambda path, cells: cells.read(b"missing"), KeyError),
         (lambda path, cells: cells.write(b"a", 1), TypeError),
         (lambda path, cells: cells.write("a", 1, 1), TypeError),
         (lambda path, cells: cells.write(b"a", "1", 1), TypeError),
@@ -216,11 +234,11 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
         (lambda path, cells: cells.put("a", (1, 1)), TypeError),
         (lambda path, cells: cells.put(b"d", (1,)), IndexError),
         (lambda path, cells: cells.put(b"d", None), TypeError),
-        (lambda path, cells: path.Cells(lambda key: None).count(b"a", 1), TypeError),
+        (lambda path, cells: path.Cells(lambda key: None).read(b"a"), TypeError),
         (lambda path, cells: path.Cells(lambda key: (1,)).read(b"a"), IndexError),
         (lambda path, cells: path.Cells(lambda key: ("1", 1)).read(b"a"), TypeError),
         (lambda path, cells: path.Cells(lambda key: (1 << 63, 1)).read(b"a"), OverflowError),
-        (lambda path, cells: path.Cells(lambda key: (1, 1)).count(b"a", 1), RuntimeError),
+        (lambda path, cells: count(path, path.Cells(lambda key: (1, 1)), b"a", 1), RuntimeError),
         (lambda path, cells: path.Cells(lambda key: (1, 1)).write(b"a", 1, 1), RuntimeError),
         (lambda path, cells: path.CellLog(1), TypeError),
         (lambda path, cells: path.CellLog()[0], IndexError),

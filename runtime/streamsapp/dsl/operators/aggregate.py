@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import (
     HeldCells,
     HeldKeys,
@@ -21,7 +23,7 @@ from streamsapp.dsl.operators.forward_updates import (
 from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
-from streamsapp.state.counted_keys import counted_keys
+from streamsapp.state.counted_keys import CountedKeys
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
 
@@ -188,15 +190,30 @@ class Count(StoredTableOperator):
         if not store.counts_in_place or (self._emit_at_commit and asked_more and not unread):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
-        if unread:
-            return self._count(context, store, None)
-        if self._emit_at_commit:
-            held = self._held = HeldKeys(context.forward, store)
-            return self._count(context, store, held)
-        return self._count_at_once(context, store)
+        held = self._held = HeldKeys(context.forward, store) if self._emit_at_commit and not unread else None
+        library, cells = native.data_path_at_hand(), store.layers.cells
+        if library is not None and cells is not None:
+            return self._native_count(library, cells, context, store, held)
+        return self._count(context, store, held) if unread or held is not None else self._count_at_once(context, store)
+
+    def _native_count(
+        self,
+        library: native.DataPath,
+        cells: native.Cells,
+        context: NodeContext,
+        store: KeyValueStoreImpl,
+        held: HeldKeys | None,
+    ) -> Push:
+        at_once = None if held is not None or context.forward is nowhere else context.forward
+        cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
+        noted = None if held is None else (held.keys, held.headers)
+        dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
+        push = library.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
+        push.old_values = self._send_old_values
+        return push
 
     def _count_at_once(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
-        key_bytes_of, counts = store.key_bytes, counted_keys(store.layers)
+        key_bytes_of, counts = store.key_bytes, CountedKeys(store.layers)
         count, result = counts.count, counts.result
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
         send_old_values = self._send_old_values
@@ -222,7 +239,7 @@ class Count(StoredTableOperator):
 
     def _count(self, context: NodeContext, store: KeyValueStoreImpl, held: HeldKeys | None) -> Push:
         """Forwards nothing at once, and notes each key that was counted in ``held``."""
-        key_bytes_of, count = store.key_bytes, counted_keys(store.layers).count
+        key_bytes_of, count = store.key_bytes, CountedKeys(store.layers).count
         on_error, dropped = context.on_error, context.dropped
         held_keys, held_headers = (None, {}) if held is None else (held.keys, held.headers)
 

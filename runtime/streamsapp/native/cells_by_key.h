@@ -1,5 +1,5 @@
-/* The cells of a store by key, and what streamsapp.state.counted_keys does with them for each record. Used by one thread
- * at a time, with the interpreter. */
+/* The cells of a store by key: what streamsapp.state.read_cache is in Python, and the writes of the store's layers. Used
+ * by one thread at a time, with the interpreter. */
 
 enum { NO_TIMESTAMP = -1 }; /* of what is not there */
 
@@ -50,7 +50,9 @@ static int may_write(const Cells *self) {
     return 0;
 }
 
+/* Counts one more for a key's bytes: its cell, or NULL with an exception. */
 static Cell *count_key(Cells *self, PyObject *key, int64_t timestamp) {
+    if (cells_used && *cells_used != (PyObject *)self) Py_XSETREF(*cells_used, Py_NewRef(self));
     Cell *cell = cell_of(self, key);
     if (!cell || !may_write(self) || count_up(cell, timestamp)) {
         Py_CLEAR(cell);
@@ -65,29 +67,6 @@ static int is_key(PyObject *given) {
     if (PyBytes_Check(given)) return 1;
     PyErr_SetString(PyExc_TypeError, "a store's key is its bytes");
     return 0;
-}
-
-static Cell *count_as_told(Cells *self, PyObject *const *given) {
-    int64_t timestamp;
-    if (!is_key(given[0]) || !are_integers(given + 1, 1, &timestamp)) return NULL;
-    if (cells_used && *cells_used != (PyObject *)self) Py_XSETREF(*cells_used, Py_NewRef(self));
-    return count_key(self, given[0], timestamp);
-}
-
-/* count(key's bytes, timestamp): the cell of a key, with one more. */
-static PyObject *cells_count(Cells *self, PyObject *const *given, Py_ssize_t count) {
-    if (count != 2) return PyErr_Format(PyExc_TypeError, "count takes a key's bytes and a timestamp");
-    return (PyObject *)count_as_told(self, given);
-}
-
-/* result(key's bytes, timestamp, topic): counts one more for a key, and returns the record that tells a topic of it. */
-static PyObject *cells_result(Cells *self, PyObject *const *given, Py_ssize_t count) {
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "result takes what count does, and a topic");
-    Cell *cell = count_as_told(self, given);
-    if (!cell) return NULL;
-    PyObject *made = told_by(cell, given[2], Py_NewRef(cell->physical));
-    Py_DECREF(cell);
-    return made;
 }
 
 /* Gives a cell what somebody wrote, and notes it. A deletion has its time in the log alone: what is not there has none,
@@ -223,9 +202,6 @@ static void cells_dealloc(Cells *self) {
 static PyMemberDef cells_members[] = {
     {"older", T_PYSSIZET, offsetof(Cells, old) + offsetof(Generation, count), READONLY, NULL}, {NULL}};
 static PyMethodDef cells_methods[] = {
-    {"count", (PyCFunction)(void (*)(void))cells_count, METH_FASTCALL, "count(key's bytes, timestamp): cell"},
-    {"result", (PyCFunction)(void (*)(void))cells_result, METH_FASTCALL,
-     "result(key's bytes, timestamp, topic): a record"},
     {"write", (PyCFunction)(void (*)(void))cells_write, METH_FASTCALL, "write(key's bytes, count, timestamp)"},
     {"read", (PyCFunction)cells_read, METH_O, "read(key's bytes): cell"},
     {"at_hand", (PyCFunction)cells_at_hand, METH_O, "at_hand(key's bytes): cell or None"},
