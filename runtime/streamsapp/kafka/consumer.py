@@ -32,6 +32,7 @@ from streamsapp.kafka import offsets
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.requests import Requests
+from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
@@ -48,10 +49,6 @@ END: int = OFFSET_END
 REQUEST_TIMEOUT = 30.0
 #: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
 LEADERS_TIMEOUT = 0.2
-#: So many records are worth a look of their own: with more, a consumer that rests looks for more at once.
-FEW = 500
-#: With so many or fewer a look costs much more than the records, and a consumer rests twice as long.
-SINGLE = 2
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -91,8 +88,8 @@ class PartitionConsumer:
         rest: float = 0.0,
     ) -> None:
         """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
-        when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds: those
-        that come meanwhile are taken together, for each look costs as much as many records."""
+        when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds or
+        longer."""
         self._deadline = deadline
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
@@ -108,7 +105,7 @@ class PartitionConsumer:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._wakeup = wakeup
-        self._rest, self._rests_until = rest, 0.0
+        self._rest = Rest(rest, time.monotonic)
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
         # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
@@ -169,30 +166,23 @@ class PartitionConsumer:
         """
         if self._wakeup is None:
             return self._take(limit, timeout)
-        rest = self._rests_until - time.monotonic()
+        rest = self._rest.left
         if rest > 0:
             if self._wakeup.wait_without_records(min(rest, timeout)) or timeout < rest:
                 return Fetched()
             timeout -= rest
         fetched = self._poll_now(self._wakeup, limit, timeout)
-        if self._rest:
-            self._rests_until = self._rest_after(sum(len(records) for _, records in fetched.records))
+        self._rest.after(sum(len(records) for _, records in fetched.records))
         return fetched
-
-    def _rest_after(self, records: int) -> float:
-        """The end of the rest (monotonic seconds) after so many records came together."""
-        if not 0 < records < FEW:
-            return 0.0
-        return time.monotonic() + (self._rest if records > SINGLE else 2 * self._rest)
 
     @property
     def rests(self) -> bool:
         """True if ``poll`` returns no records now, as the last ones were few."""
-        return self._rests_until > time.monotonic()
+        return self._rest.left > 0
 
     def end_rest(self) -> None:
         """Let the next ``poll`` return what is there."""
-        self._rests_until = 0.0
+        self._rest.end()
 
     def _poll_now(self, wakeup: Wakeup, limit: int, timeout: float) -> Fetched:
         waits = timeout > 0 and self._emptied

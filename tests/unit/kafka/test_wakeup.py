@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsapp import TopicPartition, native
-from streamsapp.kafka import consumer as consumer_module, wakeup as wakeup_module
+from streamsapp.kafka import wakeup as wakeup_module
 from streamsapp.kafka.consumer import BEGINNING, Fetched, PartitionConsumer
 from streamsapp.kafka.wakeup import Wakeup
 
@@ -238,7 +238,7 @@ def test_records_that_came_during_a_rest_end_the_wait_after_it(home: Producer) -
 
 def test_a_consumer_that_gets_many_records_does_not_rest(home: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     wakeup = Wakeup()
-    monkeypatch.setattr(consumer_module, "FEW", 20)
+    monkeypatch.setattr(rest_module, "FEW", 20)
     with reading(home, wakeup, rest=ENDLESS) as consumer:
         put(home, *range(40))
         consumer.assign({TopicPartition("in", 0): BEGINNING})

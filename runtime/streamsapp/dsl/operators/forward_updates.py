@@ -15,6 +15,7 @@ from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import windowed
+from streamsapp.state.entries import NO_TIMESTAMP
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
@@ -143,7 +144,7 @@ class HeldKeys:
     def __init__(self, forward: Push, store: KeyValueStoreImpl) -> None:
         self._forward = forward
         self._cut = short_cut(forward, store.writes_as)
-        self._read, self._raw = store.read, store.raw
+        self._read, self._raw, self._cells = store.read, store.raw, store.layers.cells
         self.keys: dict[bytes, Any] = {}
         self.headers: dict[bytes, Headers] = {}
         self._batch = Batch([])
@@ -156,7 +157,11 @@ class HeldKeys:
             self._batch = Batch(list(self.keys.items()))
             self.keys.clear()
         is_short = id(forward) == instead_of and not headers
-        for key_bytes, key in self._batch.take(limit):
+        taken = self._batch.take(limit)
+        if is_short and self._cells is not None:
+            self._emit_cells(self._cells, taken)
+            return len(self._batch) + len(self.keys)
+        for key_bytes, key in taken:
             entry: Any = read(key_bytes)
             value, timestamp = entry[0], entry[1]
             if not isinstance(entry, tuple):  # a cell, unless another processor wrote the store meanwhile
@@ -166,6 +171,18 @@ class HeldKeys:
             else:
                 forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
         return len(self._batch) + len(self.keys)
+
+    def _emit_cells(self, cells: native.Cells, taken: list[tuple[bytes, Any]]) -> None:
+        _, topic, emit = self._cut
+        keys = [key_bytes for key_bytes, _ in taken]
+        done = 0
+        while done < len(keys):
+            for record in (records := cells.results(keys, done, topic)):
+                emit(record)
+            done += len(records)
+            if done < len(keys):  # somebody deleted it meanwhile
+                self._forward(taken[done][1], (None, None), NO_TIMESTAMP, None)
+                done += 1
 
 
 class HeldCells:

@@ -1,0 +1,57 @@
+"""A consumer rests after records that are few, and longer where they come seldom."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamsapp.kafka.rest import FEW, LONGEST, TOGETHER, Rest
+
+
+class Time:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def rest_after(records: int, seconds: float, shortest: float = 0.01) -> float:
+    """Returns the rest after so many records, with so many seconds since the look before."""
+    time = Time()
+    rest = Rest(shortest, time)
+    time.now += seconds
+    rest.after(records)
+    return rest.left
+
+
+@pytest.mark.parametrize(
+    ("records", "seconds", "expected"),
+    [
+        (TOGETHER, 0.02, 0.02),
+        (1, 0.005, 0.02),
+        (20, 0.02, 0.01),
+        (FEW - 1, 0.02, 0.01),
+        (1, 60, LONGEST * 0.01),
+    ],
+)
+def test_a_rest_brings_some_records_and_is_bounded(records: int, seconds: float, expected: float) -> None:
+    assert rest_after(records, seconds) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("records", "shortest"), [(0, 0.01), (FEW, 0.01), (1, 0.0)])
+def test_without_records_with_many_and_without_a_shortest_rest_there_is_none(records: int, shortest: float) -> None:
+    assert rest_after(records, 1.0, shortest) <= 0
+
+
+def test_a_rest_ends_by_itself_and_when_somebody_ends_it() -> None:
+    time = Time()
+    rest = Rest(0.01, time)
+    rest.after(1)
+    assert rest.left > 0
+    time.now += LONGEST
+    assert rest.left <= 0
+    rest.after(1)
+    rest.end()
+    assert rest.left <= 0
