@@ -11,7 +11,9 @@ from collections.abc import Callable
 #: So many records are worth a look of their own: with more, a consumer looks for more at once.
 FEW = 500
 #: A rest is to bring about so many records, and is so many times as long as the shortest one at most.
-TOGETHER, LONGEST = 4, 4
+TOGETHER, LONGEST = 4, 2
+#: The rate is that of about so many records: a look that finds one of many does not say that they come seldom.
+REMEMBERED = 16
 
 
 class Rest:
@@ -22,6 +24,8 @@ class Rest:
         self._shortest = shortest
         self._monotonic = monotonic
         self._looked_at = monotonic()
+        #: The seconds from one record to the next, lately.
+        self._apart = 0.0
         self._until = 0.0
 
     @property
@@ -32,12 +36,16 @@ class Rest:
     def after(self, records: int) -> None:
         """A look found so many records."""
         now = self._monotonic()
-        since, self._looked_at = now - self._looked_at, now
-        self._until = now + self._wanted(records, since) if 0 < records < FEW else 0.0
+        if records:
+            apart = (now - self._looked_at) / records
+            self._apart += (apart - self._apart) * min(1.0, records / REMEMBERED)
+            self._looked_at = now
+        self._until = now + self._wanted if 0 < records < FEW else 0.0
 
     def end(self) -> None:
         """Looks for more are wanted."""
         self._until = 0.0
 
-    def _wanted(self, records: int, since: float) -> float:
-        return min(max(self._shortest, TOGETHER * since / records), LONGEST * self._shortest)
+    @property
+    def _wanted(self) -> float:
+        return min(max(self._shortest, TOGETHER * self._apart), LONGEST * self._shortest)

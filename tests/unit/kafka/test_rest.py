@@ -17,32 +17,42 @@ class Time:
         return self.now
 
 
-def rest_after(records: int, seconds: float, shortest: float = 0.01) -> float:
-    """Returns the rest after so many records, with so many seconds since the look before."""
+def rest_after(records: int, seconds: float, looks: int = 20, shortest: float = 0.01) -> float:
+    """Returns the rest after some looks that found so many records, so many seconds apart."""
     time = Time()
     rest = Rest(shortest, time)
-    time.now += seconds
-    rest.after(records)
+    for _ in range(looks):
+        time.now += seconds
+        rest.after(records)
     return rest.left
 
 
 @pytest.mark.parametrize(
     ("records", "seconds", "expected"),
     [
-        (TOGETHER, 0.02, 0.02),
-        (1, 0.005, 0.02),
+        (TOGETHER, 0.015, 0.015),
+        (1, 0.004, 0.016),
         (20, 0.02, 0.01),
         (FEW - 1, 0.02, 0.01),
         (1, 60, LONGEST * 0.01),
     ],
 )
 def test_a_rest_brings_some_records_and_is_bounded(records: int, seconds: float, expected: float) -> None:
-    assert rest_after(records, seconds) == pytest.approx(expected)
+    assert rest_after(records, seconds) == pytest.approx(expected, rel=0.1)
+
+
+def test_one_look_that_finds_a_single_record_does_not_make_rests_longer() -> None:
+    time = Time()
+    rest = Rest(0.01, time)
+    for records in (10, 10, 10, 1, 10):
+        time.now += 0.01
+        rest.after(records)
+        assert rest.left == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize(("records", "shortest"), [(0, 0.01), (FEW, 0.01), (1, 0.0)])
 def test_without_records_with_many_and_without_a_shortest_rest_there_is_none(records: int, shortest: float) -> None:
-    assert rest_after(records, 1.0, shortest) <= 0
+    assert rest_after(records, 1.0, 1, shortest) <= 0
 
 
 def test_a_rest_ends_by_itself_and_when_somebody_ends_it() -> None:
