@@ -17,7 +17,7 @@ class Time:
         return self.now
 
 
-def rest_after(records: int, seconds: float, looks: int = 20, shortest: float = 0.01) -> float:
+def rest_after(records: int, seconds: float, looks: int = 100, shortest: float = 0.01) -> float:
     """Returns the rest after some looks that found so many records, so many seconds apart."""
     time = Time()
     rest = Rest(shortest, time)

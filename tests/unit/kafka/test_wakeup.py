@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsapp import TopicPartition, native
-from streamsapp.kafka import wakeup as wakeup_module
+from streamsapp.kafka import rest as rest_module, wakeup as wakeup_module
 from streamsapp.kafka.consumer import BEGINNING, Fetched, PartitionConsumer
 from streamsapp.kafka.wakeup import Wakeup
 
