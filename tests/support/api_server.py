@@ -125,7 +125,8 @@ class ApiServer:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Returns what ``kubectl`` prints; raises with its complaint when it fails."""
         command = [str(binaries.executable("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments]
-        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        # It waits until what it deletes is gone, which takes long on a busy machine.
+        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=180, check=False)
         if answer.returncode != 0:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {answer.stderr.strip()}")
         return answer.stdout

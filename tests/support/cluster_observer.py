@@ -149,7 +149,8 @@ class Observer:
     ) -> None:
         """List, then watch from there; begin anew when the API server breaks off or is away."""
         while not self._end.is_set():
-            with suppress(*_AWAY):
+            # A watch reads the environment, which pytest changes meanwhile: a name may be gone.
+            with suppress(*_AWAY, KeyError):
                 listed = listing(self.namespace, _request_timeout=5, **options)
                 begin(listed.items)
                 version = listed.metadata.resource_version

@@ -36,8 +36,8 @@ static CellLog *new_log(Py_ssize_t room) {
     return self;
 }
 
-/* Has the memory fetch the cells that come next, and their keys: they lie here and there. */
-/* Inline: a compiler takes a function that does nothing else for one that does nothing. */
+/* Has the memory fetch the cells that come next, and their keys: they lie here and there. It is inline, as a compiler
+ * takes a function that does nothing else for one that does nothing. */
 static inline __attribute__((always_inline)) void look_ahead(const CellLog *self, Py_ssize_t at) {
     if (at + 2 * AHEAD < self->size) __builtin_prefetch(self->writes[at + 2 * AHEAD].cell);
     if (at + AHEAD < self->size) __builtin_prefetch(self->writes[at + AHEAD].cell->physical);
