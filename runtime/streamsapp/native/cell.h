@@ -1,4 +1,5 @@
-/* Counts that are changed in place, and the records that tell a topic of them. Used by one thread at a time, with the interpreter. */
+/* Counts that are changed in place, and the records that tell a topic of them. Used by one thread at a time, with the
+ * interpreter. */
 
 enum { COUNT_SIZE = 8 };
 

@@ -1,6 +1,6 @@
-/* The writes of an epoch to a store whose entries are cells, in their order: what each cell had when the epoch was closed.
- * A key comes twice where its cell was forgotten in between, and then the later one counts. Written by one thread at a
- * time, read by any, always with the interpreter. */
+/* The writes of an epoch to a store whose entries are cells, in their order: what each cell had when the epoch was
+ * closed. A key comes twice where its cell was forgotten in between, and then the later one counts. Written by one
+ * thread at a time, read by any, always with the interpreter. */
 
 typedef struct {
     Cell *cell;

@@ -25,11 +25,7 @@ static int hold(CountPush *self, Cell *cell, PyObject *key_bytes, PyObject *cons
 }
 
 static int emit_count(const CountPush *self, const Cell *cell, PyObject *key_bytes) {
-    PyObject *record = told_by(cell, self->part[TOPIC], Py_NewRef(key_bytes));
-    PyObject *done = record ? PyObject_CallOneArg(self->part[EMIT], record) : NULL;
-    Py_XDECREF(record);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    return emit_record(self->part[EMIT], told_by(cell, self->part[TOPIC], Py_NewRef(key_bytes)));
 }
 
 /* Pushes the change (count, the one before or None). */
@@ -77,12 +73,6 @@ static int run_count(CountPush *self, PyObject *const *given) {
     return failed;
 }
 
-static PyObject *call_count(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
-    if (PyVectorcall_NARGS(flags) != PUSHED || names)
-        return PyErr_Format(PyExc_TypeError, "a count takes key, value, timestamp, headers");
-    return run_count((CountPush *)self, given) ? NULL : Py_NewRef(Py_None);
-}
-
 static PyObject *count_push_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *part[COUNT_PARTS], *instead_of, *noted, *forward;
     if (!PyArg_ParseTuple(args, "O!OOO(OOO)OO", &CellsType, &part[CELLS], &part[SERIALIZE_KEY], &part[ON_ERROR],
@@ -95,7 +85,7 @@ static PyObject *count_push_new(PyTypeObject *type, PyObject *args, PyObject *na
     const void *place = PyLong_AsVoidPtr(instead_of);
     CountPush *self = PyErr_Occurred() ? NULL : (CountPush *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->call = call_count;
+    self->call = call_push;
     for (int i = 0; i < COUNT_PARTS; i++) self->part[i] = Py_NewRef(part[i]);
     self->forward = Py_NewRef(forward);
     self->instead_of = place;

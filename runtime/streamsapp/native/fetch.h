@@ -53,7 +53,8 @@ static Py_ssize_t take(Client *client, Fetched *fetched, Py_ssize_t limit, int t
 }
 
 /* Has the memory fetch what comes next: threads of the library's made it, on another processor. */
-static inline __attribute__((always_inline)) void look_at_events(const Fetched *fetched, Py_ssize_t at, Py_ssize_t count) {
+static inline __attribute__((always_inline)) void look_at_events(const Fetched *fetched, Py_ssize_t at,
+                                                                 Py_ssize_t count) {
     if (at + 2 * EVENTS_AHEAD < count && fetched[at + 2 * EVENTS_AHEAD].message)
         __builtin_prefetch(fetched[at + 2 * EVENTS_AHEAD].message);
     const Message *next = at + EVENTS_AHEAD < count ? fetched[at + EVENTS_AHEAD].message : NULL;

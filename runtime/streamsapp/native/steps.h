@@ -43,6 +43,13 @@ static int push(PyObject *to, PyObject *const *given) {
     return done ? 0 : -1;
 }
 
+/* The call of a step, a sink or a count by Python. */
+static PyObject *call_push(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
+    if (PyVectorcall_NARGS(flags) != PUSHED || names)
+        return PyErr_Format(PyExc_TypeError, "%s takes key, value, timestamp, headers", Py_TYPE(self)->tp_name);
+    return push(self, given) ? NULL : Py_NewRef(Py_None);
+}
+
 /* Lets somebody handle the exception that is raised, who is called as in an except clause. */
 static int handled(PyObject *by, PyObject *const *given, size_t count) {
     if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
@@ -133,12 +140,6 @@ static int run_step(Step *self, PyObject *const *given) {
     return failed;
 }
 
-static PyObject *call_step(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
-    if (PyVectorcall_NARGS(flags) != PUSHED || names)
-        return PyErr_Format(PyExc_TypeError, "a step takes key, value, timestamp, headers");
-    return run_step((Step *)self, given) ? NULL : Py_NewRef(Py_None);
-}
-
 static PyObject *step_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     int kind;
     PyObject *function, *adapt, *forward, *on_error;
@@ -148,7 +149,7 @@ static PyObject *step_new(PyTypeObject *type, PyObject *args, PyObject *names) {
         return PyErr_Format(PyExc_TypeError, "steps of kind %d adapt what their function gives", kind);
     Step *self = (Step *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->call = call_step;
+    self->call = call_push;
     self->kind = kind;
     self->function = Py_NewRef(function);
     self->adapt = Py_NewRef(adapt);
@@ -215,19 +216,17 @@ static PyObject *sent(const Sink *self, PyObject *const *given) {
     return made;
 }
 
-static int run_sink(Sink *self, PyObject *const *given) {
-    PyObject *record = sent(self, given);
-    if (!record) return handled(self->on_error, given + TIMESTAMP, 1);
-    PyObject *done = PyObject_CallOneArg(self->emit, record);
-    Py_DECREF(record);
+/* Takes over the record, which may be NULL; 0, or -1 with an exception. */
+static int emit_record(PyObject *emit, PyObject *record) {
+    PyObject *done = record ? PyObject_CallOneArg(emit, record) : NULL;
+    Py_XDECREF(record);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
 
-static PyObject *call_sink(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
-    if (PyVectorcall_NARGS(flags) != PUSHED || names)
-        return PyErr_Format(PyExc_TypeError, "a sink takes key, value, timestamp, headers");
-    return run_sink((Sink *)self, given) ? NULL : Py_NewRef(Py_None);
+static int run_sink(Sink *self, PyObject *const *given) {
+    PyObject *record = sent(self, given);
+    return record ? emit_record(self->emit, record) : handled(self->on_error, given + TIMESTAMP, 1);
 }
 
 static PyObject *sink_new(PyTypeObject *type, PyObject *args, PyObject *names) {
@@ -236,7 +235,7 @@ static PyObject *sink_new(PyTypeObject *type, PyObject *args, PyObject *names) {
                           &plain_sink)) return NULL;
     Sink *self = (Sink *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->call = call_sink;
+    self->call = call_push;
     self->topic = Py_NewRef(topic);
     self->serialize_key = Py_NewRef(serialize_key);
     self->serialize_value = Py_NewRef(serialize_value);

@@ -59,7 +59,7 @@ class CellEpoch(Mapping[bytes, Entry]):
 
     def get(self, key: bytes, default: Any = None) -> Any:
         cell, is_known = self._at_hand(key, self._since)
-        # Once there is an index it is used: whoever reads one key after the other finds all that he was told of.
+        # Once there is an index it is used: a caller that reads one key after the other finds all that it was told of.
         if self._seen or not is_known:
             with self._lock:
                 at = self._positions().get(key)

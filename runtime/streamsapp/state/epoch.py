@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, KeysView, Reversible, Sequence, ValuesView
 from itertools import chain, islice
 from threading import Lock
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from sortedcontainers import SortedList
 
@@ -18,7 +18,6 @@ from streamsapp.state.entries import Entry, PhysicalEntry
 
 #: Keys with ``start <= key < end``.
 Range: TypeAlias = tuple[bytes, bytes]
-
 
 #: ``(keys, facts)``: the keys of entries that live, as :meth:`Layout.living` says.
 Living: TypeAlias = Callable[[Iterable[bytes], bytes | None], Iterable[bytes]]
@@ -44,7 +43,7 @@ class Writes(Protocol):
         """Returns keys and entries in the order of the writes. A key may come again; then the last one counts."""
         ...
 
-    def absorb(self, newer: Any) -> bool:
+    def absorb(self, newer: Writes) -> bool:
         """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if somebody
         has the keys in order, and so may be reading one entry after the other. It costs the newer entries only, and a
         reader of single keys sees all of them at once."""
