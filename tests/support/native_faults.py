@@ -213,7 +213,7 @@ def counting(path: native.DataPath) -> Callable[[], None]:
             for part in (log[2:], waiting.in_order()):
                 assert len(list(part)) == len(part.keys_from(0))
             log.entry(keys.at_hand(b"a"))
-            keys.results([b"b", b"read", b"a"], 0, "out")
+            keys.results([b"b", b"read", b"a"], "out")
             waiting.physical()
             keys.grow_old()
 

@@ -173,7 +173,7 @@ def counted(rng: random.Random, count: int) -> None:
         if not rng.randrange(500):
             waiting.absorb(log)
             sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), log.physical()]
-            sent += keys.results([b"%d" % each for each in range(200)], 3, "out")
+            sent += keys.results([b"%d" % each for each in range(200)], "out")
             log = keys.begin()
             rng.choice([keys.grow_old, keys.clear])()
             waiting = rng.choice([waiting, path.CellLog()])

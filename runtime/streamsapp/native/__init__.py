@@ -148,9 +148,9 @@ class Cells(Protocol):
     def write(self, key_bytes: bytes, stored: Any, timestamp: int, /) -> None:
         """Writes a count, or ``None`` for what is deleted."""
 
-    def results(self, keys: list[bytes], begin: int, topic: str, /) -> list[Any]:
-        """The records that tell a topic of the counts of ``keys[begin:]``, up to a key that has none. Their cells are
-        no longer held."""
+    def results(self, keys: list[bytes], topic: str, /) -> list[Any]:
+        """The records that tell a topic of the counts of keys, a tombstone for one that has none. Their cells are no
+        longer held."""
 
     def begin(self) -> CellLog:
         """An epoch begins; returns the log to which its writes go."""

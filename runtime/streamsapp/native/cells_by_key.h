@@ -126,25 +126,22 @@ static void look_at_keys(const Cells *self, PyObject *keys, Py_ssize_t at) {
     }
 }
 
-/* results(keys' bytes, begin, topic): the records that tell a topic of the counts of keys[begin:], up to a key that has
- * none; their cells are no longer held. */
+/* results(keys' bytes, topic): the records that tell a topic of the counts, a tombstone for a key that has none; their
+ * cells are no longer held. */
 static PyObject *cells_results(Cells *self, PyObject *args) {
     PyObject *keys, *topic;
-    Py_ssize_t at;
-    if (!PyArg_ParseTuple(args, "O!nU", &PyList_Type, &keys, &at, &topic)) return NULL;
-    PyObject *made = at < 0 ? PyErr_Format(PyExc_ValueError, "results take keys, and where to begin") : PyList_New(0);
-    for (; made && at < PyList_GET_SIZE(keys); at++) {
+    if (!PyArg_ParseTuple(args, "O!U", &PyList_Type, &keys, &topic)) return NULL;
+    PyObject *made = PyList_New(0);
+    for (Py_ssize_t at = 0; made && at < PyList_GET_SIZE(keys); at++) {
         look_at_keys(self, keys, at);
         PyObject *key = Py_NewRef(PyList_GET_ITEM(keys, at));
         Cell *cell = is_key(key) ? cell_of(self, key) : NULL;
-        int is_there = cell && cell->is_there;
-        PyObject *record = is_there ? told_by(cell, topic, Py_NewRef(key)) : NULL;
+        PyObject *record = cell ? told_by(cell, topic, Py_NewRef(key)) : NULL;
         if (cell) cell->held = 0;
-        if (is_there ? !record || PyList_Append(made, record) : !cell) Py_CLEAR(made);
+        if (!record || PyList_Append(made, record)) Py_CLEAR(made);
         Py_XDECREF(record);
         Py_XDECREF(cell);
         Py_DECREF(key);
-        if (!is_there) break;
     }
     return made;
 }
@@ -235,7 +232,7 @@ static PyMemberDef cells_members[] = {
     {"older", T_PYSSIZET, offsetof(Cells, old) + offsetof(Generation, count), READONLY, NULL}, {NULL}};
 static PyMethodDef cells_methods[] = {
     {"write", (PyCFunction)(void (*)(void))cells_write, METH_FASTCALL, "write(key's bytes, count, timestamp)"},
-    {"results", (PyCFunction)cells_results, METH_VARARGS, "results(keys' bytes, begin, topic): records"},
+    {"results", (PyCFunction)cells_results, METH_VARARGS, "results(keys' bytes, topic): records"},
     {"read", (PyCFunction)cells_read, METH_O, "read(key's bytes): cell"},
     {"at_hand", (PyCFunction)cells_at_hand, METH_O, "at_hand(key's bytes): cell or None"},
     {"put", (PyCFunction)(void (*)(void))cells_put, METH_FASTCALL, "put(key's bytes, entry)"},

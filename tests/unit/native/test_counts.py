@@ -149,19 +149,35 @@ def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: na
     assert list(second)[1:] == [(b"c", (1, 3))]
 
 
-def test_results_tell_of_counts_up_to_a_key_without_one(compiled: native.DataPath) -> None:
+def test_results_tell_of_counts_and_of_keys_without_one(compiled: native.DataPath) -> None:
     cells, _ = counting(compiled, KNOWN)
     for key in KNOWN:
         count(compiled, cells, key, 8)
     cells.at_hand(b"a").held = True
     cells.write(b"b", None, 9)
 
-    assert cells.results([b"a", b"c", b"b", b"a"], 0, "t") == [
-        ("t", number.to_bytes(8, "big"), key, -1, None, None, 8, None) for key, number in ((b"a", 4), (b"c", 2))
+    assert cells.results([b"a", b"c", b"b"], "t") == [
+        ("t", (4).to_bytes(8, "big"), b"a", -1, None, None, 8, None),
+        ("t", (2).to_bytes(8, "big"), b"c", -1, None, None, 8, None),
+        ("t", None, b"b", -1, None, None, -1, None),
     ]
     assert not cells.at_hand(b"a").held
-    assert cells.results([b"b", b"a"], 0, "t") == []
-    assert len(cells.results([b"b", b"a"], 1, "t")) == 1
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_a_count_that_is_deleted_before_the_commit_is_a_tombstone(
+    at_hand: bool, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled if at_hand else None)
+    task = program("straight", "commit")
+    for key in (b"a", b"b"):
+        sent_by(task, raw(0, 7, key=key))
+    task.stores.stores[STORE].delete("a")
+
+    assert commit(task)[0] == [
+        ("out", None, b"a", -1, None, None, -1, None),
+        ("out", (1).to_bytes(8, "big"), b"b", -1, None, None, 7, None),
+    ]
 
 
 def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: native.DataPath) -> None:
@@ -244,10 +260,9 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
         (lambda path, cells: cells.write(b"a", 1, None), TypeError),
         (lambda path, cells: cells.read("a"), TypeError),
         (lambda path, cells: cells.at_hand("a"), TypeError),
-        (lambda path, cells: cells.results(["a"], 0, "t"), TypeError),
-        (lambda path, cells: cells.results([b"a"], -1, "t"), ValueError),
-        (lambda path, cells: cells.results((b"a",), 0, "t"), TypeError),
-        (lambda path, cells: cells.results([b"missing"], 0, "t"), KeyError),
+        (lambda path, cells: cells.results(["a"], "t"), TypeError),
+        (lambda path, cells: cells.results((b"a",), "t"), TypeError),
+        (lambda path, cells: cells.results([b"missing"], "t"), KeyError),
         (lambda path, cells: "a" in cells, TypeError),
         (lambda path, cells: cells.put(b"a"), TypeError),
         (lambda path, cells: cells.put("a", (1, 1)), TypeError),

@@ -15,7 +15,6 @@ from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.entries import NO_TIMESTAMP
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
@@ -159,7 +158,8 @@ class HeldKeys:
         is_short = id(forward) == instead_of and not headers
         taken = self._batch.take(limit)
         if is_short and self._cells is not None:
-            self._emit_cells(self._cells, taken)
+            for record in self._cells.results([key_bytes for key_bytes, _ in taken], topic):
+                emit(record)
             return len(self._batch) + len(self.keys)
         for key_bytes, key in taken:
             entry: Any = read(key_bytes)
@@ -171,18 +171,6 @@ class HeldKeys:
             else:
                 forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
         return len(self._batch) + len(self.keys)
-
-    def _emit_cells(self, cells: native.Cells, taken: list[tuple[bytes, Any]]) -> None:
-        _, topic, emit = self._cut
-        keys = [key_bytes for key_bytes, _ in taken]
-        done = 0
-        while done < len(keys):
-            for record in (records := cells.results(keys, done, topic)):
-                emit(record)
-            done += len(records)
-            if done < len(keys):  # somebody deleted it meanwhile
-                self._forward(taken[done][1], (None, None), NO_TIMESTAMP, None)
-                done += 1
 
 
 class HeldCells:
