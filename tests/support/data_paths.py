@@ -12,7 +12,8 @@ import pytest
 from streamsapp import TopicPartition, native
 from streamsapp.brokers import connection
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import build
 from streamsapp.record import InputRecord

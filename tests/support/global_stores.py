@@ -12,7 +12,7 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import StreamsConfig, TopicPartition, Topology
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask

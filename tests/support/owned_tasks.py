@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
 from streamsapp.deadline import ClosingTime, Deadline
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.instance_tasks import InstanceTasks

@@ -14,7 +14,7 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import Serdes, TaskId, TopicPartition, Topology
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason

@@ -86,7 +86,7 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 #: A peer that vanished without a word is noticed after some ten seconds, also while a request waits for minutes.
-_SOCKET_OPTIONS = [
+SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *((socket.IPPROTO_TCP, getattr(socket, name), value)
@@ -99,7 +99,7 @@ _SETTINGS: dict[str, Any] = {
     "reconnect_backoff_max_ms": 500,
     "socket_connection_setup_timeout_ms": 5000,
     "socket_connection_setup_timeout_max_ms": 10_000,
-    "socket_options": _SOCKET_OPTIONS,
+    "socket_options": SOCKET_OPTIONS,
     # The leader is told about all members at once.
     "receive_message_max_bytes": 100 << 20,
     # An assignor is allowed its time.

@@ -1,17 +1,14 @@
 """A consumer of assigned partitions that hands over whole batches per partition.
 
 Two of them per instance: the main consumer, touched by the polling thread only, and the restore consumer, touched by
-the restoration thread only. Group membership is not their business (see ``membership``).
+the restoration thread only. Group membership is not their business (see ``membership``). Who fetches is found in
+``fetching``; all other requests are librdkafka's.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import methodcaller
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -20,22 +17,24 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     TopicPartition as KafkaPartition,
 )
 
 from streamsapp import native
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
-from streamsapp.errors import StreamsError, TopicError
+from streamsapp.errors import StreamsError
 from streamsapp.kafka import offsets
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.kafka.fetching.fetched import Fetched, Fetching
+from streamsapp.kafka.fetching.fetcher import Fetcher
+from streamsapp.kafka.fetching.librdkafka import LibrdkafkaFetching
+from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.wakeup import Wakeup
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.record import TopicPartition
 
 log = client_log(__name__)
 
@@ -47,34 +46,8 @@ END: int = OFFSET_END
 
 #: How long a request to the broker may take, in seconds.
 REQUEST_TIMEOUT = 30.0
-#: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
-LEADERS_TIMEOUT = 0.2
-
-_error: Callable[[Message], KafkaError | None] = methodcaller("error")
-_topic: Callable[[Message], str] = methodcaller("topic")
-_partition: Callable[[Message], int] = methodcaller("partition")
-
-_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-
-#: Of Python's log, by syslog's level: what confluent-kafka makes of the client's messages.
-_LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
-
-
-@dataclass
-class Fetched:
-    """The result of one poll."""
-
-    #: Records in offset order, per partition.
-    records: list[tuple[TopicPartition, Sequence[InputRecord]]] = field(default_factory=list)
-    #: Partitions whose end was reached, with the offset the next record will have.
-    ends: dict[TopicPartition, int] = field(default_factory=dict)
-    #: Partitions whose position the broker no longer (or not yet) has.
-    out_of_range: list[TopicPartition] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.records or self.ends or self.out_of_range)
+#: So many events of librdkafka's are noted at a time while it does not fetch.
+_EVENTS = 100
 
 
 class PartitionConsumer:
@@ -91,56 +64,37 @@ class PartitionConsumer:
         when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds or
         longer."""
         self._deadline = deadline
+        self._wakeup = wakeup
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
-        #: Topics whose leaders the client has looked up.
-        self._known: set[str] = set()
-        #: Where fetching began, of the partitions that are assigned.
-        self._began: dict[TopicPartition, int] = {}
         # Tokens are refreshed by a callback, which the native data path would leave out.
         callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
-        self._native = None if callbacks else native.data_path()
+        path = None if callbacks else native.data_path()
         try:
             self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
-        self._wakeup = wakeup
+        self._client = LibrdkafkaFetching(self._consumer, self._description, path, wakeup)
+        self._fetcher = None
+        if path is not None and left_to_librdkafka(properties) is None:
+            self._fetcher = Fetcher(path, fetch_settings(properties), self._consumer.list_topics, wakeup)
         self._rest = Rest(rest, time.monotonic)
-        #: True if nothing is left in the consumer's queue that librdkafka has told of before.
-        self._emptied = False
-        # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
-        # as nobody knows when librdkafka's threads have ended.
-        self._notified = None if wakeup is None else wakeup.notify_of_records(self._consumer)
+
+    @property
+    def _fetching(self) -> Fetching:
+        return self._fetcher or self._client
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start fetching these partitions at these offsets, beside those assigned already."""
         if positions:
-            self._find_leaders({each.topic for each in positions} - self._known)
-            self._began.update(positions)
-            self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
-
-    def _find_leaders(self, topics: Iterable[str]) -> None:
-        """Look for the leaders of new topics; the client does so by itself only once a second."""
-        for topic in sorted(topics):
-            try:
-                self._consumer.list_topics(topic, LEADERS_TIMEOUT)
-            except KafkaException as error:
-                log.debug("%s: the leaders of %s are not known yet: %s", self._description, topic, error)
-                return
-            self._known.add(topic)
+            self._fetching.assign(positions)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching; nothing of these partitions is delivered any more."""
-        partitions = list(partitions)
-        if partitions:
-            given_up = [KafkaPartition(*each) for each in partitions]
-            # The client remembers that a partition was paused, also for the next time it is assigned.
-            self._consumer.resume(given_up)
-            self._consumer.incremental_unassign(given_up)
-            for each in partitions:
-                self._began.pop(each, None)
+        if partitions := list(partitions):
+            self._fetching.unassign(partitions)
 
     def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
         """Go on from other offsets; what was fetched and not delivered is dropped."""
@@ -149,11 +103,11 @@ class PartitionConsumer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver nothing of these partitions until ``resume``."""
-        self._consumer.pause([KafkaPartition(*each) for each in partitions])
+        self._fetching.pause(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver again."""
-        self._consumer.resume([KafkaPartition(*each) for each in partitions])
+        self._fetching.resume(partitions)
 
     # ---- fetching ----------------------------------------------------------------------------------------------
 
@@ -164,14 +118,12 @@ class PartitionConsumer:
         Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for what the client cannot
         recover from.
         """
-        if self._wakeup is None:
-            return self._take(limit, timeout)
         rest = self._rest.left
-        if rest > 0:
+        if rest > 0 and self._wakeup is not None:
             if self._wakeup.wait_without_records(min(rest, timeout)) or timeout < rest:
                 return Fetched()
             timeout -= rest
-        fetched = self._poll_now(self._wakeup, limit, timeout)
+        fetched = self._fetch(limit, timeout)
         self._rest.after(sum(len(records) for _, records in fetched.records))
         return fetched
 
@@ -184,80 +136,19 @@ class PartitionConsumer:
         """Let the next ``poll`` return what is there."""
         self._rest.end()
 
-    def _poll_now(self, wakeup: Wakeup, limit: int, timeout: float) -> Fetched:
-        waits = timeout > 0 and self._emptied
-        # Also without a wait: what is taken now is not to end the next one.
-        notified = wakeup.wait(timeout if waits else 0)
-        fetched = self._take(limit, 0)
-        if timeout > 0 and not (waits or notified or fetched):
-            wakeup.wait(timeout)
-            fetched = self._take(limit, 0)
-        return fetched
-
-    def _take(self, limit: int, timeout: float) -> Fetched:
-        if self._native is not None:
-            return self._poll_native(self._native, limit, timeout)
-        fetched = Fetched()
-        first = self._consumer.poll(timeout)
-        if first is None:
-            return fetched
-        messages = [first, *self._consumer.consume(limit - 1, 0)]
-        if any(map(_error, messages)):
-            for message in messages:
-                if (error := message.error()) is not None:
-                    partition = TopicPartition(message.topic() or "", message.partition() or 0)
-                    offset = message.offset()
-                    self._note(error, partition, -1 if offset is None else offset, fetched)
-            messages = [message for message in messages if message.error() is None]
-        fetched.records = _by_partition(messages)
-        return fetched
-
-    def _poll_native(self, data_path: native.DataPath, limit: int, timeout: float) -> Fetched:
-        runs, errors, messages = data_path.fetch(handle_of(self._consumer), limit, timeout)
-        for level, *message in messages:
-            log.log(_LEVELS[level], "%s [%s] %s", *message)
-        fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])
-        self._emptied = sum(len(records) for _, records in fetched.records) + len(errors) + len(messages) < limit
-        for code, text, fatal, topic, partition, offset in errors:
-            error = KafkaError(code, text, fatal)
-            if topic is None and code not in _NOT_ALLOWED and not fatal:
-                self._on_error(error)
-            else:
-                self._note(error, TopicPartition(topic or "", max(partition, 0)), offset, fetched)
-        return fetched
-
-    def _note(self, error: KafkaError, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
-        """Note in ``fetched`` what is no record."""
-        code = error.code()
-        if code == KafkaError._PARTITION_EOF:
-            fetched.ends[partition] = offset
-        elif code in _OUT_OF_RANGE:
-            self._note_out_of_range(partition, offset, fetched)
-        elif code in _NOT_ALLOWED:
-            raise TopicError(f"not authorised to read {partition}: {error.str()}; grant READ on the topic")
-        elif code in _GONE:
-            raise TopicError(f"topic {partition.topic} no longer exists: {error.str()}; create it again, then restart")
-        elif error.fatal():
-            raise StreamsError(f"{self._description} failed for good: {error.str()}")
-        else:
-            log.warning("%s: %s (goes on by itself)", self._description, error.str())
-
-    def _note_out_of_range(self, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
-        """The client also tells what it found out before the partition was unassigned, or assigned anew. It has stopped
-        fetching then, perhaps after the new assignment began: the partition is assigned once more, where it stands."""
-        began = self._began.get(partition)
-        if began is None:
-            return
-        if not 0 <= offset < began:
-            fetched.out_of_range.append(partition)
-            return
-        [delivered] = self._consumer.position([KafkaPartition(*partition)])
-        at = began if delivered.offset < 0 else delivered.offset
-        log.warning(
-            "%s: the broker has no offset %d of %s, where it was read before; fetching it again where it stands, at %d",
-            self._description, offset, partition, at,
-        )  # fmt: skip
-        self.reposition({partition: at})
+    def _fetch(self, limit: int, timeout: float) -> Fetched:
+        if self._fetcher is None:
+            return self._client.fetch(limit, timeout)
+        self._client.fetch_at_once(_EVENTS)  # it tells what becomes of other requests
+        try:
+            return self._fetcher.fetch(limit, timeout)
+        except NotImplementedError as error:
+            log.warning("%s: %s; librdkafka fetches from now on", self._description, error)
+            positions, paused = self._fetcher.close()
+            self._fetcher = None
+            self._client.assign(positions)
+            self._client.pause(paused)
+            return Fetched()
 
     # ---- positions ---------------------------------------------------------------------------------------------
 
@@ -293,12 +184,13 @@ class PartitionConsumer:
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
-        asked = KafkaPartition(*partition)
+        if cached:
+            return self._fetching.watermarks(partition)
         low, high = self._repeated(
-            lambda: self._consumer.get_watermark_offsets(asked, timeout=REQUEST_TIMEOUT, cached=cached),
+            lambda: self._consumer.get_watermark_offsets(KafkaPartition(*partition), timeout=REQUEST_TIMEOUT),
             f"looking up where {partition} begins and ends",
         )
-        return None if high < 0 else (max(low, 0), high)
+        return max(low, 0), high
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offset at or after a time, the end where there is none."""
@@ -322,25 +214,15 @@ class PartitionConsumer:
 
     def close(self) -> None:
         """Leave the broker. A client whose request was given up is left to that request's thread."""
-        if self._requests.under_way:
+        if self._fetcher is not None:
+            self._fetcher.close()
+        if self._requests.under_way or not (self._fetcher is None or self._fetcher.ended):
             return
         self._consumer.close()
-        if self._notified is not None:
-            os.close(self._notified)
-            self._notified = None
+        self._client.close()
 
     def _repeated(self, request: Callable[[], T], what: str) -> T:
         return self._requests.ask(lambda: repeated(request, what, self._deadline))
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("%s: %s", self._description, error.str())
-
-
-def _by_partition(messages: list[Message]) -> list[tuple[TopicPartition, Sequence[InputRecord]]]:
-    """Group records by partition, keeping their order. The broker's answers arrive partition by partition, so there
-    are few runs; several runs of one partition stay several batches."""
-    return [
-        (TopicPartition(topic, partition), list(run))  # type: ignore[arg-type]  # a Message is an InputRecord
-        for topic, of_topic in groupby(messages, _topic)
-        for partition, run in groupby(of_topic, _partition)
-    ]

@@ -55,6 +55,14 @@ class Wakeup:
         _library.rd_kafka_queue_destroy(queue)
         return writer
 
+    def watch(self, descriptor: int) -> None:
+        """Have ``wait`` end while the descriptor is readable. For the thread that waits."""
+        self._either.register(descriptor, select.POLLIN)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Before the descriptor is closed."""
+        self._either.unregister(descriptor)
+
     def wait(self, timeout: float) -> bool:
         """Return when something was notified since the last wait, or after ``timeout`` seconds, and say which. The
         caller looks at everything afterwards: notifications are forgotten here, and only here."""
@@ -67,7 +75,8 @@ class Wakeup:
     def _wait(self, of: select.poll, timeout: float) -> bool:
         ready = of.poll(1000 * timeout)
         for reader, _ in ready:
-            os.read(reader, _MOST_BYTES)
+            if reader in (self._reader, self._records_reader):
+                os.read(reader, _MOST_BYTES)
             if reader == self._reader:
                 self._notified = False
         return bool(ready)

@@ -328,6 +328,41 @@ class Outbox(Protocol):
         """Forgets all that waits."""
 
 
+class RecordChunk(Protocol):
+    """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
+    ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes. Raises ``ValueError`` for what is no
+    record batch, ``NotImplementedError`` for formats before the second."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        data: bytes | bytearray,
+        begin: int,
+        end: int,
+        position: int,
+        aborted: list[tuple[int, int]],
+        decompress: Callable[[int, bytes], bytes],
+        /,
+    ) -> None: ...
+
+    #: The next offset after the records that were taken, and after all.
+    position: int
+    end_position: int
+    #: The epoch of the leader that wrote the last ones.
+    epoch: int
+
+    def take(self, limit: int, /) -> list[InputRecord]:
+        """The next records, all that are left if they are fewer. Raises ``ValueError`` if there is one that cannot be
+        read and comes next; where others come before it, those are returned."""
+
+
+#: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,
+#: first one, whether the log has other records now where the last one was read, aborted transactions as
+#: ``(producer, first offset)``, and where its record batches begin and end.
+FetchedPart = tuple[str, int, int, int, int, int, bool, list[tuple[int, int]], int, int]
+
+
 class DataPath(Protocol):
     """The compiled module. A ``handle`` is that of a consumer which is open, and belongs to the calling thread."""
 
@@ -364,6 +399,11 @@ class DataPath(Protocol):
     WindowCounter: type[WindowCounting]
 
     Outbox: type[Outbox]
+    Chunk: type[RecordChunk]
+
+    def answer(self, answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
+        """An answer to Fetch, version 12, without its length: the number of the request, the milliseconds that the
+        broker is to be left alone, an error, and the partitions. Raises ``ValueError`` for anything else."""
 
     def stamped(self, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
         """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a

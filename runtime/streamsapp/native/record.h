@@ -65,18 +65,22 @@ static PyObject *header_list(const Headers *headers) {
     return list;
 }
 
-/* A new reference, or NULL with an exception. */
-static PyObject *headers_of(const Message *message) {
-    Headers *headers;
-    if (rd_kafka_message_headers(message, &headers)) return Py_NewRef(Py_None);
-    PyObject *list = header_list(headers);
-    if (list || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) return list;
+/* The exception that is raised, which is not any more. */
+static PyObject *caught(void) {
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
     Py_XDECREF(type);
     Py_XDECREF(trace);
     return error;
+}
+
+/* A new reference, or NULL with an exception. */
+static PyObject *headers_of(const Message *message) {
+    Headers *headers;
+    if (rd_kafka_message_headers(message, &headers)) return Py_NewRef(Py_None);
+    PyObject *list = header_list(headers);
+    return list || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) ? list : caught();
 }
 
 /* Takes over the references, each of which may be NULL: then there is an exception. */

@@ -33,8 +33,12 @@
 #include "record_batch.h"
 #include "changes.h"
 #include "outbox.h"
+#include "reader.h"
+#include "answer.h"
+#include "chunk.h"
 
 static PyMethodDef functions[] = {
+    {"answer", answer, METH_O, "answer(bytes): (request, milliseconds to wait, error, partitions)"},
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
     {"results", results, METH_VARARGS, "results([(cell, ...)], topic): records"},
     {"stamped", stamped, METH_VARARGS, "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
@@ -44,7 +48,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
 
 PyMODINIT_FUNC PyInit_records(void) {
     PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellsType, &WindowType, &CounterType,
-                             &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType};
+                             &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType, &ChunkType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();
     PyObject *module = PyModule_Create(&definition);

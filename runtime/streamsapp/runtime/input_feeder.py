@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
-from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.tasks.record_queue import RecordQueue

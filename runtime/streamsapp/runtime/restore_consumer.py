@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streamsapp.clock import Clock
-from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed, refuse_to_begin_anew

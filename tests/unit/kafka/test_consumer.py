@@ -13,7 +13,8 @@ from data_paths import take
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as module, offsets
-from streamsapp.kafka.consumer import END, Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import END, PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -14,7 +14,8 @@ from confluent_kafka import Producer
 
 from streamsapp import TopicPartition, native
 from streamsapp.kafka import rest as rest_module, wakeup as wakeup_module
-from streamsapp.kafka.consumer import BEGINNING, Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.wakeup import Wakeup
 
 ENDLESS = 3600.0

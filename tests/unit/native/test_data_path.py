@@ -15,7 +15,8 @@ from confluent_kafka import KafkaError, Producer, cimpl
 from data_paths import NOBODY, PARTITIONS, consuming, everything, fetched_until, producing, take
 from streamsapp import TopicPartition, native
 from streamsapp.errors import StreamsError, TopicError
-from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.native import Why
 from streamsapp.tasks.output import OutputRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.lanes import of_lanes, transactional_id
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget

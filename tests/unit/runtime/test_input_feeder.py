@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from streamsapp import TopicPartition
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.runtime.input_feeder import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.tasks.scheduler import MostBufferedFirst

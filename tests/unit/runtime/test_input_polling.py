@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.runtime.input_polling import CATCH_UP, ROOM_WAIT, InputPolling
 
 LONG = 3600.0

@@ -12,7 +12,7 @@ from streamsapp import TaskId
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector

@@ -17,7 +17,7 @@ from streamsapp import ProcessorContext, PunctuationType, Record
 from streamsapp.clock import SystemClock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.runtime import polling, processing
 from streamsapp.runtime.commit import CommitSchedule

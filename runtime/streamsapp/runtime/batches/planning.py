@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, TaskOrder
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
-from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelog_reader import Observation

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
-from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask

@@ -1,0 +1,169 @@
+"""A connection of a fetcher's to a broker, for one request at a time.
+
+Made and used on the thread that a consumer belongs to; a thread of its own connects, and ends with that.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import time
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+from streamsapp.brokers.connection import SOCKET_OPTIONS
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.fetching import requests
+
+log = logging.getLogger(__name__)
+
+#: Seconds: for connecting, and for the first answer.
+_CONNECT, _FIRST_ANSWER = 5.0, 10.0
+#: For the rest of an answer of which a part is there. No other thread of the interpreter waits meanwhile.
+_REST_OF_ANSWER = struct.pack("@qq", 0, 20_000)
+#: How long a request may take to be written.
+_WRITE = struct.pack("@qq", 5, 0)
+_SIZE = struct.Struct(">i")
+
+
+class TooOldError(Exception):
+    """The broker does not know the requests of a fetcher."""
+
+
+class BrokerConnection:
+    """One attempt to have a connection; once it is lost it is made anew."""
+
+    def __init__(self, address: tuple[str, int], client_id: str, most: int, notify: Callable[[], None]) -> None:
+        """Answers have ``most`` bytes; ``notify`` is called when the connection is made, or cannot be."""
+        self.address = address
+        self._client_id = client_id
+        self._most = most
+        self._notify = notify
+        self._socket: socket.socket | None = None
+        self._failure: Exception | None = None
+        self._closed = False
+        #: How often it was asked.
+        self.requests = 0
+        self._sent_at = 0.0
+        self._head, self._answer = bytearray(_SIZE.size), bytearray()
+        self._read = 0
+        #: Says whether the length of the answer is known.
+        self._sized = False
+        #: What was asked, until it is answered.
+        self.asked: Any = None
+        #: Not to be asked before, in monotonic seconds.
+        self.not_before = 0.0
+        Thread(target=self._connect, name=f"connect-{client_id}", daemon=True).start()
+
+    # ---- the thread that connects ------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        try:
+            made = socket.create_connection(self.address, _CONNECT)
+        except OSError as error:
+            self._failure = error
+            self._notify()
+            return
+        try:
+            for option in SOCKET_OPTIONS:
+                made.setsockopt(*option)
+            made.settimeout(_FIRST_ANSWER)
+            made.sendall(requests.versions(self._client_id)(0))
+            size = _SIZE.unpack(_exactly(made, _SIZE.size))[0]
+            if not 0 < size <= self._most:
+                raise ValueError(f"an answer of {size} bytes")
+            if requests.lacks(bytearray(_exactly(made, size))):
+                raise TooOldError(f"broker {self} does not know Fetch requests of version {requests.FETCH_VERSION}")
+            # From now on calls wait in the system, not in the interpreter, for as long as it is told here.
+            made.settimeout(None)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _REST_OF_ANSWER)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _WRITE)
+        except Exception as error:
+            made.close()
+            self._failure = error
+        else:
+            self._socket = made
+            if self._closed:
+                made.close()
+        self._notify()
+
+    # ---- the consumer's thread ---------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
+    def connected(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def waited(self) -> float:
+        """How long an answer is waited for, in seconds."""
+        return 0.0 if self.asked is None else time.monotonic() - self._sent_at
+
+    def check(self) -> None:
+        """Raises what has come in the way of connecting."""
+        if self._failure is not None:
+            raise self._failure
+
+    def fileno(self) -> int:
+        assert self._socket is not None
+        return self._socket.fileno()
+
+    def ask(self, request: requests.Encoded, asked: object) -> None:
+        """Send a request. Raises ``OSError``, as all that follows."""
+        assert self._socket is not None
+        self.requests = (self.requests + 1) & 0x7FFFFFFF
+        self.asked = asked
+        self._sent_at = time.monotonic()
+        self._socket.sendall(request(self.requests))
+
+    def receive(self) -> bytearray | None:
+        """The answer if it is all there, without its length; ``None`` before."""
+        if not self._sized:
+            self._read_into(self._head)
+            if self._read < len(self._head):
+                return None
+            size = _SIZE.unpack(self._head)[0]
+            if not _SIZE.size <= size <= self._most:
+                raise StreamsError(
+                    f"broker {self} sends an answer of {size} bytes, and {self._most} are the most;"
+                    " set receive.message.max.bytes to more"
+                )
+            self._answer, self._read, self._sized = bytearray(size), 0, True
+        self._read_into(self._answer)
+        if self._read < len(self._answer):
+            return None
+        answer, self._answer, self._read, self._sized = self._answer, bytearray(), 0, False
+        if _SIZE.unpack_from(answer)[0] != self.requests or self.asked is None:
+            raise ConnectionError("it answers something else than it was asked")
+        return answer
+
+    def _read_into(self, buffer: bytearray) -> None:
+        assert self._socket is not None
+        try:
+            with memoryview(buffer) as view:
+                read = self._socket.recv_into(view[self._read :], 0, socket.MSG_WAITALL)
+        except BlockingIOError:
+            return
+        if not read:
+            raise ConnectionError("closed by the broker")
+        self._read += read
+
+    def close(self) -> None:
+        self._closed = True
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _exactly(made: socket.socket, size: int) -> bytes:
+    data = made.recv(size, socket.MSG_WAITALL)
+    while len(data) < size:
+        more = made.recv(size - len(data))
+        if not more:
+            raise ConnectionError("closed by the broker")
+        data += more
+    return data

@@ -1,0 +1,61 @@
+"""What a consumer fetches, and who fetches it: the client's own consumer, or ``fetcher.Fetcher``, which takes whole
+record batches.
+
+Pure; used on the thread that a consumer belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streamsapp.errors import TopicError
+from streamsapp.record import InputRecord, TopicPartition
+
+
+@dataclass
+class Fetched:
+    """The result of one poll."""
+
+    #: Records in offset order, per partition.
+    records: list[tuple[TopicPartition, Sequence[InputRecord]]] = field(default_factory=list)
+    #: Partitions whose end was reached, with the offset the next record will have.
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    #: Partitions whose position the broker no longer (or not yet) has.
+    out_of_range: list[TopicPartition] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.ends or self.out_of_range)
+
+
+class Fetching(Protocol):
+    """The fetching of assigned partitions, as ``PartitionConsumer`` has it."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Begin with partitions that were not assigned."""
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget partitions, and that they were paused."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver nothing of them."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver again."""
+
+    def fetch(self, limit: int, timeout: float) -> Fetched:
+        """Up to ``limit`` records, or empty after ``timeout`` seconds, or when there is something else to do."""
+
+    def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """As far as they are known here."""
+
+
+def not_authorised(what: object, text: str) -> TopicError:
+    """The error of a topic that may not be read."""
+    return TopicError(f"not authorised to read {what}: {text}; grant READ on the topic")
+
+
+def gone(topic: str, text: str) -> TopicError:
+    """The error of a topic that was deleted."""
+    return TopicError(f"topic {topic} no longer exists: {text}; create it again, then restart")

@@ -1,0 +1,386 @@
+"""Fetches whole record batches from the leaders of assigned partitions, and makes records of them as they are taken.
+
+Used by ``PartitionConsumer`` on its thread, as ``librdkafka.LibrdkafkaFetching`` is, and like that one it goes on by
+itself when brokers are away or leaders move. That thread reads the sockets, too: nothing is handed from thread to
+thread, and a broker is asked for more when records are wanted and not before. There is one request at a time for each
+broker; it is sent when an answer has come, and so is answered while that one is taken.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
+
+from streamsapp import native
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.client_log import client_log
+from streamsapp.kafka.fetching import requests
+from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
+from streamsapp.kafka.fetching.decompression import decompressed
+from streamsapp.kafka.fetching.fetched import Fetched, not_authorised
+from streamsapp.kafka.fetching.leaders import Leaders, ListTopics
+from streamsapp.kafka.fetching.partition import FetchedPartition
+from streamsapp.kafka.fetching.settings import FetchSettings
+from streamsapp.kafka.rest import FEW
+from streamsapp.kafka.wakeup import Wakeup
+from streamsapp.record import TopicPartition
+
+log = client_log(__name__)
+
+#: How long an answer may take beyond the time for which a broker waits for records, and after how long it is looked
+#: whether the leader is another one by now, in seconds.
+_NO_ANSWER, _LATE = 30.0, 2.0
+#: Between two attempts to reach a broker, in seconds.
+_RECONNECT = 0.1
+#: For which a broker waits for records while others of its partitions are not asked for, as there is enough of them.
+_SHORT_WAIT = 0.005
+#: How often a batch that cannot be read is fetched again: it may be the network's fault.
+_TRIES = 3
+
+_MOVED = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+_WHICH = {OFFSET_BEGINNING: -2, OFFSET_END: -1}
+
+#: What was asked of partitions: their offsets, by which answers to another assignment are told.
+_Asked = dict[TopicPartition, tuple[FetchedPartition, int]]
+
+
+class Fetcher:
+    """Fetches from explicitly assigned partitions."""
+
+    def __init__(
+        self, path: native.DataPath, settings: FetchSettings, list_topics: ListTopics, wakeup: Wakeup | None
+    ) -> None:
+        """A ``wakeup`` that is given ends a wait for records when other threads notify it."""
+        self._path = path
+        self._settings = settings
+        self._may_be_interrupted = wakeup is not None
+        self._wakeup = wakeup or Wakeup()
+        self._leaders = Leaders(list_topics, self._wakeup.notify)
+        self._partitions: dict[TopicPartition, FetchedPartition] = {}
+        #: Those that have something to tell, the one that told least lately first.
+        self._news: dict[TopicPartition, FetchedPartition] = {}
+        self._brokers: dict[int, BrokerConnection] = {}
+        #: Brokers that were lost, and when they are tried again, in monotonic seconds.
+        self._lost: dict[int, float] = {}
+        self._sockets = select.poll()
+        self._by_socket: dict[int, int] = {}
+        #: The partitions of each leader, as long as nothing has changed; those without one.
+        self._led: dict[int, list[FetchedPartition]] = {}
+        self._leaderless: set[str] = set()
+        self._changed = True
+
+    # ---- assignment --------------------------------------------------------------------------------------------
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        for name, position in positions.items():
+            self._partitions[name] = FetchedPartition(name, position)
+        self._changed = True
+        self._find_leaders()  # at once: it takes a moment
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            self._partitions.pop(each, None)
+            self._news.pop(each, None)
+        self._changed = True
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            self._partitions[each].paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            self._partitions[each].paused = False
+
+    def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
+        found = self._partitions.get(partition)
+        return None if found is None or found.high < 0 else (max(found.first, 0), found.high)
+
+    def close(self) -> tuple[dict[TopicPartition, int], list[TopicPartition]]:
+        """Stop. Returns where each partition stands, and those that are paused."""
+        for leader in list(self._brokers):
+            self._hang_up(leader)
+        paused = [name for name, partition in self._partitions.items() if partition.paused]
+        return {name: partition.next for name, partition in self._partitions.items()}, paused
+
+    @property
+    def ended(self) -> bool:
+        """True if no thread uses the client. It may take a moment."""
+        return self._leaders.close()
+
+    # ---- fetching ----------------------------------------------------------------------------------------------
+
+    def fetch(self, limit: int, timeout: float) -> Fetched:
+        """Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for records that cannot
+        be read, ``NotImplementedError`` for what only librdkafka can do."""
+        give_up = time.monotonic() + timeout
+        while True:
+            self._receive()
+            fetched = self._take(limit)
+            left = give_up - time.monotonic()
+            if fetched or left <= 0:
+                if sum(len(records) for _, records in fetched.records) >= FEW:
+                    self._ask()
+                return fetched
+            if self._wakeup.wait(min(left, self._ask())) and self._may_be_interrupted:
+                self._receive()
+                return self._take(limit)
+
+    def _take(self, limit: int) -> Fetched:
+        fetched = Fetched()
+        for name, partition in list(self._news.items()):
+            if limit <= 0:
+                break
+            if partition.paused:
+                continue
+            del self._news[name]
+            limit -= self._take_from(partition, limit, fetched)
+            if partition.chunks:
+                self._news[name] = partition  # the others come first then
+        return fetched
+
+    def _take_from(self, partition: FetchedPartition, limit: int, fetched: Fetched) -> int:
+        """Take records of a partition, and what else it has to tell."""
+        taken = 0
+        try:
+            while taken < limit and (records := partition.take(limit - taken)):
+                fetched.records.append((partition.name, records))
+                taken += len(records)
+        except ValueError as error:
+            self._note_broken(partition, error)
+        if partition.lost:
+            if not partition.chunks:
+                fetched.out_of_range.append(partition.name)
+        elif self._settings.tells_ends and partition.reached_end(committed_only=self._settings.committed_only):
+            fetched.ends[partition.name] = partition.position
+        return taken
+
+    # ---- asking ------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> float:
+        """Ask each broker that is free for what is wanted of it; returns the seconds until it makes sense to look
+        again."""
+        pause = self._find_leaders()
+        for leader, partitions in self._led.items():
+            pause = min(pause, self._ask_leader(leader, partitions))
+        return pause
+
+    def _ask_leader(self, leader: int, partitions: list[FetchedPartition]) -> float:
+        broker = self._brokers.get(leader) or self._connect(leader)
+        if broker is None or not broker.connected:
+            return _RECONNECT
+        if broker.asked is not None:
+            return _LATE
+        now = time.monotonic()
+        if now < broker.not_before:
+            return broker.not_before - now
+        wanted = [each for each in partitions if each.is_wanted(now)]
+        if not wanted:
+            return self._settings.backoff
+        begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
+        wanted = wanted[begin:] + wanted[:begin]
+        without_offset = [each for each in wanted if each.position < 0]
+        try:
+            broker.ask(
+                self._asking_for_offsets(without_offset)
+                if without_offset
+                else self._asking_for_records(wanted, partitions),
+                {each.name: (each, each.position) for each in without_offset or wanted},
+            )
+        except OSError as error:
+            self._lose(leader, error)
+        return _LATE
+
+    def _asking_for_offsets(self, wanted: list[FetchedPartition]) -> requests.Encoded:
+        return requests.list_offsets(
+            self._settings, requests.by_topic((each.name, _WHICH[each.position]) for each in wanted)
+        )
+
+    def _asking_for_records(
+        self, wanted: list[FetchedPartition], partitions: list[FetchedPartition]
+    ) -> requests.Encoded:
+        waits = self._settings.wait
+        if any(each.chunks and not each.paused for each in partitions):
+            waits = min(waits, _SHORT_WAIT)
+        return requests.fetch(
+            self._settings,
+            requests.by_topic((each.name, each.position, each.epoch) for each in wanted),
+            waits,
+            self._settings.of_each(len(self._partitions)),
+        )
+
+    # ---- answers -----------------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        """Take the answers that are there."""
+        for descriptor, _ in self._sockets.poll(0) if self._by_socket else ():
+            self._receive_from(self._by_socket[descriptor])
+        for leader, broker in list(self._brokers.items()):
+            if leader not in self._by_socket.values():
+                self._begin(leader, broker)
+            elif broker.waited > self._settings.wait + _LATE:
+                self._look_for_others(leader, broker)
+
+    def _receive_from(self, leader: int) -> None:
+        broker = self._brokers[leader]
+        try:
+            answer = broker.receive()
+            if answer is not None:
+                asked, broker.asked = broker.asked, None
+                self._take_answer(broker, asked, answer)
+        except (OSError, ValueError) as error:
+            self._lose(leader, error)
+
+    def _take_answer(self, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
+        if any(position < 0 for _, position in asked.values()):
+            self._take_offsets(asked, answer)
+            return
+        _, throttled, error, partitions = self._path.answer(answer)
+        broker.not_before = time.monotonic() + max(0, throttled) / 1000
+        if error:
+            raise ConnectionError(KafkaError(error).str())
+        for part in partitions:
+            name, code = TopicPartition(part[0], part[1]), part[2]
+            partition, position = asked.get(name, (None, 0))
+            if partition is not None and self._partitions.get(name) is partition and partition.position == position:
+                if code:
+                    self._note_error(partition, code)
+                else:
+                    self._take_records(partition, answer, part)
+
+    def _take_records(self, partition: FetchedPartition, answer: bytearray, part: native.FetchedPart) -> None:
+        _, _, _, high, stable, first, diverging, aborted, begin, end = part
+        partition.high, partition.stable, partition.first = high, stable, first
+        self._news[partition.name] = partition
+        if diverging:
+            log.warning("%s: what was read last is not in the log any more: it was truncated", partition.name)
+            partition.lost = True
+        elif end > begin:
+            data: bytearray | bytes = answer
+            if end - begin < len(answer) // 2:  # or a little of it would keep all of it
+                data = bytes(memoryview(answer)[begin:end])
+                begin, end = 0, len(data)
+            committed = aborted if self._settings.committed_only else []
+            try:
+                partition.add(
+                    self._path.Chunk(*partition.name, data, begin, end, partition.position, committed, decompressed)
+                )
+            except ValueError as error:
+                self._note_broken(partition, error)
+
+    def _take_offsets(self, asked: _Asked, answer: bytearray) -> None:
+        for name, code, offset in requests.offsets(answer):
+            partition, position = asked.get(name, (None, 0))
+            if partition is None or self._partitions.get(name) is not partition or partition.position != position:
+                continue
+            if code:
+                self._note_error(partition, code)
+            elif offset >= 0:
+                partition.position = offset
+
+    # ---- what goes wrong ---------------------------------------------------------------------------------------
+
+    def _note_error(self, partition: FetchedPartition, code: int) -> None:
+        if code == KafkaError.OFFSET_OUT_OF_RANGE:
+            partition.lost = True
+            self._news[partition.name] = partition
+        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise not_authorised(partition.name, KafkaError(code).str())
+        else:
+            partition.retry_at = time.monotonic() + self._settings.backoff
+            if code in _MOVED:
+                self._forget_leader(partition)
+            else:
+                log.warning("%s: %s (goes on by itself)", partition.name, KafkaError(code).str())
+
+    def _note_broken(self, partition: FetchedPartition, error: ValueError) -> None:
+        partition.begin_again()
+        if partition.broken >= _TRIES:
+            raise StreamsError(
+                f"{partition.name} cannot be read: {error}; look at the topic's segments with kafka-dump-log.sh"
+            ) from error
+        log.warning("%s: %s (fetching it again)", partition.name, error)
+        partition.retry_at = time.monotonic() + self._settings.backoff
+
+    # ---- brokers -----------------------------------------------------------------------------------------------
+
+    def _find_leaders(self) -> float:
+        """Sort the partitions by their leaders, and look for those that are not known; returns the seconds until it
+        makes sense to look again."""
+        if self._changed or self._leaders.changed:
+            self._changed = self._leaders.changed = False
+            self._led, self._leaderless = {}, set()
+            for partition in self._partitions.values():
+                leader = self._leaders.of(partition.name)
+                if leader is None:
+                    self._leaderless.add(partition.name.topic)
+                else:
+                    self._led.setdefault(leader, []).append(partition)
+            if not self._leaderless:
+                self._leaders.found_all()
+        return self._leaders.look_up(self._leaderless) if self._leaderless else _LATE
+
+    def _forget_leader(self, partition: FetchedPartition) -> None:
+        self._leaders.forget(partition.name)
+        self._changed = True
+
+    def _connect(self, leader: int) -> BrokerConnection | None:
+        """A connection that is being made; ``None`` if it is too early for another attempt."""
+        if time.monotonic() < self._lost.get(leader, 0.0):
+            return None
+        settings = self._settings
+        made = BrokerConnection(self._leaders.address(leader), settings.client_id, settings.most, self._wakeup.notify)
+        self._brokers[leader] = made
+        return made
+
+    def _begin(self, leader: int, broker: BrokerConnection) -> None:
+        """Watch a connection, if it was made by now."""
+        try:
+            broker.check()
+        except TooOldError as error:
+            raise NotImplementedError(str(error)) from error
+        except Exception as error:
+            self._lose(leader, error)
+            return
+        if broker.connected:
+            self._by_socket[broker.fileno()] = leader
+            self._sockets.register(broker.fileno(), select.POLLIN)
+            self._wakeup.watch(broker.fileno())
+
+    def _look_for_others(self, leader: int, broker: BrokerConnection) -> None:
+        """A broker is late: perhaps it stands still, and its partitions have other leaders by now."""
+        led = self._led.get(leader, [])
+        if broker.waited > self._settings.wait + _NO_ANSWER:
+            self._lose(leader, ConnectionError("it does not answer"))
+        elif led:
+            self._leaders.look_up({each.name.topic for each in led})
+        else:
+            self._lose(leader, ConnectionError("it does not answer, and leads nothing any more"))
+
+    def _lose(self, leader: int, error: Exception) -> None:
+        """Forget a broker until it is tried again, and look for other leaders."""
+        log.warning("broker %s: %s (goes on by itself)", self._brokers[leader], error)
+        self._hang_up(leader)
+        self._lost[leader] = time.monotonic() + _RECONNECT
+        for partition in self._led.get(leader, ()):
+            self._forget_leader(partition)
+
+    def _hang_up(self, leader: int) -> None:
+        for descriptor in [each for each, of in self._by_socket.items() if of == leader]:
+            self._sockets.unregister(descriptor)
+            self._wakeup.unwatch(descriptor)
+            del self._by_socket[descriptor]
+        self._brokers.pop(leader).close()

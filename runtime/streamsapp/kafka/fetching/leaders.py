@@ -1,0 +1,120 @@
+"""The leaders of partitions, and the addresses of brokers, as the client's own consumer tells them.
+
+Asked on the thread that a consumer belongs to; each look-up has a thread of its own, as it may take its time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from threading import Thread
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp.kafka.fetching.fetched import gone, not_authorised
+from streamsapp.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How long one request may take, and the pauses between two look-ups of which the first did not tell all, in seconds.
+_REQUEST = 2.0
+_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+#: A topic that was just made may not be known to every broker yet; so long, in seconds, one that is missing is waited
+#: for.
+PROPAGATION = 10.0
+
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+#: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
+ListTopics = Callable[[str, float], Any]
+
+
+class Leaders:
+    """The leaders that are known."""
+
+    def __init__(self, list_topics: ListTopics, notify: Callable[[], None]) -> None:
+        """``notify`` is called when there is more to know."""
+        self._list_topics = list_topics
+        self._notify = notify
+        self._leaders: dict[TopicPartition, int] = {}
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._thread: Thread | None = None
+        self._next, self._pause = 0.0, _PAUSE
+        #: Since when topics are missing.
+        self._missing: dict[str, float] = {}
+        self._failure: Exception | None = None
+        #: Set when there is more to know; whoever looks resets it.
+        self.changed = False
+
+    def of(self, partition: TopicPartition) -> int | None:
+        """The leader's number."""
+        return self._leaders.get(partition)
+
+    def address(self, leader: int) -> tuple[str, int]:
+        """Where a leader is."""
+        return self._addresses[leader]
+
+    def forget(self, partition: TopicPartition) -> None:
+        """It is not its leader, or does not answer."""
+        self._leaders.pop(partition, None)
+
+    def look_up(self, topics: Iterable[str]) -> float:
+        """Ask for the leaders of topics unless somebody does. Returns the seconds until it makes sense to call this
+        again. Raises ``TopicError`` for a topic that is gone, or may not be read."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        now = time.monotonic()
+        if self._thread is not None and self._thread.is_alive():
+            return _LONGEST_PAUSE
+        if now < self._next:
+            return self._next - now
+        self._next, self._pause = now + self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
+        self._thread = Thread(target=self._run, args=(sorted(set(topics)),), name="leaders", daemon=True)
+        self._thread.start()
+        return _LONGEST_PAUSE
+
+    def found_all(self) -> None:
+        """Nothing is missing now: the next look-up is made at once."""
+        self._pause = _PAUSE
+
+    def close(self) -> bool:
+        """Return whether nobody uses the client."""
+        if self._thread is not None:
+            self._thread.join(_REQUEST + 1)
+            return not self._thread.is_alive()
+        return True
+
+    def _run(self, topics: list[str]) -> None:
+        try:
+            for topic in topics:
+                self._learn(topic, self._list_topics(topic, _REQUEST))
+        except KafkaException as error:
+            log.debug("leaders are not known: %s", error)
+        except Exception as error:
+            self._failure = error
+        self.changed = True
+        self._notify()
+
+    def _learn(self, topic: str, metadata: Any) -> None:
+        self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})
+        found = metadata.topics[topic]
+        if found.error is not None:
+            self._note(topic, found.error)
+            return
+        self._missing.pop(topic, None)
+        for number, each in found.partitions.items():
+            if each.leader in self._addresses:
+                self._leaders[TopicPartition(topic, number)] = each.leader
+
+    def _note(self, topic: str, error: KafkaError) -> None:
+        code = error.code()
+        if code in _REFUSED:
+            raise not_authorised(topic, error.str())
+        if code in _MISSING:
+            now = time.monotonic()
+            if now - self._missing.setdefault(topic, now) >= PROPAGATION:
+                raise gone(topic, error.str())

@@ -1,0 +1,199 @@
+"""Fetches with librdkafka's consumer: where there is no native data path, where brokers are reached by TLS or SASL, and
+for each property that a ``Fetcher`` does not know.
+
+Used by ``PartitionConsumer``, on its thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import methodcaller
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition as KafkaPartition
+
+from streamsapp import native
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.client_log import client_log
+from streamsapp.kafka.fetching.fetched import Fetched, gone, not_authorised
+from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.kafka.wakeup import Wakeup
+from streamsapp.record import InputRecord, TopicPartition
+
+log = client_log(__name__)
+
+#: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
+_LEADERS_TIMEOUT = 0.2
+
+_error: Callable[[Message], KafkaError | None] = methodcaller("error")
+_topic: Callable[[Message], str] = methodcaller("topic")
+_partition: Callable[[Message], int] = methodcaller("partition")
+
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+#: Of Python's log, by syslog's level: what confluent-kafka makes of the client's messages.
+_LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
+
+
+class LibrdkafkaFetching:
+    """Fetches from explicitly assigned partitions."""
+
+    def __init__(
+        self, consumer: Consumer, description: str, path: native.DataPath | None, wakeup: Wakeup | None
+    ) -> None:
+        """A ``wakeup`` ends the wait for records when other threads notify it."""
+        self._consumer = consumer
+        self._description = description
+        self._native = path
+        self._wakeup = wakeup
+        #: Topics whose leaders the client has looked up.
+        self._known: set[str] = set()
+        #: Where fetching began, of the partitions that are assigned.
+        self._began: dict[TopicPartition, int] = {}
+        #: True if nothing is left in the consumer's queue that librdkafka has told of before.
+        self._emptied = False
+        # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
+        # as nobody knows when librdkafka's threads have ended.
+        self._notified = None if wakeup is None else wakeup.notify_of_records(consumer)
+
+    # ---- assignment --------------------------------------------------------------------------------------------
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start fetching these partitions at these offsets, beside those assigned already."""
+        if positions:
+            self._find_leaders({each.topic for each in positions} - self._known)
+            self._began.update(positions)
+            self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
+
+    def _find_leaders(self, topics: Iterable[str]) -> None:
+        """Look for the leaders of new topics; the client does so by itself only once a second."""
+        for topic in sorted(topics):
+            try:
+                self._consumer.list_topics(topic, _LEADERS_TIMEOUT)
+            except KafkaException as error:
+                log.debug("%s: the leaders of %s are not known yet: %s", self._description, topic, error)
+                return
+            self._known.add(topic)
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching; nothing of these partitions is delivered any more."""
+        partitions = list(partitions)
+        if partitions:
+            given_up = [KafkaPartition(*each) for each in partitions]
+            # The client remembers that a partition was paused, also for the next time it is assigned.
+            self._consumer.resume(given_up)
+            self._consumer.incremental_unassign(given_up)
+            for each in partitions:
+                self._began.pop(each, None)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver nothing of these partitions until ``resume``."""
+        self._consumer.pause([KafkaPartition(*each) for each in partitions])
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver again."""
+        self._consumer.resume([KafkaPartition(*each) for each in partitions])
+
+    # ---- fetching ----------------------------------------------------------------------------------------------
+
+    def fetch(self, limit: int, timeout: float) -> Fetched:
+        if self._wakeup is None:
+            return self.fetch_at_once(limit, timeout)
+        waits = timeout > 0 and self._emptied
+        # Also without a wait: what is taken now is not to end the next one.
+        notified = self._wakeup.wait(timeout if waits else 0)
+        fetched = self.fetch_at_once(limit)
+        if timeout > 0 and not (waits or notified or fetched):
+            self._wakeup.wait(timeout)
+            fetched = self.fetch_at_once(limit)
+        return fetched
+
+    def fetch_at_once(self, limit: int, timeout: float = 0.0) -> Fetched:
+        """As ``fetch``, and no other thread ends the wait."""
+        if self._native is not None:
+            return self._poll_native(self._native, limit, timeout)
+        fetched = Fetched()
+        first = self._consumer.poll(timeout)
+        if first is None:
+            return fetched
+        messages = [first, *self._consumer.consume(limit - 1, 0)]
+        if any(map(_error, messages)):
+            for message in messages:
+                if (error := message.error()) is not None:
+                    partition = TopicPartition(message.topic() or "", message.partition() or 0)
+                    offset = message.offset()
+                    self._note(error, partition, -1 if offset is None else offset, fetched)
+            messages = [message for message in messages if message.error() is None]
+        fetched.records = _by_partition(messages)
+        return fetched
+
+    def _poll_native(self, data_path: native.DataPath, limit: int, timeout: float) -> Fetched:
+        runs, errors, messages = data_path.fetch(handle_of(self._consumer), limit, timeout)
+        for level, *message in messages:
+            log.log(_LEVELS[level], "%s [%s] %s", *message)
+        fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])
+        self._emptied = sum(len(records) for _, records in fetched.records) + len(errors) + len(messages) < limit
+        for code, text, fatal, topic, partition, offset in errors:
+            error = KafkaError(code, text, fatal)
+            if topic is None and code not in _NOT_ALLOWED and not fatal:
+                log.warning("%s: %s", self._description, error.str())
+            else:
+                self._note(error, TopicPartition(topic or "", max(partition, 0)), offset, fetched)
+        return fetched
+
+    def _note(self, error: KafkaError, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
+        """Note in ``fetched`` what is no record."""
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            fetched.ends[partition] = offset
+        elif code in _OUT_OF_RANGE:
+            self._note_out_of_range(partition, offset, fetched)
+        elif code in _NOT_ALLOWED:
+            raise not_authorised(partition, error.str())
+        elif code in _GONE:
+            raise gone(partition.topic, error.str())
+        elif error.fatal():
+            raise StreamsError(f"{self._description} failed for good: {error.str()}")
+        else:
+            log.warning("%s: %s (goes on by itself)", self._description, error.str())
+
+    def _note_out_of_range(self, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
+        """The client also tells what it found out before the partition was unassigned, or assigned anew. It has stopped
+        fetching then, perhaps after the new assignment began: the partition is assigned once more, where it stands."""
+        began = self._began.get(partition)
+        if began is None:
+            return
+        if not 0 <= offset < began:
+            fetched.out_of_range.append(partition)
+            return
+        [delivered] = self._consumer.position([KafkaPartition(*partition)])
+        at = began if delivered.offset < 0 else delivered.offset
+        log.warning(
+            "%s: the broker has no offset %d of %s, where it was read before; fetching it again where it stands, at %d",
+            self._description, offset, partition, at,
+        )  # fmt: skip
+        self.unassign([partition])
+        self.assign({partition: at})
+
+    def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
+        low, high = self._consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
+        return None if high < 0 else (max(low, 0), high)
+
+    def close(self) -> None:
+        """After the client."""
+        if self._notified is not None:
+            os.close(self._notified)
+            self._notified = None
+
+
+def _by_partition(messages: list[Message]) -> list[tuple[TopicPartition, Sequence[InputRecord]]]:
+    """Group records by partition, keeping their order. The broker's answers arrive partition by partition, so there
+    are few runs; several runs of one partition stay several batches."""
+    return [
+        (TopicPartition(topic, partition), list(run))  # type: ignore[arg-type]  # a Message is an InputRecord
+        for topic, of_topic in groupby(messages, _topic)
+        for partition, run in groupby(of_topic, _partition)
+    ]

@@ -1,0 +1,81 @@
+"""A partition that is fetched: where it stands, and what was fetched of it and not taken. Pure; the consumer's thread."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from streamsapp import native
+from streamsapp.record import InputRecord, TopicPartition
+
+#: So many answers of a partition may wait: one is taken while the next one comes.
+_AHEAD = 2
+
+
+class FetchedPartition:
+    """One assignment of a partition: the same partition that is assigned anew is another one."""
+
+    __slots__ = ("broken", "chunks", "end_told", "epoch", "first", "high", "lost", "name", "paused", "position",
+                 "retry_at", "stable")  # fmt: skip
+
+    def __init__(self, name: TopicPartition, position: int) -> None:
+        self.name = name
+        #: The offset from which on it is to be fetched, or the client's number for where it begins or ends.
+        self.position = position
+        #: The leader's of the last record that was fetched; -1: unknown.
+        self.epoch = -1
+        self.chunks: deque[native.RecordChunk] = deque()
+        self.paused = False
+        #: The broker does not have what was to be fetched.
+        self.lost = False
+        #: How often, one after the other, what came could not be read.
+        self.broken = 0
+        #: Not to be asked for before, in monotonic seconds.
+        self.retry_at = 0.0
+        #: The offsets that the broker tells: the first, the next after the last record, and after the last one of
+        #: which it is known whether it is committed; -1: unknown.
+        self.first = self.high = self.stable = -1
+        #: The position at which it was told that this is the end.
+        self.end_told = -1
+
+    @property
+    def next(self) -> int:
+        """The offset after what was taken."""
+        return self.chunks[0].position if self.chunks else self.position
+
+    def is_wanted(self, now: float) -> bool:
+        """Return whether to ask for more of it."""
+        return not (self.paused or self.lost or len(self.chunks) >= _AHEAD or now < self.retry_at)
+
+    def add(self, chunk: native.RecordChunk) -> None:
+        """Records of it have come."""
+        self.chunks.append(chunk)
+        self.position = chunk.end_position
+        self.epoch = chunk.epoch
+
+    def take(self, limit: int) -> list[InputRecord]:
+        """The next records; none if nothing is left, or if all of it is of no use to anybody. Raises ``ValueError`` if
+        what comes next cannot be read."""
+        while self.chunks:
+            records = self.chunks[0].take(limit)
+            if len(records) < limit and self.chunks[0].position == self.chunks[0].end_position:
+                self.chunks.popleft()
+            if records:
+                self.broken = 0
+                return records
+        return []
+
+    def begin_again(self) -> None:
+        """Forget what was fetched and not taken: it cannot be read."""
+        if self.chunks:
+            self.position = self.next
+            self.epoch = -1
+            self.chunks.clear()
+        self.broken += 1
+
+    def reached_end(self, *, committed_only: bool) -> bool:
+        """Return whether all was taken, for the first time since there was more. It is the caller's to tell."""
+        end = self.stable if committed_only else self.high
+        if self.chunks or not 0 <= end <= self.position or self.end_told == self.position:
+            return False
+        self.end_told = self.position
+        return True

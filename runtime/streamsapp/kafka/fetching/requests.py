@@ -1,0 +1,117 @@
+"""The requests of a fetcher, in kafka-python's classes, and what is read of answers; those to Fetch are read in C
+(``native/answer.h``), as they bring the records. Pure.
+
+The version of each request is fixed: later ones of Fetch name topics by ids (KIP-516).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from streamsapp.kafka.fetching.settings import FetchSettings
+from streamsapp.record import TopicPartition
+
+Request: TypeAlias = Any
+#: The bytes of a request, by its number.
+Encoded: TypeAlias = Callable[[int], bytes]
+
+FETCH_VERSION, OFFSETS_VERSION = 12, 5
+
+
+def fetch(
+    settings: FetchSettings, wanted: Iterable[tuple[TopicPartition, int, int]], wait: float, each: int
+) -> Encoded:
+    """Ask for records of partitions, from an offset on, which follows a record of the epoch; ``each`` so many bytes."""
+    topic_of = FetchRequest.FetchTopic
+    partition_of = topic_of.FetchPartition
+    topics = [
+        topic_of(
+            topic=topic,
+            partitions=[
+                partition_of(
+                    partition=partition.partition,
+                    current_leader_epoch=-1,
+                    fetch_offset=offset,
+                    last_fetched_epoch=epoch,
+                    log_start_offset=-1,
+                    partition_max_bytes=each,
+                )
+                for partition, offset, epoch in of_topic
+            ],
+        )
+        for topic, of_topic in groupby(wanted, lambda one: one[0].topic)
+    ]
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=round(wait * 1000),
+        min_bytes=settings.least,
+        max_bytes=settings.answer,
+        isolation_level=int(settings.committed_only),
+        session_id=0,
+        session_epoch=-1,
+        topics=topics,
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    return _encoded(request, FETCH_VERSION, settings.client_id)
+
+
+def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[TopicPartition, int]]) -> Encoded:
+    """Ask where partitions begin (-2) or end (-1)."""
+    topic_of = ListOffsetsRequest.ListOffsetsTopic
+    partition_of = topic_of.ListOffsetsPartition
+    topics = [
+        topic_of(
+            name=topic,
+            partitions=[
+                partition_of(partition_index=partition.partition, current_leader_epoch=-1, timestamp=which)
+                for partition, which in of_topic
+            ],
+        )
+        for topic, of_topic in groupby(wanted, lambda one: one[0].topic)
+    ]
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(settings.committed_only), topics=topics)
+    return _encoded(request, OFFSETS_VERSION, settings.client_id)
+
+
+def offsets(answer: bytearray) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Each partition's error and offset."""
+    for topic in ListOffsetsResponse.decode(answer, version=OFFSETS_VERSION, header=True).topics:
+        for each in topic.partitions:
+            yield TopicPartition(topic.name, each.partition_index), each.error_code, each.offset
+
+
+def versions(client_id: str) -> Encoded:
+    """Ask which requests a broker knows."""
+    return _encoded(ApiVersionsRequest(), 0, client_id)
+
+
+def lacks(answer: bytearray) -> bool:
+    """True if the broker does not know the requests above."""
+    known = {
+        each.api_key: (each.min_version, each.max_version)
+        for each in ApiVersionsResponse.decode(answer, version=0, header=True).api_keys
+    }
+    needed = {FetchRequest.API_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
+    return not all(known.get(key, (1, 0))[0] <= version <= known.get(key, (1, 0))[1] for key, version in needed.items())
+
+
+def by_topic(wanted: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Put together, as requests want them, those of a topic; the order is kept but for that."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for one in wanted:
+        found.setdefault(one[0].topic, []).append(one)
+    return [one for of_topic in found.values() for one in of_topic]
+
+
+def _encoded(request: Request, version: int, client_id: str) -> Encoded:
+    def encode(number: int) -> bytes:
+        request.with_header(correlation_id=number, client_id=client_id)
+        return bytes(request.encode(version=version, header=True, framed=True))
+
+    return encode

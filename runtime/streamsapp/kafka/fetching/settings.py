@@ -1,0 +1,116 @@
+"""The settings of a fetcher, from librdkafka's properties. Pure.
+
+A property that is not named here leaves fetching to librdkafka's consumer: it knows it, and does what it always did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamsapp.config.client_properties import ClientProperties
+
+#: Properties that mean nothing here: they are for requests that the client's own consumer makes, or for the group.
+_KNOWN = frozenset(
+    {
+        "allow.auto.create.topics",
+        "bootstrap.servers",
+        "client.id",
+        "enable.auto.offset.store",
+        "fetch.queue.backoff.ms",
+        "group.id",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "queued.min.messages",
+        "session.timeout.ms",
+    }
+)
+#: Those that are numbers, with the least and the greatest: librdkafka says what is wrong with others.
+_NUMBERS = {
+    "fetch.error.backoff.ms": (0, 300_000),
+    "fetch.max.bytes": (0, 2**31 - 1),
+    "fetch.message.max.bytes": (1, 1_000_000_000),
+    "fetch.min.bytes": (1, 100_000_000),
+    "fetch.wait.max.ms": (0, 300_000),
+    "max.partition.fetch.bytes": (1, 1_000_000_000),
+    "queued.max.messages.kbytes": (1, 2_097_151),
+    "receive.message.max.bytes": (1_000, 2**31 - 1),
+}
+#: The values that are known, of properties of which not all are.
+_VALUES: Mapping[str, frozenset[str]] = {
+    "auto.offset.reset": frozenset({"error"}),
+    "check.crcs": frozenset({"true", "false"}),  # they are checked
+    "enable.auto.commit": frozenset({"false"}),
+    "enable.partition.eof": frozenset({"true", "false"}),
+    "isolation.level": frozenset({"read_committed", "read_uncommitted"}),
+    "security.protocol": frozenset({"plaintext"}),
+}
+
+#: Bytes of an answer, and of a partition in it where that is little: so much comes fast enough to be waited for.
+_ANSWER, _LEAST = 4 << 20, 16 << 10
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """Times in seconds, sizes in bytes."""
+
+    client_id: str
+    committed_only: bool
+    #: Says whether ends of partitions are told.
+    tells_ends: bool
+    #: How long a broker may wait for so many bytes.
+    wait: float
+    least: int
+    #: Between two tries.
+    backoff: float
+    #: Of all that is asked for together, and of one partition in it.
+    answer: int
+    partition: int
+    #: Of all that was fetched and not taken.
+    queue: int
+    #: The largest answer that is taken.
+    most: int
+
+    def of_each(self, partitions: int) -> int:
+        """Bytes to ask for of each of so many partitions: the queue has room for two answers of all."""
+        return min(self.partition, max(_LEAST, self.queue // (2 * max(1, partitions))))
+
+
+def left_to_librdkafka(properties: ClientProperties) -> str | None:
+    """The property for which the client's own consumer fetches, if there is one."""
+    return next((key for key, value in properties.items() if not _is_known(key, str(value))), None)
+
+
+def _is_known(key: str, value: str) -> bool:
+    if key in _NUMBERS:
+        least, greatest = _NUMBERS[key]
+        try:
+            return least <= int(value) <= greatest
+        except ValueError:
+            return False
+    return value.lower() in _VALUES[key] if key in _VALUES else key in _KNOWN
+
+
+def fetch_settings(properties: ClientProperties) -> FetchSettings:
+    """The settings, of properties that are all known here. Defaults are librdkafka's. Older names come first: those
+    that are in use are the user's, where the others may be defaults of this package."""
+
+    def number(default: int, *keys: str) -> int:
+        return next((int(properties[key]) for key in keys if key in properties), default)
+
+    def says(key: str, value: str, default: str) -> bool:
+        return str(properties.get(key, default)).lower() == value
+
+    return FetchSettings(
+        client_id=str(properties.get("client.id", "rdkafka")),
+        committed_only=says("isolation.level", "read_committed", "read_committed"),
+        tells_ends=says("enable.partition.eof", "true", "false"),
+        wait=number(500, "fetch.wait.max.ms") / 1000,
+        least=number(1, "fetch.min.bytes"),
+        backoff=number(500, "fetch.error.backoff.ms") / 1000,
+        answer=min(_ANSWER, number(52_428_800, "fetch.max.bytes")),
+        partition=number(1_048_576, "fetch.message.max.bytes", "max.partition.fetch.bytes"),
+        queue=number(65_536, "queued.max.messages.kbytes") * 1024,
+        most=number(100_000_000, "receive.message.max.bytes"),
+    )

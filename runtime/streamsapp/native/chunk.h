@@ -1,0 +1,318 @@
+/* The records of one partition that a broker has sent together, as whole record batches (KIP-98). */
+
+enum { EPOCH_AT = 12, MAGIC_AT = 16, CODEC = 7, LOG_APPEND_TIME = 8, TRANSACTIONAL = 16, CONTROL = 32, COUNT_AT = 57 };
+
+typedef struct {
+    int64_t producer, first;
+} Aborted;
+
+typedef struct {
+    int64_t base, last, producer; /* offsets of the first and the last record, which may be gone */
+    int64_t first_time, latest_time;
+    int32_t epoch, count;
+    int attributes;
+    const char *start;
+    size_t size;
+} FetchedBatch;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *topic;
+    PyObject *decompress; /* (number of the codec, bytes) -> bytes */
+    PyObject *plain;      /* the records of the batch that is read if it came compressed */
+    Py_buffer data;
+    const char *next, *end; /* the batch after the one that is read; all */
+    FetchedBatch batch;
+    Reader records;
+    int32_t left; /* records of it that are still to be read */
+    int32_t partition;
+    int32_t epoch;                  /* of the leader that wrote the last batch */
+    int64_t position, end_position; /* the next offset after those that were taken, and after all */
+    Aborted *aborted; /* by the first offset; NULL: records of transactions that are not committed are wanted, too */
+    Py_ssize_t aborted_count, seen;
+    int64_t *producers; /* those whose transaction is an aborted one here */
+    Py_ssize_t producer_count;
+} Chunk;
+
+/* -1, as there is an exception. */
+static int broken_batch(int64_t offset, const char *why) {
+    PyErr_Format(PyExc_ValueError, "the record batch at offset %lld %s", (long long)offset, why);
+    return -1;
+}
+
+/* 1 if there is a whole batch, 0 if the rest was cut off, -1 with an exception. */
+static int look_at_batch(const char *at, const char *end, int64_t after, FetchedBatch *found) {
+    size_t left = (size_t)(end - at);
+    if (left <= MAGIC_AT) return 0;
+    if (at[MAGIC_AT] != 2) {
+        PyErr_Format(PyExc_NotImplementedError, "records are in version %d of Kafka's format", at[MAGIC_AT]);
+        return -1;
+    }
+    Reader reader = {(const unsigned char *)at, (const unsigned char *)end, 0};
+    int64_t base = read_int64(&reader), length = read_int32(&reader);
+    if (length < HEADER_SIZE - EPOCH_AT) return broken_batch(base, "has no header");
+    if ((size_t)length > left - EPOCH_AT) return 0;
+    *found = (FetchedBatch){.base = base, .start = at, .size = (size_t)length + EPOCH_AT, .epoch = read_int32(&reader)};
+    reader.at = (const unsigned char *)at + ATTRIBUTES_AT;
+    found->attributes = (uint16_t)read_int16(&reader);
+    int64_t last_delta = read_int32(&reader);
+    found->first_time = read_int64(&reader);
+    found->latest_time = read_int64(&reader);
+    found->producer = read_int64(&reader);
+    reader.at = (const unsigned char *)at + COUNT_AT;
+    found->count = read_int32(&reader);
+    if (base <= after || last_delta < 0 || base > INT64_MAX - 1 - last_delta) return broken_batch(base, "has wrong offsets");
+    if (found->count < 0 || found->count > last_delta + 1) return broken_batch(base, "has a wrong number of records");
+    found->last = base + last_delta;
+    return 1;
+}
+
+/* Finds where the whole batches end, and with which offset. */
+static int chunk_measure(Chunk *self) {
+    FetchedBatch batch = {.last = -1};
+    const char *at = self->next;
+    int found;
+    while ((found = look_at_batch(at, self->end, batch.last, &batch)) > 0) {
+        at += batch.size;
+        self->epoch = batch.epoch;
+        self->end_position = batch.last + 1;
+    }
+    if (!found && at == self->next) return broken_batch(self->position, "is not whole");
+    if (self->end_position < self->position) self->end_position = self->position;
+    self->end = at;
+    return found;
+}
+
+static int chunk_is_aborted(Chunk *self) {
+    const FetchedBatch *batch = &self->batch;
+    for (; self->seen < self->aborted_count && self->aborted[self->seen].first <= batch->last; self->seen++)
+        self->producers[self->producer_count++] = self->aborted[self->seen].producer;
+    for (Py_ssize_t i = 0; i < self->producer_count && batch->attributes & TRANSACTIONAL; i++)
+        if (self->producers[i] == batch->producer) return 1;
+    return 0;
+}
+
+/* A marker of an aborted transaction ends it. Its key is a version and a type, of which 0 is this one. */
+static void chunk_read_marker(Chunk *self) {
+    Reader *records = &self->records;
+    read_varint(records);
+    read_bytes(records, 1);
+    read_varint(records);
+    read_varint(records);
+    int is_marker = read_varint(records) >= 4;
+    read_int16(records);
+    if (!is_marker || read_int16(records) || records->broken) return;
+    for (Py_ssize_t i = 0; i < self->producer_count; i++)
+        if (self->producers[i] == self->batch.producer) {
+            self->producers[i] = self->producers[--self->producer_count];
+            return;
+        }
+}
+
+/* Points at the records of the batch. */
+static int chunk_unpack(Chunk *self) {
+    const FetchedBatch *batch = &self->batch;
+    const char *start = batch->start + HEADER_SIZE;
+    Py_ssize_t size = (Py_ssize_t)batch->size - HEADER_SIZE;
+    Py_CLEAR(self->plain);
+    if (batch->attributes & CODEC && batch->count) {
+        self->plain = PyObject_CallFunction(self->decompress, "iy#", batch->attributes & CODEC, start, size);
+        if (!self->plain) return -1;
+        if (!PyBytes_CheckExact(self->plain)) return broken_batch(batch->base, "was not decompressed to bytes");
+        start = PyBytes_AS_STRING(self->plain);
+        size = PyBytes_GET_SIZE(self->plain);
+    }
+    self->records = (Reader){(const unsigned char *)start, (const unsigned char *)start + size, 0};
+    self->left = batch->count;
+    return 0;
+}
+
+/* 1 if the next batch is open, 0 if there is none, -1 with an exception. */
+static int chunk_open(Chunk *self) {
+    FetchedBatch *batch = &self->batch;
+    int found = look_at_batch(self->next, self->end, -1, batch);
+    if (found <= 0) return found;
+    const char *checked = batch->start + ATTRIBUTES_AT;
+    if (crc32c(checked, batch->size - ATTRIBUTES_AT) != number_at((const unsigned char *)batch->start + CRC_AT, 4))
+        return broken_batch(batch->base, "was changed on its way: its checksum is wrong");
+    int aborted = chunk_is_aborted(self), control = batch->attributes & CONTROL;
+    self->left = 0;
+    if (batch->last >= self->position && (control || !aborted) && chunk_unpack(self)) return -1;
+    if (control) {
+        if (self->left) chunk_read_marker(self);
+        self->left = 0;
+    }
+    self->next += batch->size;
+    return 1;
+}
+
+static PyObject *read_field(Reader *reader) {
+    int64_t size = read_varint(reader);
+    if (size < 0) return Py_NewRef(Py_None);
+    const unsigned char *at = read_bytes(reader, (uint64_t)size);
+    return at ? PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)size) : Py_NewRef(Py_None);
+}
+
+/* (name, value), or the exception that the name raises; NULL with another one. */
+static PyObject *read_header(Reader *reader) {
+    int64_t size = read_varint(reader);
+    const unsigned char *at = size < 0 ? NULL : read_bytes(reader, (uint64_t)size);
+    if (!at) break_reader(reader);
+    PyObject *value = read_field(reader);
+    PyObject *name = value ? PyUnicode_DecodeUTF8((const char *)at, at ? (Py_ssize_t)size : 0, NULL) : NULL;
+    PyObject *pair = name ? PyTuple_Pack(2, name, value) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(value);
+    return pair || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) ? pair : caught();
+}
+
+/* A list of pairs, None if there are no headers, or the exception that a name raises. */
+static PyObject *read_headers(Reader *reader) {
+    int64_t count = read_varint(reader);
+    if (count < 0 || (uint64_t)count > left_in(reader) / 2) break_reader(reader);
+    if (!count || reader->broken) return Py_NewRef(Py_None);
+    PyObject *result = PyList_New(0);
+    for (int64_t i = 0; result && i < count && !reader->broken; i++) {
+        PyObject *header = read_header(reader);
+        if (header && PyTuple_Check(header)) {
+            if (PyList_CheckExact(result) && PyList_Append(result, header)) Py_CLEAR(result);
+            Py_DECREF(header);
+        } else Py_XSETREF(result, header);
+    }
+    return result;
+}
+
+/* The next record of the batch; NULL with an exception, or without one if it is before the position. */
+static PyObject *chunk_record(Chunk *self) {
+    const FetchedBatch *batch = &self->batch;
+    Reader *all = &self->records;
+    uint64_t size = (uint64_t)read_varint(all);
+    const unsigned char *at = read_bytes(all, size);
+    Reader reader = at ? (Reader){at, at + size, 0} : (Reader){NULL, NULL, 1};
+    read_bytes(&reader, 1);
+    int64_t time = read_varint(&reader), offset = read_varint(&reader);
+    int wrong = reader.broken || offset < 0 || offset > batch->last - batch->base;
+    offset += batch->base;
+    if (!wrong && offset < self->position) return NULL;
+    PyObject *key = wrong ? NULL : read_field(&reader), *value = key ? read_field(&reader) : NULL;
+    PyObject *headers = value ? read_headers(&reader) : NULL;
+    if (wrong || (headers && (reader.broken || left_in(&reader)))) {
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+        Py_XDECREF(headers);
+        broken_batch(batch->base, "has a record that cannot be read");
+        return NULL;
+    }
+    Record *record = new_record(Py_NewRef(self->topic), key, value, headers);
+    if (!record) return NULL;
+    record->partition = self->partition;
+    record->offset = offset;
+    record->timestamp_type = batch->attributes & LOG_APPEND_TIME ? 2 : 1;
+    record->timestamp = batch->attributes & LOG_APPEND_TIME ? batch->latest_time : (int64_t)((uint64_t)batch->first_time + (uint64_t)time);
+    return (PyObject *)record;
+}
+
+/* Takes a record, if the batch that is read has one; -1 with an exception. */
+static int chunk_step(Chunk *self, PyObject *taken) {
+    const unsigned char *before = self->records.at;
+    PyObject *record = chunk_record(self);
+    if (!record && PyErr_Occurred()) {
+        self->records = (Reader){before, self->records.end, 0}; /* to be met again */
+        return -1;
+    }
+    self->left--;
+    if (!record) return 0;
+    self->position = ((Record *)record)->offset + 1;
+    return append(taken, record);
+}
+
+/* take(limit): the next records, all that are left if they are fewer. Raises ValueError for a batch that cannot be
+ * read, once what comes before it is taken. */
+static PyObject *chunk_take(Chunk *self, PyObject *given) {
+    Py_ssize_t limit = PyLong_AsSsize_t(given);
+    if (limit < 0 && PyErr_Occurred()) return NULL;
+    PyObject *taken = PyList_New(0);
+    int found = taken ? 1 : -1;
+    while (found > 0 && PyList_GET_SIZE(taken) < limit) {
+        if (self->left) found = chunk_step(self, taken) ? -1 : 1;
+        else found = chunk_open(self);
+    }
+    if (!found) self->position = self->end_position;
+    if (found >= 0) return taken;
+    if (!taken || !PyList_GET_SIZE(taken)) {
+        Py_XDECREF(taken);
+        return NULL;
+    }
+    PyErr_Clear();
+    return taken;
+}
+
+static int chunk_take_aborted(Chunk *self, PyObject *aborted) {
+    Py_ssize_t count = PyList_GET_SIZE(aborted);
+    self->aborted = PyMem_New(Aborted, count + 1);
+    self->producers = PyMem_New(int64_t, count + 1);
+    if (!self->aborted || !self->producers) return PyErr_NoMemory() ? 0 : -1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        long long producer, first;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(aborted, i), "LL", &producer, &first)) return -1;
+        self->aborted[i] = (Aborted){producer, first};
+    }
+    self->aborted_count = count;
+    return 0;
+}
+
+static void chunk_dealloc(Chunk *self) {
+    if (self->data.obj) PyBuffer_Release(&self->data);
+    PyMem_Free(self->aborted);
+    PyMem_Free(self->producers);
+    Py_XDECREF(self->topic);
+    Py_XDECREF(self->decompress);
+    Py_XDECREF(self->plain);
+    PyObject_Free(self);
+}
+
+/* Chunk(topic, partition, data, begin, end, position, aborted, decompress) */
+static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+    PyObject *topic, *data, *aborted, *decompress;
+    int partition;
+    Py_ssize_t begin, end;
+    long long position;
+    if (!PyArg_ParseTuple(args, "UiOnnLO!O", &topic, &partition, &data, &begin, &end, &position, &PyList_Type, &aborted,
+                          &decompress))
+        return NULL;
+    Chunk *self = PyObject_New(Chunk, type);
+    if (!self) return NULL;
+    memset((char *)self + sizeof(PyObject), 0, sizeof(*self) - sizeof(PyObject));
+    self->topic = Py_NewRef(topic);
+    self->decompress = Py_NewRef(decompress);
+    self->partition = partition;
+    self->position = position;
+    self->epoch = -1;
+    int failed = PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE) || chunk_take_aborted(self, aborted);
+    if (!failed && (begin < 0 || begin > end || end > self->data.len)) {
+        PyErr_SetString(PyExc_ValueError, "a chunk lies within its data");
+        failed = 1;
+    }
+    if (!failed) {
+        self->next = (const char *)self->data.buf + begin;
+        self->end = (const char *)self->data.buf + end;
+        failed = chunk_measure(self);
+    }
+    if (failed) Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static PyMethodDef chunk_methods[] = {{"take", (PyCFunction)chunk_take, METH_O, NULL}, {NULL}};
+static PyMemberDef chunk_members[] = {{"position", T_LONGLONG, offsetof(Chunk, position), READONLY, NULL},
+                                      {"end_position", T_LONGLONG, offsetof(Chunk, end_position), READONLY, NULL},
+                                      {"epoch", T_INT, offsetof(Chunk, epoch), READONLY, NULL},
+                                      {NULL}};
+static PyTypeObject ChunkType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Chunk",
+    .tp_basicsize = sizeof(Chunk),
+    .tp_dealloc = (destructor)chunk_dealloc,
+    .tp_new = chunk_new,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_methods = chunk_methods,
+    .tp_members = chunk_members,
+};
