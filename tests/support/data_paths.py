@@ -32,15 +32,20 @@ def compiled() -> native.DataPath:
         pytest.skip(f"no native data path here: {error}")
 
 
-def mock_brokers() -> None:
+def mock_brokers(patch: pytest.MonkeyPatch) -> None:
     """Lets kafka-python talk to librdkafka's mock brokers, whose answer about versions it does not understand: it is
     told one that they know."""
-    connection._SETTINGS["api_version"] = (2, 0)
+    patch.setitem(connection._SETTINGS, "api_version", (2, 0))
 
 
 def take(chosen: native.DataPath | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """``None`` is Python's."""
     monkeypatch.setattr(native, "data_path", lambda: chosen)
+
+
+def leave_fetching_to_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a property does that only librdkafka knows."""
+    monkeypatch.setattr("streamsapp.kafka.consumer.left_to_librdkafka", lambda properties: "a property")
 
 
 def fetched(path: native.DataPath, record: InputRecord) -> InputRecord:

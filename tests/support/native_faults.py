@@ -23,6 +23,7 @@ from itertools import count, islice, product
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer, cimpl
 
 from data_paths import mock_brokers
@@ -248,6 +249,25 @@ def sent_out(path: native.DataPath, outbox: native.Outbox, batch: list[Any]) -> 
     outbox.clear()
 
 
+def taking(path: native.DataPath) -> Callable[[], None]:
+    """Returns a function that takes records out of a batch as brokers send it."""
+    outbox = path.Outbox(1_000_000, 1_000_000)
+    outbox.add_topic("t", 1)
+    outbox.add(numbered("t", 0, 5), 0, 1 << 30)
+    taken = outbox.take("t", 0)
+    assert taken is not None
+    batch = path.stamped(taken[0], 7, 1, 5, 16)
+    packed = path.stamped(taken[0], 7, 1, 5, 17)
+
+    def take() -> None:
+        for data, aborted in ((batch, []), (packed, []), (batch, [(7, 0)])):
+            chunk = path.Chunk("t", 0, data, 0, len(data), 0, aborted, lambda codec, records: bytes(bytearray(records)))
+            while chunk.position < chunk.end_position:
+                chunk.take(2)
+
+    return take
+
+
 def nomemory(broker: str) -> None:
     path = native.data_path()
     assert path is not None
@@ -270,7 +290,8 @@ def nomemory(broker: str) -> None:
     with closing(producer(broker, [])) as sender:  # whose thread must have memory
         assert sender.send(numbered("nomemory", 3, MOST_ALLOCATIONS * 4)) == []
         assert sender.flush(60)
-    with closing(consumer(broker)) as reader:
+    assert without_memory(taking(path)) > 1
+    with closing(consumer(broker, {"socket.keepalive.enable": True})) as reader:
         of = handle_of(reader._consumer)
         reader.assign({TopicPartition("nomemory", 0): 0})
         while not reader.poll(1, 0.1).records:  # from now on more are there
@@ -281,6 +302,6 @@ def nomemory(broker: str) -> None:
 
 if __name__ == "__main__":
     assert native.described() == "native", native.described()
-    mock_brokers()
+    mock_brokers(pytest.MonkeyPatch())
     {"transactions": transactions, "bounces": bounces, "nomemory": nomemory}[sys.argv[1]](sys.argv[2])
     print("done")

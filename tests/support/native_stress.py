@@ -12,20 +12,29 @@ import gc
 import math
 import os
 import random
+import struct
 import sys
 import threading
+from array import array
 from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from kafka.protocol.consumer import FetchResponse
+from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
+from kafka.record.util import calc_crc32c
 
 from data_paths import mock_brokers
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.batches.compression import CODECS as SENT_WITH
 from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import StepKind
 from streamsapp.state.entries import Cell, TimestampedFormat
@@ -38,14 +47,72 @@ ROUNDS = 12
 #: Bytes and objects that may come and go beside those of records.
 LITTLE_MEMORY, FEW_OBJECTS = 6_000_000, 5_000
 
+#: Where the header of a record batch has its fields, and in which form.
+FIELDS = {
+    "base_offset": (0, ">q"),
+    "length": (8, ">i"),
+    "epoch": (12, ">i"),
+    "magic": (16, ">b"),
+    "crc": (17, ">I"),
+    "attributes": (21, ">h"),
+    "last_offset_delta": (23, ">i"),
+    "max_timestamp": (35, ">q"),
+    "count": (57, ">i"),
+}
+HEADER = 61
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
+
+
+def xerial(data: bytes, size: int = 1000) -> bytes:
+    """As Java's clients frame what they compress with snappy: in blocks."""
+    blocks = [SENT_WITH["snappy"].compress(data[at : at + size]) for at in range(0, len(data), size)]
+    framed = b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+    return b"\x82SNAPPY\0" + b"\0\0\0\1" * 2 + framed
+
+
+#: The ways to compress records, each with its number in a batch; kafka-python has most of them only with more packages.
+CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    **{name: (codec.number, codec.compress) for name, codec in SENT_WITH.items()},
+    "xerial": (2, xerial),
+}
+
+
+def changed(batch: bytes, **fields: int) -> bytes:
+    """A record batch with these fields in its header, and the checksum for them."""
+    data = bytearray(batch)
+    for name, value in fields.items():
+        at, form = FIELDS[name]
+        struct.pack_into(form, data, at, value)
+    if "crc" not in fields:
+        struct.pack_into(">I", data, FIELDS["crc"][0], calc_crc32c(memoryview(data)[FIELDS["attributes"][0] :]))
+    return bytes(data)
+
+
+def fetched_batch(
+    base: int, given: Iterable[tuple[int, int, Any, Any, Any]], codec: str = "none", producer: int = -1, **fields: int
+) -> bytes:
+    """Records, ``(offset after the base, time, key, value, headers)``, in kafka-python's encoding, as a broker has them
+    at an offset."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, producer, 0, 0, 1 << 30)
+    for offset, time, key, value, headers in given:
+        builder.append(offset, time, key, value, headers or [])
+    built = bytes(builder.build())
+    number, compress = CODECS[codec]
+    data = built[:HEADER] + (compress(built[HEADER:]) if built[HEADER:] else b"")
+    attributes = fields.pop("attributes", 0) | number
+    return changed(data, base_offset=base, length=len(data) - 12, attributes=attributes, **fields)
+
 
 def producer(broker: str, failed: list[Any], **more: int) -> RecordProducer:
     properties: ClientProperties = {"bootstrap.servers": broker, "delivery.report.only.error": True}
     return RecordProducer({**properties, **more}, lambda *failure: failed.append(failure))
 
 
-def consumer(broker: str) -> PartitionConsumer:
-    return PartitionConsumer({"bootstrap.servers": broker, "group.id": "g", "enable.partition.eof": True})
+def consumer(broker: str, more: ClientProperties | None = None) -> PartitionConsumer:
+    # The broker of librdkafka's writes control batches without a checksum.
+    properties: ClientProperties = {"auto.offset.reset": "error", "enable.auto.commit": False, "check.crcs": False}
+    properties |= {"bootstrap.servers": broker, "group.id": "g", "enable.partition.eof": True}
+    return PartitionConsumer(properties | (more or {}))
 
 
 def records(topic: str, rng: random.Random, count: int) -> list[Any]:
@@ -283,6 +350,48 @@ def waited() -> None:
     outbox.add(given[:2000], 0, 1 << 30)
 
 
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    """With one bit changed."""
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+
+
+def harmed(data: bytes, rng: random.Random) -> bytes:
+    """As it is, cut off, changed, or something else."""
+    cut = data[: rng.randrange(len(data))]
+    return rng.choice([data, cut, flipped(data, rng), flipped(flipped(data, rng), rng), rng.randbytes(len(data))])
+
+
+def fetched_again(rng: random.Random, count: int) -> None:
+    """Reads record batches, and answers that bring them, which may have been harmed on their way."""
+    path: Any = native.data_path()
+    first, marker = fetched_batch(3, [(0, 1, None, b"first", None)]), struct.pack(">hh", 0, 0)
+    batches = [fetched_batch(0, [(0, 1, marker, b"", None)], "none", 7, attributes=TRANSACTIONAL | CONTROL)]
+    for codec in CODECS:
+        some = ((n, 1, it[2], it[1], it[7]) for n, it in enumerate(records("t", rng, 4)))
+        batches.append(fetched_batch(0, some, codec, 7, attributes=rng.choice([0, TRANSACTIONAL])))
+    topic_of = FetchResponse.FetchableTopicResponse
+    part_of = topic_of.PartitionData
+    aborted = [part_of.AbortedTransaction(producer_id=7, first_offset=1)]
+    part = part_of(diverging_epoch=part_of.EpochEndOffset(), aborted_transactions=aborted, records=b"records")
+    response = FetchResponse(responses=[topic_of(topic="t", partitions=[part] * 2)] * 2, version=12)
+    response.with_header(correlation_id=3)
+    answer = bytes(response.encode(header=True))
+    for _ in range(count):
+        data = harmed(changed(rng.choice(batches), base_offset=rng.choice([0, 9])), rng)
+        for each in (data, first + data):
+            how = ([(7, 0), (7, 5)], decompressed, rng.random() < 0.8)
+            with suppress(ValueError, NotImplementedError):
+                # In memory that ends where the bytes do: who reads on behind them is caught.
+                chunk = path.Chunk("t", 0, array("B", each), 0, len(each), rng.randrange(4), *how)
+                while taken := chunk.take(rng.randrange(1, 9)):
+                    for record in taken:
+                        with suppress(UnicodeDecodeError):
+                            record.headers()
+        with suppress(ValueError):
+            path.answer(array("B", harmed(answer, rng)))
+
+
 def stress(broker: str) -> None:
     rng, at = random.Random(1), 0
     with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader:
@@ -292,6 +401,7 @@ def stress(broker: str) -> None:
             joined(rng, 20_000)
             counted(rng, 10_000)
             stepped(rng, 10_000)
+            fetched_again(rng, 2_000)
             refused(sender)
             waited()
         if (child := os.fork()) == 0:
@@ -330,6 +440,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             joined(rng, BATCH)
             counted(rng, BATCH)
             stepped(rng, BATCH)
+            fetched_again(rng, 1_000)
             refused(sender)
             waited()
         assert sender.flush(60)
@@ -364,6 +475,6 @@ def leave(broker: str) -> None:
 
 if __name__ == "__main__":
     assert native.described() == "native", native.described()
-    mock_brokers()
+    mock_brokers(pytest.MonkeyPatch())
     {"stress": stress, "leaks": leaks, "exit": leave}[sys.argv[1]](*sys.argv[2:])
     print("done")

@@ -76,6 +76,8 @@ class PartitionConsumer:
             raise client_error(error) or error from error
         self._client = LibrdkafkaFetching(self._consumer, self._description, path, wakeup)
         self._fetcher = None
+        #: A fetcher whose work was left to librdkafka.
+        self._former: Fetcher | None = None
         if path is not None and left_to_librdkafka(properties) is None:
             self._fetcher = Fetcher(path, fetch_settings(properties), self._consumer.list_topics, wakeup)
         self._rest = Rest(rest, time.monotonic)
@@ -145,7 +147,7 @@ class PartitionConsumer:
         except NotImplementedError as error:
             log.warning("%s: %s; librdkafka fetches from now on", self._description, error)
             positions, paused = self._fetcher.close()
-            self._fetcher = None
+            self._fetcher, self._former = None, self._fetcher
             self._client.assign(positions)
             self._client.pause(paused)
             return Fetched()
@@ -214,9 +216,10 @@ class PartitionConsumer:
 
     def close(self) -> None:
         """Leave the broker. A client whose request was given up is left to that request's thread."""
-        if self._fetcher is not None:
-            self._fetcher.close()
-        if self._requests.under_way or not (self._fetcher is None or self._fetcher.ended):
+        fetcher = self._fetcher or self._former
+        if fetcher is not None:
+            fetcher.close()
+        if self._requests.under_way or not (fetcher is None or fetcher.ended):
             return
         self._consumer.close()
         self._client.close()

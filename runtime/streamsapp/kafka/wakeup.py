@@ -6,6 +6,7 @@ for it notify. A notification that nobody waits for is kept: the next wait retur
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import weakref
@@ -73,7 +74,7 @@ class Wakeup:
         return self._wait(self._notifications, timeout)
 
     def _wait(self, of: select.poll, timeout: float) -> bool:
-        ready = of.poll(1000 * timeout)
+        ready = of.poll(math.ceil(1000 * timeout))  # less than a millisecond would be no wait
         for reader, _ in ready:
             if reader in (self._reader, self._records_reader):
                 os.read(reader, _MOST_BYTES)

@@ -330,8 +330,9 @@ class Outbox(Protocol):
 
 class RecordChunk(Protocol):
     """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
-    ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes. Raises ``ValueError`` for what is no
-    record batch, ``NotImplementedError`` for formats before the second."""
+    ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes; checksums may be left
+    ``unchecked``. Raises ``ValueError`` for what is no record batch, ``NotImplementedError`` for formats before the
+    second."""
 
     def __init__(
         self,
@@ -343,6 +344,7 @@ class RecordChunk(Protocol):
         position: int,
         aborted: list[tuple[int, int]],
         decompress: Callable[[int, bytes], bytes],
+        unchecked: bool = False,
         /,
     ) -> None: ...
 

@@ -24,9 +24,11 @@ typedef struct {
     const char *next, *end; /* the batch after the one that is read; all */
     FetchedBatch batch;
     Reader records;
+    int unchecked; /* checksums are not to be looked at */
     int32_t left; /* records of it that are still to be read */
     int32_t partition;
     int32_t epoch;                  /* of the leader that wrote the last batch */
+    int64_t last;                   /* the offset of the record before, of the same batch */
     int64_t position, end_position; /* the next offset after those that were taken, and after all */
     Aborted *aborted; /* by the first offset; NULL: records of transactions that are not committed are wanted, too */
     Py_ssize_t aborted_count, seen;
@@ -67,7 +69,7 @@ static int look_at_batch(const char *at, const char *end, int64_t after, Fetched
     return 1;
 }
 
-/* Finds where the whole batches end, and with which offset. */
+/* Finds where the whole batches end, and with which offset. One that is broken is told when it comes next. */
 static int chunk_measure(Chunk *self) {
     FetchedBatch batch = {.last = -1};
     const char *at = self->next;
@@ -77,10 +79,11 @@ static int chunk_measure(Chunk *self) {
         self->epoch = batch.epoch;
         self->end_position = batch.last + 1;
     }
-    if (!found && at == self->next) return broken_batch(self->position, "is not whole");
+    if (at == self->next) return found ? -1 : broken_batch(self->position, "is not whole");
     if (self->end_position < self->position) self->end_position = self->position;
-    self->end = at;
-    return found;
+    if (found) PyErr_Clear();
+    else self->end = at;
+    return 0;
 }
 
 static int chunk_is_aborted(Chunk *self) {
@@ -129,18 +132,26 @@ static int chunk_unpack(Chunk *self) {
 
 /* 1 if the next batch is open, 0 if there is none, -1 with an exception. */
 static int chunk_open(Chunk *self) {
-    FetchedBatch *batch = &self->batch;
-    int found = look_at_batch(self->next, self->end, -1, batch);
+    FetchedBatch next, *batch = &self->batch;
+    if (left_in(&self->records)) return broken_batch(batch->base, "has more records than it says");
+    int found = look_at_batch(self->next, self->end, batch->start ? batch->last : -1, &next);
     if (found <= 0) return found;
-    const char *checked = batch->start + ATTRIBUTES_AT;
-    if (crc32c(checked, batch->size - ATTRIBUTES_AT) != number_at((const unsigned char *)batch->start + CRC_AT, 4))
-        return broken_batch(batch->base, "was changed on its way: its checksum is wrong");
+    uint64_t sum = number_at((const unsigned char *)next.start + CRC_AT, 4);
+    if (!self->unchecked && crc32c(next.start + ATTRIBUTES_AT, next.size - ATTRIBUTES_AT) != sum)
+        return broken_batch(next.base, "was changed on its way: its checksum is wrong");
+    FetchedBatch before = *batch;
+    *batch = next;
     int aborted = chunk_is_aborted(self), control = batch->attributes & CONTROL;
     self->left = 0;
-    if (batch->last >= self->position && (control || !aborted) && chunk_unpack(self)) return -1;
+    self->last = batch->base - 1;
+    if (batch->last >= self->position && (control || !aborted) && chunk_unpack(self)) {
+        *batch = before; /* to be met again */
+        return -1;
+    }
+    if (control && self->left) chunk_read_marker(self);
     if (control) {
-        if (self->left) chunk_read_marker(self);
         self->left = 0;
+        self->records = (Reader){NULL, NULL, 0};
     }
     self->next += batch->size;
     return 1;
@@ -190,10 +201,13 @@ static PyObject *chunk_record(Chunk *self) {
     const unsigned char *at = read_bytes(all, size);
     Reader reader = at ? (Reader){at, at + size, 0} : (Reader){NULL, NULL, 1};
     read_bytes(&reader, 1);
-    int64_t time = read_varint(&reader), offset = read_varint(&reader);
-    int wrong = reader.broken || offset < 0 || offset > batch->last - batch->base;
-    offset += batch->base;
-    if (!wrong && offset < self->position) return NULL;
+    int64_t time = read_varint(&reader), delta = read_varint(&reader);
+    int64_t offset = batch->base + (delta < 0 || delta > batch->last - batch->base ? -1 : delta);
+    int wrong = reader.broken || offset <= self->last;
+    if (!wrong && offset < self->position) {
+        self->last = offset;
+        return NULL;
+    }
     PyObject *key = wrong ? NULL : read_field(&reader), *value = key ? read_field(&reader) : NULL;
     PyObject *headers = value ? read_headers(&reader) : NULL;
     if (wrong || (headers && (reader.broken || left_in(&reader)))) {
@@ -216,14 +230,15 @@ static PyObject *chunk_record(Chunk *self) {
 static int chunk_step(Chunk *self, PyObject *taken) {
     const unsigned char *before = self->records.at;
     PyObject *record = chunk_record(self);
-    if (!record && PyErr_Occurred()) {
+    int64_t offset = record ? ((Record *)record)->offset : self->last;
+    if (record ? append(taken, record) : PyErr_Occurred() != NULL) {
         self->records = (Reader){before, self->records.end, 0}; /* to be met again */
         return -1;
     }
     self->left--;
-    if (!record) return 0;
-    self->position = ((Record *)record)->offset + 1;
-    return append(taken, record);
+    self->last = offset;
+    if (record) self->position = offset + 1;
+    return 0;
 }
 
 /* take(limit): the next records, all that are left if they are fewer. Raises ValueError for a batch that cannot be
@@ -247,6 +262,12 @@ static PyObject *chunk_take(Chunk *self, PyObject *given) {
     return taken;
 }
 
+static int begins_before(const void *one, const void *other) {
+    int64_t first = ((const Aborted *)one)->first, second = ((const Aborted *)other)->first;
+    return (first > second) - (first < second);
+}
+
+/* Brokers tell them in the order in which they ended. */
 static int chunk_take_aborted(Chunk *self, PyObject *aborted) {
     Py_ssize_t count = PyList_GET_SIZE(aborted);
     self->aborted = PyMem_New(Aborted, count + 1);
@@ -258,6 +279,7 @@ static int chunk_take_aborted(Chunk *self, PyObject *aborted) {
         self->aborted[i] = (Aborted){producer, first};
     }
     self->aborted_count = count;
+    qsort(self->aborted, (size_t)count, sizeof(Aborted), begins_before);
     return 0;
 }
 
@@ -271,14 +293,14 @@ static void chunk_dealloc(Chunk *self) {
     PyObject_Free(self);
 }
 
-/* Chunk(topic, partition, data, begin, end, position, aborted, decompress) */
+/* Chunk(topic, partition, data, begin, end, position, aborted, decompress, unchecked=False) */
 static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *topic, *data, *aborted, *decompress;
-    int partition;
+    int partition, unchecked = 0;
     Py_ssize_t begin, end;
     long long position;
-    if (!PyArg_ParseTuple(args, "UiOnnLO!O", &topic, &partition, &data, &begin, &end, &position, &PyList_Type, &aborted,
-                          &decompress))
+    if (!PyArg_ParseTuple(args, "UiOnnLO!O|p", &topic, &partition, &data, &begin, &end, &position, &PyList_Type,
+                          &aborted, &decompress, &unchecked))
         return NULL;
     Chunk *self = PyObject_New(Chunk, type);
     if (!self) return NULL;
@@ -287,6 +309,7 @@ static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) 
     self->decompress = Py_NewRef(decompress);
     self->partition = partition;
     self->position = position;
+    self->unchecked = unchecked;
     self->epoch = -1;
     int failed = PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE) || chunk_take_aborted(self, aborted);
     if (!failed && (begin < 0 || begin > end || end > self->data.len)) {

@@ -101,7 +101,7 @@ class FakeClient:
     def offsets_for_times(self, partitions: list[KafkaPartition], timeout: float) -> Any:
         return self.answer(partitions)
 
-    def get_watermark_offsets(self, partition: KafkaPartition, timeout: float, cached: bool) -> Any:
+    def get_watermark_offsets(self, partition: KafkaPartition, timeout: float = 0.0, *, cached: bool = False) -> Any:
         return self.answer(partition)
 
     def answer(self, asked: Any) -> Any:

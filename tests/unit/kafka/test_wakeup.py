@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Producer
 
+from data_paths import leave_fetching_to_librdkafka
 from streamsapp import TopicPartition, native
 from streamsapp.kafka import rest as rest_module, wakeup as wakeup_module
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
@@ -94,6 +95,12 @@ def test_the_pipe_that_librdkafka_writes_to_is_closed_with_its_consumer(written:
         os.fstat(written[0])
 
 
+@pytest.fixture(autouse=True, params=["fetcher", "librdkafka"])
+def fetching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "librdkafka":
+        leave_fetching_to_librdkafka(monkeypatch)
+
+
 @pytest.fixture
 def home() -> Iterator[Producer]:
     """A producer with a broker of its own."""
@@ -106,7 +113,7 @@ def home() -> Iterator[Producer]:
 def reading(home: Producer, wakeup: Wakeup, rest: float = 0.0) -> Iterator[PartitionConsumer]:
     [broker] = home.list_topics(timeout=60).brokers.values()
     properties = {"bootstrap.servers": f"{broker.host}:{broker.port}", "group.id": "g", "auto.offset.reset": "error"}
-    with closing(PartitionConsumer({**properties}, wakeup=wakeup, rest=rest)) as consumer:
+    with closing(PartitionConsumer({**properties, "enable.auto.commit": False}, wakeup=wakeup, rest=rest)) as consumer:
         yield consumer
 
 
@@ -163,19 +170,21 @@ def test_a_notification_before_the_first_fetch_ends_its_wait(home: Producer) -> 
 
 
 def test_who_is_woken_and_left_nothing_fetches_once(home: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_fetching_to_librdkafka(monkeypatch)
     if native.data_path() is None:
         pytest.skip("Python does not know whether it left something")
     wakeup = Wakeup()
     with reading(home, wakeup) as consumer:
         consumer.poll(10, 0)
         fetches: list[float] = []
-        take = consumer._take
+        client = consumer._client
+        take = client.fetch_at_once
 
-        def counted(limit: int, timeout: float) -> Fetched:
+        def counted(limit: int, timeout: float = 0.0) -> Fetched:
             fetches.append(timeout)
             return take(limit, timeout)
 
-        monkeypatch.setattr(consumer, "_take", counted)
+        monkeypatch.setattr(client, "fetch_at_once", counted)
         wakeup.notify()
         consumer.poll(10, ENDLESS)
     assert fetches == [0]

@@ -18,10 +18,16 @@ def compiled() -> native.DataPath:
     return data_paths.compiled()
 
 
+@pytest.fixture(autouse=True)
+def _mock_brokers() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:  # or the tests after these would take real brokers for such
+        mock_brokers(patch)
+        yield
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """The address of a broker that makes every topic it hears of, with four partitions."""
-    mock_brokers()
     home = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": f"mock-{os.getpid()}"})
     [only] = home.list_topics(timeout=60).brokers.values()
     yield f"{only.host}:{only.port}"

@@ -12,7 +12,16 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, Producer, cimpl
 
-from data_paths import NOBODY, PARTITIONS, consuming, everything, fetched_until, producing, take
+from data_paths import (
+    NOBODY,
+    PARTITIONS,
+    consuming,
+    everything,
+    fetched_until,
+    leave_fetching_to_librdkafka,
+    producing,
+    take,
+)
 from streamsapp import TopicPartition, native
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.consumer import PartitionConsumer
@@ -48,13 +57,16 @@ def test_random_records_are_the_same_whichever_path_sends_and_fetches_them(
         with producing(broker) as producer:
             assert producer.send(random_records(topic, 1200)) == []
             assert producer.flush(60)
-        for reader in (None, compiled):
+        for reader, left in ((None, False), (compiled, False), (compiled, True)):
             take(reader, monkeypatch)
-            records, ends = everything(broker, topic)
+            with monkeypatch.context() as patch:
+                if left:
+                    leave_fetching_to_librdkafka(patch)
+                records, ends = everything(broker, topic)
             seen.append([[it[1:] for it in records[each]] for each in sorted(records)])
             assert list(ends.values()) == [300] * PARTITIONS
 
-    assert seen[1:] == seen[:1] * 3
+    assert seen[1:] == seen[:1] * 5
     sent = random_records("by-native", 1200)
     assert seen[0][1] == [
         (1, offset, (1, timestamp or 1), key, value, headers or None, len(value or b""))
@@ -105,7 +117,10 @@ def test_after_a_reposition_nothing_comes_of_what_was_fetched_before(broker: str
     assert [it.offset() for answer in rest for _, run in answer.records for it in run] == list(range(300, 500))
 
 
-def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(broker: str, data_path: str) -> None:
+def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(
+    broker: str, data_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_fetching_to_librdkafka(monkeypatch)
     topic, at = f"late-{data_path}", TopicPartition(f"late-{data_path}", 0)
     late = KafkaError(KafkaError._AUTO_OFFSET_RESET)
     with producing(broker) as producer:
@@ -113,9 +128,9 @@ def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(brok
         assert producer.flush(60)
     with consuming(broker) as consumer:
         consumer.assign({at: 9})
-        consumer._note(late, at, 5, Fetched())
+        consumer._client._note(late, at, 5, Fetched())
         first = fetched_until(consumer, lambda answer: answer.records, limit=3)
-        consumer._note(late, at, 5, Fetched())
+        consumer._client._note(late, at, 5, Fetched())
         answers = [*first, *fetched_until(consumer, lambda answer: answer.ends)]
 
     assert [it.offset() for answer in answers for _, run in answer.records for it in run] == list(range(9, 20))
@@ -173,7 +188,8 @@ def test_what_is_no_record_raises_the_same(broker: str, data_path: str, wrong: A
 def test_clients_log_the_same(
     data_path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamsapp.kafka.consumer.log", logging.getLogger(data_path))  # without what thins it out
+    for module in ("consumer", "fetching.librdkafka"):  # without what thins it out
+        monkeypatch.setattr(f"streamsapp.kafka.{module}.log", logging.getLogger(data_path))
     with caplog.at_level(logging.INFO), consuming(NOBODY) as consumer:
         consumer.assign({TopicPartition("t", 0): 0})
         fetched_until(consumer, lambda _: "brokers are down" in caplog.text and "FAIL" in caplog.text)

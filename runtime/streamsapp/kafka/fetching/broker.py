@@ -127,7 +127,9 @@ class BrokerConnection:
             if self._read < len(self._head):
                 return None
             size = _SIZE.unpack(self._head)[0]
-            if not _SIZE.size <= size <= self._most:
+            if size < _SIZE.size:
+                raise ConnectionError(f"it sends an answer of {size} bytes")
+            if size > self._most:
                 raise StreamsError(
                     f"broker {self} sends an answer of {size} bytes, and {self._most} are the most;"
                     " set receive.message.max.bytes to more"

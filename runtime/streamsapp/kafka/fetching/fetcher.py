@@ -86,6 +86,8 @@ class Fetcher:
     # ---- assignment --------------------------------------------------------------------------------------------
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        for topic in {name.topic for name in positions} - {name.topic for name in self._partitions}:
+            self._leaders.begin(topic)
         for name, position in positions.items():
             self._partitions[name] = FetchedPartition(name, position)
         self._changed = True
@@ -127,17 +129,25 @@ class Fetcher:
         """Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for records that cannot
         be read, ``NotImplementedError`` for what only librdkafka can do."""
         give_up = time.monotonic() + timeout
+        # Also without a wait: what is taken now is not to end the next one.
+        interrupted = self._is_interrupted(0)
         while True:
             self._receive()
             fetched = self._take(limit)
-            left = give_up - time.monotonic()
-            if fetched or left <= 0:
+            if fetched:
+                # More is asked for at once where much comes; what is little is asked for when it is wanted.
                 if sum(len(records) for _, records in fetched.records) >= FEW:
                     self._ask()
                 return fetched
-            if self._wakeup.wait(min(left, self._ask())) and self._may_be_interrupted:
-                self._receive()
-                return self._take(limit)
+            pause = self._ask()
+            left = give_up - time.monotonic()
+            if interrupted or left <= 0:
+                return fetched
+            interrupted = self._is_interrupted(min(left, pause))
+
+    def _is_interrupted(self, timeout: float) -> bool:
+        """Wait for something to happen; returns whether it may be for somebody else than a fetcher."""
+        return self._wakeup.wait(timeout) and self._may_be_interrupted
 
     def _take(self, limit: int) -> Fetched:
         fetched = Fetched()
@@ -189,7 +199,7 @@ class Fetcher:
             return broker.not_before - now
         wanted = [each for each in partitions if each.is_wanted(now)]
         if not wanted:
-            return self._settings.backoff
+            return max(_RECONNECT, self._settings.backoff)
         begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
         wanted = wanted[begin:] + wanted[:begin]
         without_offset = [each for each in wanted if each.position < 0]
@@ -240,26 +250,41 @@ class Fetcher:
             answer = broker.receive()
             if answer is not None:
                 asked, broker.asked = broker.asked, None
-                self._take_answer(broker, asked, answer)
+                self._take_answer(leader, broker, asked, answer)
         except (OSError, ValueError) as error:
             self._lose(leader, error)
 
-    def _take_answer(self, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
+    def _take_answer(self, leader: int, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
         if any(position < 0 for _, position in asked.values()):
-            self._take_offsets(asked, answer)
-            return
-        _, throttled, error, partitions = self._path.answer(answer)
+            throttled, offsets = requests.offsets(answer)
+            error = 0
+            parts: list[native.FetchedPart] = []
+        else:
+            offsets = []
+            _, throttled, error, parts = self._path.answer(answer)
         broker.not_before = time.monotonic() + max(0, throttled) / 1000
         if error:
             raise ConnectionError(KafkaError(error).str())
-        for part in partitions:
-            name, code = TopicPartition(part[0], part[1]), part[2]
-            partition, position = asked.get(name, (None, 0))
-            if partition is not None and self._partitions.get(name) is partition and partition.position == position:
+        for name, code, offset in offsets:
+            if (partition := self._asked_of(leader, asked, name)) is not None:
                 if code:
                     self._note_error(partition, code)
+                elif offset >= 0:
+                    partition.position = offset
+        for part in parts:
+            if (partition := self._asked_of(leader, asked, TopicPartition(part[0], part[1]))) is not None:
+                if part[2]:
+                    self._note_error(partition, part[2])
                 else:
                     self._take_records(partition, answer, part)
+
+    def _asked_of(self, leader: int, asked: _Asked, name: TopicPartition) -> FetchedPartition | None:
+        """The partition of which a part of an answer tells, unless it was assigned anew, has another leader by now, or
+        its records came from another one."""
+        partition, position = asked.get(name, (None, 0))
+        if partition is None or self._partitions.get(name) is not partition or partition.position != position:
+            return None
+        return partition if self._leaders.of(name) == leader else None
 
     def _take_records(self, partition: FetchedPartition, answer: bytearray, part: native.FetchedPart) -> None:
         _, _, _, high, stable, first, diverging, aborted, begin, end = part
@@ -273,23 +298,13 @@ class Fetcher:
             if end - begin < len(answer) // 2:  # or a little of it would keep all of it
                 data = bytes(memoryview(answer)[begin:end])
                 begin, end = 0, len(data)
+            place = (partition.name.topic, partition.name.partition, data, begin, end, partition.position)
             committed = aborted if self._settings.committed_only else []
             try:
-                partition.add(
-                    self._path.Chunk(*partition.name, data, begin, end, partition.position, committed, decompressed)
-                )
+                partition.add(self._path.Chunk(*place, committed, decompressed, not self._settings.checked))
             except ValueError as error:
-                self._note_broken(partition, error)
-
-    def _take_offsets(self, asked: _Asked, answer: bytearray) -> None:
-        for name, code, offset in requests.offsets(answer):
-            partition, position = asked.get(name, (None, 0))
-            if partition is None or self._partitions.get(name) is not partition or partition.position != position:
-                continue
-            if code:
-                self._note_error(partition, code)
-            elif offset >= 0:
-                partition.position = offset
+                if not partition.chunks:  # or those are taken first
+                    self._note_broken(partition, error)
 
     # ---- what goes wrong ---------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from threading import Thread
 from typing import Any
 
@@ -42,10 +42,12 @@ class Leaders:
         self._leaders: dict[TopicPartition, int] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._thread: Thread | None = None
+        self._busy = False
         self._next, self._pause = 0.0, _PAUSE
         #: Since when topics are missing.
         self._missing: dict[str, float] = {}
-        self._failure: Exception | None = None
+        #: For which there is nothing to be had of a topic.
+        self._failures: dict[str, Exception] = {}
         #: Set when there is more to know; whoever looks resets it.
         self.changed = False
 
@@ -61,19 +63,25 @@ class Leaders:
         """It is not its leader, or does not answer."""
         self._leaders.pop(partition, None)
 
-    def look_up(self, topics: Iterable[str]) -> float:
+    def begin(self, topic: str) -> None:
+        """It is wanted from now on: nothing that was found before is held against it."""
+        self._missing.pop(topic, None)
+        self._failures.pop(topic, None)
+
+    def look_up(self, topics: Collection[str]) -> float:
         """Ask for the leaders of topics unless somebody does. Returns the seconds until it makes sense to call this
         again. Raises ``TopicError`` for a topic that is gone, or may not be read."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        for topic in topics:
+            if (failure := self._failures.pop(topic, None)) is not None:
+                raise failure
         now = time.monotonic()
-        if self._thread is not None and self._thread.is_alive():
+        if self._busy:
             return _LONGEST_PAUSE
         if now < self._next:
             return self._next - now
         self._next, self._pause = now + self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
-        self._thread = Thread(target=self._run, args=(sorted(set(topics)),), name="leaders", daemon=True)
+        self._busy = True
+        self._thread = Thread(target=self._run, args=(sorted(topics),), name="leaders", daemon=True)
         self._thread.start()
         return _LONGEST_PAUSE
 
@@ -89,13 +97,14 @@ class Leaders:
         return True
 
     def _run(self, topics: list[str]) -> None:
-        try:
-            for topic in topics:
+        for topic in topics:
+            try:
                 self._learn(topic, self._list_topics(topic, _REQUEST))
-        except KafkaException as error:
-            log.debug("leaders are not known: %s", error)
-        except Exception as error:
-            self._failure = error
+            except KafkaException as error:
+                log.debug("the leaders of %s are not known: %s", topic, error)
+            except Exception as error:
+                self._failures[topic] = error
+        self._busy = False
         self.changed = True
         self._notify()
 

@@ -1,4 +1,7 @@
-"""A partition that is fetched: where it stands, and what was fetched of it and not taken. Pure; the consumer's thread."""
+"""A partition that is fetched: where it stands, and what was fetched of it and not taken.
+
+Pure; used on the consumer's thread.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The version of each request is fixed: later ones of Fetch name topics by ids (KI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -79,11 +79,18 @@ def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[TopicPartition,
     return _encoded(request, OFFSETS_VERSION, settings.client_id)
 
 
-def offsets(answer: bytearray) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Each partition's error and offset."""
-    for topic in ListOffsetsResponse.decode(answer, version=OFFSETS_VERSION, header=True).topics:
-        for each in topic.partitions:
-            yield TopicPartition(topic.name, each.partition_index), each.error_code, each.offset
+def offsets(answer: bytearray) -> tuple[int, list[tuple[TopicPartition, int, int]]]:
+    """The milliseconds that the broker is to be left alone, and each partition's error and offset. Raises
+    ``ValueError`` for anything that is no such answer."""
+    try:
+        read = ListOffsetsResponse.decode(answer, version=OFFSETS_VERSION, header=True)
+    except Exception as error:
+        raise ValueError(f"the answer to a ListOffsets request cannot be read: {error!r}") from error
+    return read.throttle_time_ms, [
+        (TopicPartition(topic.name, each.partition_index), each.error_code, each.offset)
+        for topic in read.topics
+        for each in topic.partitions
+    ]
 
 
 def versions(client_id: str) -> Encoded:

@@ -40,12 +40,15 @@ _NUMBERS = {
 #: The values that are known, of properties of which not all are.
 _VALUES: Mapping[str, frozenset[str]] = {
     "auto.offset.reset": frozenset({"error"}),
-    "check.crcs": frozenset({"true", "false"}),  # they are checked
+    "check.crcs": frozenset({"true", "false"}),
     "enable.auto.commit": frozenset({"false"}),
     "enable.partition.eof": frozenset({"true", "false"}),
     "isolation.level": frozenset({"read_committed", "read_uncommitted"}),
     "security.protocol": frozenset({"plaintext"}),
 }
+
+#: Without them librdkafka does what is not done here.
+_NEEDED = ("auto.offset.reset", "enable.auto.commit")
 
 #: Bytes of an answer, and of a partition in it where that is little: so much comes fast enough to be waited for.
 _ANSWER, _LEAST = 4 << 20, 16 << 10
@@ -59,6 +62,8 @@ class FetchSettings:
     committed_only: bool
     #: Says whether ends of partitions are told.
     tells_ends: bool
+    #: Says whether checksums of record batches are looked at, as they are unless the user says otherwise.
+    checked: bool
     #: How long a broker may wait for so many bytes.
     wait: float
     least: int
@@ -79,7 +84,8 @@ class FetchSettings:
 
 def left_to_librdkafka(properties: ClientProperties) -> str | None:
     """The property for which the client's own consumer fetches, if there is one."""
-    return next((key for key, value in properties.items() if not _is_known(key, str(value))), None)
+    wanted = dict.fromkeys(_NEEDED, "") | properties
+    return next((key for key, value in wanted.items() if not _is_known(key, str(value))), None)
 
 
 def _is_known(key: str, value: str) -> bool:
@@ -106,6 +112,7 @@ def fetch_settings(properties: ClientProperties) -> FetchSettings:
         client_id=str(properties.get("client.id", "rdkafka")),
         committed_only=says("isolation.level", "read_committed", "read_committed"),
         tells_ends=says("enable.partition.eof", "true", "false"),
+        checked=says("check.crcs", "true", "true"),
         wait=number(500, "fetch.wait.max.ms") / 1000,
         least=number(1, "fetch.min.bytes"),
         backoff=number(500, "fetch.error.backoff.ms") / 1000,

@@ -1,0 +1,420 @@
+"""Brokers as a fetcher meets them, over real sockets, that fail as a test wants it: what can't be had from real ones at
+will.
+
+They keep the rules of the protocol that a fetcher relies on: who leads a partition, where its log begins and ends, that
+of each answer the first batch is whole, which records a truncated log has not any more (KIP-320). What a fetcher asks
+that makes no sense is noted in ``broken``. Each connection has a thread, on which ``fate`` may also wait.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.record.util import calc_crc32c
+
+from streamsapp import TopicPartition
+
+#: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
+#: the length makes no sense, none at all; a batch that was changed on its way.
+LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, SENSELESS, SILENT, CORRUPT = range(-1007, -1000)
+
+#: Says what becomes of a partition that is asked for, of the broker with this number: 0, an error's code, or one of
+#: those above.
+Fate = Callable[[int, TopicPartition], int]
+
+_CRC_AT, _ATTRIBUTES_AT, _EPOCH_AT = 17, 21, 12
+_TRANSACTIONAL, _CONTROL = 16, 32
+_SIZE = struct.Struct(">i")
+_REQUESTS = {each.API_KEY: each for each in (ApiVersionsRequest, FetchRequest, ListOffsetsRequest)}
+#: The least code of an error that brokers tell.
+_LOCAL = -1000
+
+
+def value_of(partition: TopicPartition, offset: int) -> bytes:
+    """What each record says."""
+    return b"%s/%d/%d" % (partition.topic.encode(), partition.partition, offset)
+
+
+@dataclass(frozen=True)
+class Batch:
+    base: int
+    #: The offset after the last record's.
+    after: int
+    epoch: int
+    data: bytes
+    #: Of its records, but for markers.
+    offsets: tuple[int, ...]
+
+
+@dataclass
+class Partition:
+    leader: int
+    start: int = 0
+    end: int = 0
+    epoch: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    #: The first offset of each transaction that is open, by its producer.
+    open: dict[int, int] = field(default_factory=dict)
+    #: Producer, first offset and marker's offset of transactions that were aborted, as they ended.
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def stable(self) -> int:
+        return min(self.open.values(), default=self.end)
+
+    def from_offset(self, offset: int) -> list[Batch]:
+        """The batch with an offset, and those after it."""
+        return self.batches[bisect_left(self.batches, offset + 1, key=lambda each: each.after) :]
+
+    def diverges(self, epoch: int, offset: int) -> tuple[int, int] | None:
+        """Where the log of an epoch ends, if a record of it before the offset is not there."""
+        found = [each for each in self.batches if each.epoch <= epoch]
+        last = (found[-1].epoch, found[-1].after) if found else (-1, self.start)
+        return last if epoch >= 0 and (last[0] < epoch or last[1] < offset) else None
+
+
+class FetchedBrokers:
+    """Some brokers, numbered from 1, with topics of so many partitions."""
+
+    def __init__(self, topics: dict[str, int], brokers: int = 1, deaf: frozenset[int] = frozenset()) -> None:
+        """Those that are ``deaf`` accept no connection before they ``listen``."""
+        self.partitions = {
+            TopicPartition(topic, number): Partition(1 + number % brokers)
+            for topic, count in topics.items()
+            for number in range(count)
+        }
+        self.fate: Fate = lambda broker, partition: 0
+        self.fate_of_offsets: Fate = lambda broker, partition: 0
+        #: Called before a broker tells which requests it knows.
+        self.fate_of_versions: Callable[[], object] = lambda: None
+        #: An error's code for each look-up of a topic's leaders, or ``LOST_REQUEST``.
+        self.fate_of_look_ups: Callable[[str], int] = lambda topic: 0
+        #: Who is told to lead a partition that somebody leads.
+        self.told_leader: Callable[[TopicPartition, int], int] = lambda partition, leader: leader
+        #: Versions of requests that are known, by their keys.
+        self.known = {FetchRequest.API_KEY: (0, 12), ListOffsetsRequest.API_KEY: (0, 5)}
+        self.throttle_ms = 0
+        #: Each request but those for versions, with the broker's number; how many are answered; each look-up.
+        self.asked: list[tuple[int, Any]] = []
+        self.answered = 0
+        self.looked_up: list[str] = []
+        self.broken: list[str] = []
+        self.accepted: Counter[int] = Counter()
+        self._changed = Condition()
+        self._closing = False
+        self._listening = {number: socket.socket() for number in range(1, 1 + brokers)}
+        self._connections: dict[socket.socket, int] = {}
+        self._waker, waked = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(waked, selectors.EVENT_READ)
+        for number, each in self._listening.items():
+            each.bind(("127.0.0.1", 0))
+            if number not in deaf:
+                self.listen(number)
+        self._threads = [Thread(target=self._accept, args=(waked,), name="brokers")]
+        self._threads[0].start()
+
+    def listen(self, broker: int) -> None:
+        self._listening[broker].listen()
+        self._selector.register(self._listening[broker], selectors.EVENT_READ, broker)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._waker.close()
+        for thread in self._threads:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in self._threads), "a fate waits for something"
+
+    # ---- what tests do -----------------------------------------------------------------------------------------
+
+    def write(
+        self, partition: TopicPartition, count: int, *, codec: int = 0, producer: int = -1, skipped: int = 0
+    ) -> Batch:
+        """Add a batch of records, perhaps of a transaction, of which some before the last one are gone."""
+        with self._changed:
+            log = self.partitions[partition]
+            epoch = -1 if producer < 0 else 0
+            builder = MemoryRecordsBuilder(2, codec, 1 << 24, 0, producer >= 0, producer, epoch, epoch)
+            offsets = [*range(log.end, log.end + count - 1), log.end + count - 1 + skipped]
+            for offset in offsets:
+                if offset == offsets[-1]:
+                    builder.skip(skipped)
+                builder.append(1_000 + offset, b"k", value_of(partition, offset), [("h", b"%d" % offset)])
+            if producer >= 0:
+                log.open.setdefault(producer, log.end)
+            return self._add(log, builder, tuple(offsets))
+
+    def end_transaction(self, partition: TopicPartition, producer: int, *, committed: bool) -> Batch:
+        with self._changed:
+            log = self.partitions[partition]
+            builder = MemoryRecordsBuilder(2, 0, 1 << 16, 0, True, producer, 0, 0)
+            builder.append(1_000, struct.pack(">hh", 0, committed), struct.pack(">hi", 0, 0))
+            first = log.open.pop(producer)
+            if not committed:
+                log.aborted.append((producer, first, log.end))
+            return self._add(log, builder, (), _CONTROL)
+
+    def _add(self, log: Partition, builder: Any, offsets: tuple[int, ...], attributes: int = 0) -> Batch:
+        after = max(offsets, default=log.end) + 1
+        builder.close()
+        data = bytearray(builder.buffer())
+        struct.pack_into(">q", data, 0, log.end)
+        struct.pack_into(">i", data, _EPOCH_AT, log.epoch)
+        data[_ATTRIBUTES_AT + 1] |= attributes
+        struct.pack_into(">I", data, _CRC_AT, calc_crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
+        log.batches.append(Batch(log.end, after, log.epoch, bytes(data), offsets))
+        log.end = after
+        self._changed.notify_all()
+        return log.batches[-1]
+
+    def move(self, partition: TopicPartition, leader: int) -> None:
+        with self._changed:
+            self.partitions[partition].leader = leader
+            self.partitions[partition].epoch += 1
+            self._changed.notify_all()
+
+    def begin_at(self, partition: TopicPartition, offset: int) -> None:
+        """Delete what is before an offset, where a batch begins; an empty log begins there."""
+        with self._changed:
+            log = self.partitions[partition]
+            log.batches = log.from_offset(offset)
+            log.start, log.end = offset, max(log.end, offset)
+
+    def truncate(self, partition: TopicPartition, offset: int) -> None:
+        """Lose what is from an offset on, where a batch begins, as an unclean election does."""
+        with self._changed:
+            log = self.partitions[partition]
+            log.batches = [each for each in log.batches if each.after <= offset]
+            log.end, log.epoch = offset, log.epoch + 1
+
+    def offsets(self, partition: TopicPartition, begin: int = 0) -> list[int]:
+        """Of all records from an offset on."""
+        batches = self.partitions[partition].from_offset(begin)
+        return [offset for each in batches for offset in each.offsets if offset >= begin]
+
+    def fetches(self) -> Iterator[tuple[int, TopicPartition, Any]]:
+        """Each partition of each request for records, and the broker that was asked."""
+        for broker, request in list(self.asked):
+            if isinstance(request, FetchRequest):
+                for topic in request.topics:
+                    for each in topic.partitions:
+                        yield broker, TopicPartition(topic.topic, each.partition), each
+
+    def wait_until(self, done: Callable[[], object]) -> None:
+        """Wait for what brokers are asked, or answer."""
+        with self._changed:
+            assert self._changed.wait_for(done, 20)
+
+    def connections(self, broker: int) -> int:
+        """How many connections a broker has that nobody has closed."""
+        with self._changed:
+            return list(self._connections.values()).count(broker)
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        """As ``confluent_kafka.Consumer`` does."""
+        with self._changed:
+            self.looked_up.append(topic)
+            self._changed.notify_all()
+        code = self.fate_of_look_ups(topic)
+        if code == LOST_REQUEST:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        found = {
+            name.partition: SimpleNamespace(leader=self.told_leader(name, each.leader))
+            for name, each in self.partitions.items()
+            if name.topic == topic
+        }
+        code = code or (0 if found else KafkaError.UNKNOWN_TOPIC_OR_PART)
+        told = SimpleNamespace(error=KafkaError(code) if code else None, partitions={} if code else found)
+        brokers = {number: each.getsockname() for number, each in self._listening.items()}
+        return SimpleNamespace(
+            brokers={number: SimpleNamespace(host=at[0], port=at[1]) for number, at in brokers.items()},
+            topics={topic: told},
+        )
+
+    # ---- connections -------------------------------------------------------------------------------------------
+
+    def _accept(self, waked: socket.socket) -> None:
+        while not self._closing:
+            for key, _ in self._selector.select():
+                if key.data is not None:
+                    connection = self._listening[key.data].accept()[0]
+                    with self._changed:
+                        self.accepted[key.data] += 1
+                        self._connections[connection] = key.data
+                    self._threads.append(Thread(target=self._serve, args=(key.data, connection), name="broker"))
+                    self._threads[-1].start()
+        self._selector.close()
+        with self._changed:
+            for connection in self._connections:
+                with suppress(OSError):  # the client may have closed it
+                    connection.shutdown(socket.SHUT_RDWR)
+        for each in (waked, *self._listening.values()):
+            each.close()
+
+    def _serve(self, broker: int, connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            goes_on = True
+            while goes_on and len(size := connection.recv(4, socket.MSG_WAITALL)) == 4:
+                request = connection.recv(_SIZE.unpack(size)[0], socket.MSG_WAITALL)
+                goes_on = _send(connection, *self._answer(broker, request))
+                with self._changed:
+                    self.answered += 1
+                    self._changed.notify_all()
+        with self._changed:
+            del self._connections[connection]
+            self._changed.notify_all()
+
+    def _answer(self, broker: int, data: bytes) -> tuple[bytes, set[int]]:
+        """The answer to a request, and what is to become of it."""
+        key, version = struct.unpack_from(">hh", data)
+        request = _REQUESTS[key].decode(data, version=version, header=True)
+        fates = set[int]()
+        if isinstance(request, ApiVersionsRequest):
+            self.fate_of_versions()
+            answer = self._versions()
+        else:
+            with self._changed:
+                self.asked.append((broker, request))
+                self._changed.notify_all()
+            answer, fates = (self._fetch if isinstance(request, FetchRequest) else self._list_offsets)(broker, request)
+        answer.with_header(correlation_id=request.header.correlation_id)
+        return bytes(answer.encode(header=True)), fates
+
+    # ---- answers -----------------------------------------------------------------------------------------------
+
+    def _versions(self) -> Any:
+        of = ApiVersionsResponse.ApiVersion
+        known = [of(api_key=key, min_version=least, max_version=most) for key, (least, most) in self.known.items()]
+        return ApiVersionsResponse(version=0, error_code=0, api_keys=known)
+
+    def _list_offsets(self, broker: int, request: Any) -> tuple[Any, set[int]]:
+        of_topic, fates, topics = ListOffsetsResponse.ListOffsetsTopicResponse, set[int](), []
+        for topic in request.topics:
+            parts = []
+            for each in topic.partitions:
+                name = TopicPartition(topic.name, each.partition_index)
+                fate = self.fate_of_offsets(broker, name)
+                fates.add(fate)
+                with self._changed:
+                    log = self.partitions.get(name)
+                    code = self._refusal(broker, log, fate)
+                    end = 0 if log is None else log.stable if request.isolation_level else log.end
+                    offset = -1 if code or log is None else log.start if each.timestamp == -2 else end
+                if each.timestamp not in (-1, -2):
+                    self.broken.append(f"{name}: offsets of {each.timestamp}")
+                part_of = of_topic.ListOffsetsPartitionResponse
+                parts.append(
+                    part_of(partition_index=each.partition_index, error_code=code, timestamp=-1, offset=offset)
+                )
+            topics.append(of_topic(name=topic.name, partitions=parts))
+        return ListOffsetsResponse(version=5, throttle_time_ms=self.throttle_ms, topics=topics), fates
+
+    def _fetch(self, broker: int, request: Any) -> tuple[Any, set[int]]:
+        give_up = time.monotonic() + request.max_wait_ms / 1000
+        asked = {
+            TopicPartition(topic.topic, each.partition): each for topic in request.topics for each in topic.partitions
+        }
+        fates = {name: self.fate(broker, name) for name in asked}
+        with self._changed:
+            while True:
+                parts, left = dict[TopicPartition, Any](), None
+                for name, each in asked.items():
+                    parts[name] = self._part(broker, name, each, fates[name], left, request)
+                    if parts[name].records:
+                        left = max(0, (request.max_bytes if left is None else left) - len(parts[name].records))
+                told = any(it.records or it.error_code or it.diverging_epoch for it in parts.values())
+                wait = give_up - time.monotonic()
+                if told or any(fates.values()) or wait <= 0 or self._closing:
+                    break
+                self._changed.wait(wait)
+        topics = [
+            FetchResponse.FetchableTopicResponse(
+                topic=topic, partitions=[part for name, part in parts.items() if name.topic == topic]
+            )
+            for topic in dict.fromkeys(name.topic for name in parts)
+        ]
+        answer = FetchResponse(
+            version=12, throttle_time_ms=self.throttle_ms, error_code=0, session_id=0, responses=topics
+        )
+        return answer, set(fates.values())
+
+    def _refusal(self, broker: int, log: Partition | None, fate: int) -> int:
+        if fate and fate > _LOCAL:
+            return fate
+        if log is None:
+            return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return 0 if log.leader == broker else int(KafkaError.NOT_LEADER_FOR_PARTITION)
+
+    def _part(self, broker: int, name: TopicPartition, asked: Any, fate: int, left: int | None, request: Any) -> Any:
+        """The answer for a partition, when there is room for ``left`` bytes; ``None``: its first batch is sent in any
+        case."""
+        log, offset = self.partitions.get(name), asked.fetch_offset
+        code, diverging = self._refusal(broker, log, fate), None
+        part = FetchResponse.FetchableTopicResponse.PartitionData
+        if code or log is None:
+            return part(partition_index=name.partition, error_code=code, high_watermark=-1, records=b"")
+        sent, aborted = b"", []
+        if (at := log.diverges(asked.last_fetched_epoch, offset)) is not None:
+            diverging = part.EpochEndOffset(epoch=at[0], end_offset=at[1])
+        elif not log.start <= offset <= log.end:
+            code = KafkaError.OFFSET_OUT_OF_RANGE
+        else:
+            self._look_at(name, log, asked)
+            until = log.stable if request.isolation_level else log.end
+            batches = [each for each in log.from_offset(offset) if each.after <= until]
+            sent = _cut(batches, asked.partition_max_bytes, request.max_bytes if left is None else left, left is None)
+            if fate == CORRUPT and sent:
+                at_end = len(batches[0].data) - 1
+                sent = sent[:at_end] + bytes([sent[at_end] ^ 1]) + sent[at_end + 1 :]
+            aborted = [
+                part.AbortedTransaction(producer_id=producer, first_offset=first)
+                for producer, first, marker in log.aborted
+                if marker >= offset
+            ]
+        return part(
+            partition_index=name.partition, error_code=code, high_watermark=log.end, last_stable_offset=log.stable,
+            log_start_offset=log.start, diverging_epoch=diverging, aborted_transactions=aborted, records=sent,
+        )  # fmt: skip
+
+    def _look_at(self, name: TopicPartition, log: Partition, asked: Any) -> None:
+        """A fetcher tells the epoch of the batch that it read last, if it has read one."""
+        before = [each.epoch for each in log.batches if each.base < asked.fetch_offset]
+        if asked.last_fetched_epoch >= 0 and asked.last_fetched_epoch not in before[-1:]:
+            self.broken.append(f"{name}: epoch {asked.last_fetched_epoch} at {asked.fetch_offset}, not {before[-1:]}")
+
+
+def _cut(batches: list[Batch], most: int, left: int, whole: bool) -> bytes:
+    """So many bytes of batches; none if the first one does not fit in, unless it is to be whole in any case."""
+    if not batches or not (whole or len(batches[0].data) <= min(most, left)):
+        return b""
+    return b"".join(each.data for each in batches)[: max(len(batches[0].data), min(most, left))]
+
+
+def _send(connection: socket.socket, answer: bytes, fates: set[int]) -> bool:
+    """Returns whether the connection stays."""
+    if LOST_REQUEST in fates:
+        return False
+    if SILENT in fates:
+        return True
+    if MALFORMED in fates:
+        answer = answer[: max(5, len(answer) // 2)]
+    framed = _SIZE.pack(-1 if SENSELESS in fates else len(answer)) + answer
+    connection.sendall(framed[: len(framed) // 2] if CUT in fates else framed)
+    return not fates & {CUT, LOST_AFTER}
