@@ -261,7 +261,7 @@ def taking(path: native.DataPath) -> Callable[[], None]:
 
     def take() -> None:
         for data, aborted in ((batch, []), (packed, []), (batch, [(7, 0)])):
-            chunk = path.Chunk("t", 0, data, 0, len(data), 0, aborted, lambda codec, records: bytes(bytearray(records)))
+            chunk = path.Chunk("t", 0, data, 0, aborted, lambda codec, records: bytes(bytearray(records)))
             while chunk.position < chunk.end_position:
                 chunk.take(2)
 

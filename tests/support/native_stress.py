@@ -15,7 +15,6 @@ import random
 import struct
 import sys
 import threading
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
@@ -367,29 +366,43 @@ def fetched_again(rng: random.Random, count: int) -> None:
     path: Any = native.data_path()
     first, marker = fetched_batch(3, [(0, 1, None, b"first", None)]), struct.pack(">hh", 0, 0)
     batches = [fetched_batch(0, [(0, 1, marker, b"", None)], "none", 7, attributes=TRANSACTIONAL | CONTROL)]
+    some = [(n, 1, b"key" if n else None, b"again" * n, [("a", b"xyz"), ("ü", None)][:n]) for n in range(4)]
     for codec in CODECS:
-        some = ((n, 1, it[2], it[1], it[7]) for n, it in enumerate(records("t", rng, 4)))
-        batches.append(fetched_batch(0, some, codec, 7, attributes=rng.choice([0, TRANSACTIONAL])))
+        batches += [fetched_batch(0, some, codec, 7, attributes=attributes) for attributes in (0, TRANSACTIONAL)]
+    plain, answer = fetched_batch(0, some), fetch_answer()
+
+    def exactly(data: bytes) -> Any:
+        """In memory that ends where the bytes do: who reads on behind them is caught."""
+        return (ctypes.c_char * len(data)).from_buffer_copy(data)
+
+    def read(data: bytes) -> None:
+        how = (rng.choice([[], [(7, 0), (7, 5)]]), decompressed, rng.random() < 0.8)
+        with suppress(ValueError, NotImplementedError):
+            chunk = path.Chunk("t", 0, exactly(data), rng.randrange(4), *how)
+            while taken := chunk.take(rng.randrange(1, 9)):
+                for record in taken:
+                    with suppress(UnicodeDecodeError):
+                        record.headers()
+
+    for size in range(FIELDS["attributes"][0], len(plain)):
+        read(changed(plain[:size], length=size - 12))
+    for _ in range(count):
+        data = harmed(changed(rng.choice(batches), base_offset=rng.choice([0, 9])), rng)
+        read(data)
+        read(first + data)
+        with suppress(ValueError):
+            path.answer(exactly(harmed(answer, rng)))
+
+
+def fetch_answer() -> bytes:
+    """An answer to Fetch with two partitions of each of two topics."""
     topic_of = FetchResponse.FetchableTopicResponse
     part_of = topic_of.PartitionData
     aborted = [part_of.AbortedTransaction(producer_id=7, first_offset=1)]
     part = part_of(diverging_epoch=part_of.EpochEndOffset(), aborted_transactions=aborted, records=b"records")
     response = FetchResponse(responses=[topic_of(topic="t", partitions=[part] * 2)] * 2, version=12)
     response.with_header(correlation_id=3)
-    answer = bytes(response.encode(header=True))
-    for _ in range(count):
-        data = harmed(changed(rng.choice(batches), base_offset=rng.choice([0, 9])), rng)
-        for each in (data, first + data):
-            how = ([(7, 0), (7, 5)], decompressed, rng.random() < 0.8)
-            with suppress(ValueError, NotImplementedError):
-                # In memory that ends where the bytes do: who reads on behind them is caught.
-                chunk = path.Chunk("t", 0, array("B", each), 0, len(each), rng.randrange(4), *how)
-                while taken := chunk.take(rng.randrange(1, 9)):
-                    for record in taken:
-                        with suppress(UnicodeDecodeError):
-                            record.headers()
-        with suppress(ValueError):
-            path.answer(array("B", harmed(answer, rng)))
+    return bytes(response.encode(header=True))
 
 
 def stress(broker: str) -> None:

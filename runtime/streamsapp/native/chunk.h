@@ -293,14 +293,13 @@ static void chunk_dealloc(Chunk *self) {
     PyObject_Free(self);
 }
 
-/* Chunk(topic, partition, data, begin, end, position, aborted, decompress, unchecked=False) */
+/* Chunk(topic, partition, data, position, aborted, decompress, unchecked=False) */
 static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *topic, *data, *aborted, *decompress;
     int partition, unchecked = 0;
-    Py_ssize_t begin, end;
     long long position;
-    if (!PyArg_ParseTuple(args, "UiOnnLO!O|p", &topic, &partition, &data, &begin, &end, &position, &PyList_Type,
-                          &aborted, &decompress, &unchecked))
+    if (!PyArg_ParseTuple(args, "UiOLO!O|p", &topic, &partition, &data, &position, &PyList_Type, &aborted, &decompress,
+                          &unchecked))
         return NULL;
     Chunk *self = PyObject_New(Chunk, type);
     if (!self) return NULL;
@@ -312,13 +311,9 @@ static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) 
     self->unchecked = unchecked;
     self->epoch = -1;
     int failed = PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE) || chunk_take_aborted(self, aborted);
-    if (!failed && (begin < 0 || begin > end || end > self->data.len)) {
-        PyErr_SetString(PyExc_ValueError, "a chunk lies within its data");
-        failed = 1;
-    }
     if (!failed) {
-        self->next = (const char *)self->data.buf + begin;
-        self->end = (const char *)self->data.buf + end;
+        self->next = self->data.buf;
+        self->end = self->next + self->data.len;
         failed = chunk_measure(self);
     }
     if (failed) Py_CLEAR(self);

@@ -37,7 +37,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as consumer_module
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
-from streamsapp.kafka.fetching import fetcher as module, leaders
+from streamsapp.kafka.fetching import connections, fetcher as module, leaders
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
@@ -97,7 +97,8 @@ Read = Callable[..., Reader]
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECONNECT", 0.002)
+    for each in (module, connections):
+        monkeypatch.setattr(each, "RECONNECT", 0.002)
     monkeypatch.setattr(leaders, "_PAUSE", 0.002)
 
 
@@ -361,9 +362,10 @@ def test_a_log_that_was_truncated_behind_what_was_read_is_told_as_an_offset_that
     assert reader.offsets[A] == [*range(10), *range(5, 13)]
 
 
+@pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize("code", [0, KafkaError.OFFSET_OUT_OF_RANGE])
 def test_a_former_leader_that_answers_late_changes_nothing(
-    code: int, start: Start, read: Read, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+    code: int, returns: bool, start: Start, read: Read, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LATE", 0.01)
     brokers, let_go = start({"a": 2}, 2), Event()
@@ -384,6 +386,10 @@ def test_a_former_leader_that_answers_late_changes_nothing(
     reader.until(lambda: brokers.asked)
     brokers.move(A, 2)
     reader.until(lambda: reader.lost or reader.ends)
+    if returns:
+        brokers.move(A, 1)
+        looked_up = len(brokers.looked_up)
+        reader.until(lambda: len(brokers.looked_up) > looked_up + 2)
     let_go.set()
     reader.until_end((A1, 5))
     reader.nothing_comes()
@@ -586,6 +592,21 @@ def test_an_older_format_of_records_is_left_to_librdkafka(start: Start, read: Re
         reader.until(lambda: False)
 
     assert reader.fetcher.close() == ({A: 3, A1: 0}, [A])
+
+
+def test_records_that_were_taken_are_delivered_before_an_older_format_is_met(start: Start, read: Read) -> None:
+    brokers = start({"a": 2})
+    for _ in range(2):
+        batch = brokers.write(A, 5)
+    brokers.partitions[A].batches[1] = replace(batch, data=batch.data[:16] + b"\1" + batch.data[17:])
+    brokers.write(A1, 5)
+    reader = read(brokers, {A: 0, A1: 0})
+    reader.until(lambda: reader.offsets, limit=5)
+    with pytest.raises(NotImplementedError):
+        reader.until(lambda: False)
+
+    assert reader.offsets[A] == list(range(5))
+    assert reader.fetcher.close()[0] == {each: len(reader.offsets[each]) for each in (A, A1)}
 
 
 # ---- brokers -------------------------------------------------------------------------------------------------------

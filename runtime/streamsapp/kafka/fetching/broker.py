@@ -42,7 +42,8 @@ class BrokerConnection:
         self._most = most
         self._notify = notify
         self._socket: socket.socket | None = None
-        self._failure: Exception | None = None
+        #: What has come in the way of connecting.
+        self.failure: Exception | None = None
         self._closed = False
         #: How often it was asked.
         self.requests = 0
@@ -63,7 +64,7 @@ class BrokerConnection:
         try:
             made = socket.create_connection(self.address, _CONNECT)
         except OSError as error:
-            self._failure = error
+            self.failure = error
             self._notify()
             return
         try:
@@ -82,7 +83,7 @@ class BrokerConnection:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _WRITE)
         except Exception as error:
             made.close()
-            self._failure = error
+            self.failure = error
         else:
             self._socket = made
             if self._closed:
@@ -102,11 +103,6 @@ class BrokerConnection:
     def waited(self) -> float:
         """How long an answer is waited for, in seconds."""
         return 0.0 if self.asked is None else time.monotonic() - self._sent_at
-
-    def check(self) -> None:
-        """Raises what has come in the way of connecting."""
-        if self._failure is not None:
-            raise self._failure
 
     def fileno(self) -> int:
         assert self._socket is not None

@@ -8,7 +8,6 @@ broker; it is sent when an answer has come, and so is answered while that one is
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Iterable, Mapping
 
@@ -19,6 +18,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
+from streamsapp.kafka.fetching.connections import RECONNECT, Connections
 from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.fetching.fetched import Fetched, not_authorised
 from streamsapp.kafka.fetching.leaders import Leaders, ListTopics
@@ -33,8 +33,6 @@ log = client_log(__name__)
 #: How long an answer may take beyond the time for which a broker waits for records, and after how long it is looked
 #: whether the leader is another one by now, in seconds.
 _NO_ANSWER, _LATE = 30.0, 2.0
-#: Between two attempts to reach a broker, in seconds.
-_RECONNECT = 0.1
 #: For which a broker waits for records while others of its partitions are not asked for, as there is enough of them.
 _SHORT_WAIT = 0.005
 #: How often a batch that cannot be read is fetched again: it may be the network's fault.
@@ -73,11 +71,7 @@ class Fetcher:
         self._partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
         self._news: dict[TopicPartition, FetchedPartition] = {}
-        self._brokers: dict[int, BrokerConnection] = {}
-        #: Brokers that were lost, and when they are tried again, in monotonic seconds.
-        self._lost: dict[int, float] = {}
-        self._sockets = select.poll()
-        self._by_socket: dict[int, int] = {}
+        self._connections = Connections(settings, self._wakeup)
         #: The partitions of each leader, as long as nothing has changed; those without one.
         self._led: dict[int, list[FetchedPartition]] = {}
         self._leaderless: set[str] = set()
@@ -113,8 +107,7 @@ class Fetcher:
 
     def close(self) -> tuple[dict[TopicPartition, int], list[TopicPartition]]:
         """Stop. Returns where each partition stands, and those that are paused."""
-        for leader in list(self._brokers):
-            self._hang_up(leader)
+        self._connections.close()
         paused = [name for name, partition in self._partitions.items() if partition.paused]
         return {name: partition.next for name, partition in self._partitions.items()}, paused
 
@@ -157,7 +150,13 @@ class Fetcher:
             if partition.paused:
                 continue
             del self._news[name]
-            limit -= self._take_from(partition, limit, fetched)
+            try:
+                limit -= self._take_from(partition, limit, fetched)
+            except NotImplementedError:
+                if not fetched:
+                    raise
+                self._news = {name: partition, **self._news}  # met again at once, when the others are delivered
+                break
             if partition.chunks:
                 self._news[name] = partition  # the others come first then
         return fetched
@@ -189,9 +188,9 @@ class Fetcher:
         return pause
 
     def _ask_leader(self, leader: int, partitions: list[FetchedPartition]) -> float:
-        broker = self._brokers.get(leader) or self._connect(leader)
-        if broker is None or not broker.connected:
-            return _RECONNECT
+        broker = self._connections.to(leader, self._leaders.address(leader))
+        if broker is None:
+            return RECONNECT
         if broker.asked is not None:
             return _LATE
         now = time.monotonic()
@@ -199,7 +198,7 @@ class Fetcher:
             return broker.not_before - now
         wanted = [each for each in partitions if each.is_wanted(now)]
         if not wanted:
-            return max(_RECONNECT, self._settings.backoff)
+            return min((each.retry_at - now for each in partitions if each.retry_at > now), default=_LATE)
         begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
         wanted = wanted[begin:] + wanted[:begin]
         without_offset = [each for each in wanted if each.position < 0]
@@ -236,25 +235,22 @@ class Fetcher:
 
     def _receive(self) -> None:
         """Take the answers that are there."""
-        for descriptor, _ in self._sockets.poll(0) if self._by_socket else ():
-            self._receive_from(self._by_socket[descriptor])
-        for leader, broker in list(self._brokers.items()):
-            if leader not in self._by_socket.values():
-                self._begin(leader, broker)
-            elif broker.waited > self._settings.wait + _LATE:
-                self._look_for_others(leader, broker)
+        for leader, broker in self._connections.with_something_to_read():
+            try:
+                if (answer := broker.receive()) is not None:
+                    self._take_answer(leader, broker, answer)
+            except (OSError, ValueError) as error:
+                self._lose(leader, error)
+        for leader, failure in self._connections.failed():
+            if isinstance(failure, TooOldError):
+                raise NotImplementedError(str(failure)) from failure
+            self._lose(leader, failure)
+        for leader, broker in self._connections.late(self._settings.wait + _LATE):
+            self._look_for_others(leader, broker)
 
-    def _receive_from(self, leader: int) -> None:
-        broker = self._brokers[leader]
-        try:
-            answer = broker.receive()
-            if answer is not None:
-                asked, broker.asked = broker.asked, None
-                self._take_answer(leader, broker, asked, answer)
-        except (OSError, ValueError) as error:
-            self._lose(leader, error)
-
-    def _take_answer(self, leader: int, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
+    def _take_answer(self, leader: int, broker: BrokerConnection, answer: bytearray) -> None:
+        asked: _Asked
+        asked, broker.asked = broker.asked, None
         if any(position < 0 for _, position in asked.values()):
             throttled, offsets = requests.offsets(answer)
             error = 0
@@ -280,9 +276,11 @@ class Fetcher:
 
     def _asked_of(self, leader: int, asked: _Asked, name: TopicPartition) -> FetchedPartition | None:
         """The partition of which a part of an answer tells, unless it was assigned anew, has another leader by now, or
-        its records came from another one."""
+        what was asked came from another one."""
         partition, position = asked.get(name, (None, 0))
-        if partition is None or self._partitions.get(name) is not partition or partition.position != position:
+        if partition is None or self._partitions.get(name) is not partition or partition.lost:
+            return None
+        if partition.position != position:
             return None
         return partition if self._leaders.of(name) == leader else None
 
@@ -294,14 +292,13 @@ class Fetcher:
             log.warning("%s: what was read last is not in the log any more: it was truncated", partition.name)
             partition.lost = True
         elif end > begin:
-            data: bytearray | bytes = answer
-            if end - begin < len(answer) // 2:  # or a little of it would keep all of it
-                data = bytes(memoryview(answer)[begin:end])
-                begin, end = 0, len(data)
-            place = (partition.name.topic, partition.name.partition, data, begin, end, partition.position)
-            committed = aborted if self._settings.committed_only else []
+            data: memoryview | bytes = memoryview(answer)[begin:end]
+            if len(data) < len(answer) // 2:  # or a little of it would keep all of it
+                data = bytes(data)
+            place = (partition.name.topic, partition.name.partition)
+            committed, unchecked = aborted if self._settings.committed_only else [], not self._settings.checked
             try:
-                partition.add(self._path.Chunk(*place, committed, decompressed, not self._settings.checked))
+                partition.add(self._path.Chunk(*place, data, partition.position, committed, decompressed, unchecked))
             except ValueError as error:
                 if not partition.chunks:  # or those are taken first
                     self._note_broken(partition, error)
@@ -330,7 +327,7 @@ class Fetcher:
         log.warning("%s: %s (fetching it again)", partition.name, error)
         partition.retry_at = time.monotonic() + self._settings.backoff
 
-    # ---- brokers -----------------------------------------------------------------------------------------------
+    # ---- leaders -----------------------------------------------------------------------------------------------
 
     def _find_leaders(self) -> float:
         """Sort the partitions by their leaders, and look for those that are not known; returns the seconds until it
@@ -352,29 +349,6 @@ class Fetcher:
         self._leaders.forget(partition.name)
         self._changed = True
 
-    def _connect(self, leader: int) -> BrokerConnection | None:
-        """A connection that is being made; ``None`` if it is too early for another attempt."""
-        if time.monotonic() < self._lost.get(leader, 0.0):
-            return None
-        settings = self._settings
-        made = BrokerConnection(self._leaders.address(leader), settings.client_id, settings.most, self._wakeup.notify)
-        self._brokers[leader] = made
-        return made
-
-    def _begin(self, leader: int, broker: BrokerConnection) -> None:
-        """Watch a connection, if it was made by now."""
-        try:
-            broker.check()
-        except TooOldError as error:
-            raise NotImplementedError(str(error)) from error
-        except Exception as error:
-            self._lose(leader, error)
-            return
-        if broker.connected:
-            self._by_socket[broker.fileno()] = leader
-            self._sockets.register(broker.fileno(), select.POLLIN)
-            self._wakeup.watch(broker.fileno())
-
     def _look_for_others(self, leader: int, broker: BrokerConnection) -> None:
         """A broker is late: perhaps it stands still, and its partitions have other leaders by now."""
         led = self._led.get(leader, [])
@@ -387,15 +361,6 @@ class Fetcher:
 
     def _lose(self, leader: int, error: Exception) -> None:
         """Forget a broker until it is tried again, and look for other leaders."""
-        log.warning("broker %s: %s (goes on by itself)", self._brokers[leader], error)
-        self._hang_up(leader)
-        self._lost[leader] = time.monotonic() + _RECONNECT
+        self._connections.lose(leader, error)
         for partition in self._led.get(leader, ()):
             self._forget_leader(partition)
-
-    def _hang_up(self, leader: int) -> None:
-        for descriptor in [each for each, of in self._by_socket.items() if of == leader]:
-            self._sockets.unregister(descriptor)
-            self._wakeup.unwatch(descriptor)
-            del self._by_socket[descriptor]
-        self._brokers.pop(leader).close()
