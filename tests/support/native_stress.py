@@ -364,9 +364,9 @@ def harmed(data: bytes, rng: random.Random) -> bytes:
 def fetched_again(rng: random.Random, count: int) -> None:
     """Reads record batches, and answers that bring them, which may have been harmed on their way."""
     path: Any = native.data_path()
-    first, marker = fetched_batch(3, [(0, 1, None, b"first", None)]), struct.pack(">hh", 0, 0)
+    first, marker = fetched_batch(3, [(0, 1, None, b"first", None)], "gzip"), struct.pack(">hh", 0, 0)
     batches = [fetched_batch(0, [(0, 1, marker, b"", None)], "none", 7, attributes=TRANSACTIONAL | CONTROL)]
-    some = [(n, 1, b"key" if n else None, b"again" * n, [("a", b"xyz"), ("ü", None)][:n]) for n in range(4)]
+    some = [(n, 1, b"key" if n else None, b"again" * n, [("name", b"xyz"), ("ü", None)][:n]) for n in range(4)]
     for codec in CODECS:
         batches += [fetched_batch(0, some, codec, 7, attributes=attributes) for attributes in (0, TRANSACTIONAL)]
     plain, answer = fetched_batch(0, some), fetch_answer()
@@ -376,15 +376,17 @@ def fetched_again(rng: random.Random, count: int) -> None:
         return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
     def read(data: bytes) -> None:
-        how = (rng.choice([[], [(7, 0), (7, 5)]]), decompressed, rng.random() < 0.8)
+        # New objects, or it would not be seen that they are kept.
+        given = (f"topic {rng.random()}", 0, exactly(data), rng.randrange(4), rng.choice([[], [(7, 0), (7, 5)]]))
         with suppress(ValueError, NotImplementedError):
-            chunk = path.Chunk("t", 0, exactly(data), rng.randrange(4), *how)
+            chunk = path.Chunk(*given, partial(decompressed), rng.random() < 0.8)
             while taken := chunk.take(rng.randrange(1, 9)):
                 for record in taken:
                     with suppress(UnicodeDecodeError):
                         record.headers()
 
-    for size in range(FIELDS["attributes"][0], len(plain)):
+    sizes = range(FIELDS["attributes"][0], len(plain))
+    for size in (*sizes, *rng.choices(sizes, k=count)):
         read(changed(plain[:size], length=size - 12))
     for _ in range(count):
         data = harmed(changed(rng.choice(batches), base_offset=rng.choice([0, 9])), rng)
@@ -453,7 +455,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             joined(rng, BATCH)
             counted(rng, BATCH)
             stepped(rng, BATCH)
-            fetched_again(rng, 1_000)
+            fetched_again(rng, 2_000)
             refused(sender)
             waited()
         assert sender.flush(60)

@@ -37,7 +37,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as consumer_module
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
-from streamsapp.kafka.fetching import connections, fetcher as module, leaders
+from streamsapp.kafka.fetching import broker_connections, fetcher as module, leaders
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
@@ -97,7 +97,7 @@ Read = Callable[..., Reader]
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (module, connections):
+    for each in (module, broker_connections):
         monkeypatch.setattr(each, "RECONNECT", 0.002)
     monkeypatch.setattr(leaders, "_PAUSE", 0.002)
 

@@ -18,7 +18,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
-from streamsapp.kafka.fetching.connections import RECONNECT, Connections
+from streamsapp.kafka.fetching.broker_connections import RECONNECT, BrokerConnections
 from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.fetching.fetched import Fetched, not_authorised
 from streamsapp.kafka.fetching.leaders import Leaders, ListTopics
@@ -71,7 +71,7 @@ class Fetcher:
         self._partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
         self._news: dict[TopicPartition, FetchedPartition] = {}
-        self._connections = Connections(settings, self._wakeup)
+        self._connections = BrokerConnections(settings, self._wakeup)
         #: The partitions of each leader, as long as nothing has changed; those without one.
         self._led: dict[int, list[FetchedPartition]] = {}
         self._leaderless: set[str] = set()

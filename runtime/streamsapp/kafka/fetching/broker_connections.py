@@ -20,8 +20,8 @@ log = client_log(__name__)
 RECONNECT = 0.1
 
 
-class Connections:
-    """Connections by the number of the broker."""
+class BrokerConnections:
+    """BrokerConnections by the number of the broker."""
 
     def __init__(self, settings: FetchSettings, wakeup: Wakeup) -> None:
         """The ``wakeup`` ends its wait when an answer comes, and when a connection was made or could not be."""
