@@ -30,8 +30,9 @@ from kafka.record.util import calc_crc32c
 from streamsapp import TopicPartition
 
 #: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
-#: the length makes no sense, none at all; a batch that was changed on its way.
-LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, SENSELESS, SILENT, CORRUPT = range(-1007, -1000)
+#: the length makes no sense, one to another request, one that is an error, none at all; a batch that was changed on its
+#: way.
+LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, SENSELESS, OF_ANOTHER, FAILED, SILENT, CORRUPT = range(-1009, -1000)
 
 #: Says what becomes of a partition that is asked for, of the broker with this number: 0, an error's code, or one of
 #: those above.
@@ -294,7 +295,7 @@ class FetchedBrokers:
                 self.asked.append((broker, request))
                 self._changed.notify_all()
             answer, fates = (self._fetch if isinstance(request, FetchRequest) else self._list_offsets)(broker, request)
-        answer.with_header(correlation_id=request.header.correlation_id)
+        answer.with_header(correlation_id=request.header.correlation_id + (OF_ANOTHER in fates))
         return bytes(answer.encode(header=True)), fates
 
     # ---- answers -----------------------------------------------------------------------------------------------
@@ -350,8 +351,13 @@ class FetchedBrokers:
             )
             for topic in dict.fromkeys(name.topic for name in parts)
         ]
+        failed = FAILED in fates.values()
         answer = FetchResponse(
-            version=12, throttle_time_ms=self.throttle_ms, error_code=0, session_id=0, responses=topics
+            version=12,
+            throttle_time_ms=self.throttle_ms,
+            error_code=int(KafkaError.FETCH_SESSION_ID_NOT_FOUND) if failed else 0,
+            session_id=0,
+            responses=[] if failed else topics,
         )
         return answer, set(fates.values())
 

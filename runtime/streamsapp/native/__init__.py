@@ -353,8 +353,8 @@ class RecordChunk(Protocol):
     epoch: int
 
     def take(self, limit: int, /) -> list[InputRecord]:
-        """The next records, all that are left if they are fewer. Raises ``ValueError`` if there is one that cannot be
-        read and comes next; where others come before it, those are returned."""
+        """The next records, all that are left if they are fewer. Raises ``ValueError``, or ``NotImplementedError``, if
+        there is one that cannot be read and comes next; where others come before it, those are returned."""
 
 
 #: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,

@@ -70,7 +70,7 @@ static PyObject *answer(PyObject *module, PyObject *given) {
     int64_t count = read_count(&reader, LEAST_TOPIC);
     for (int64_t i = 0; i < count && !failed && !reader.broken; i++) failed = read_topic(&reader, start, partitions);
     skip_tagged(&reader);
-    if (!failed && reader.broken) {
+    if (!failed && (reader.broken || left_in(&reader))) {
         PyErr_SetString(PyExc_ValueError, "the answer to a Fetch request breaks off, or is none");
         failed = 1;
     }

@@ -105,11 +105,8 @@ static void chunk_read_marker(Chunk *self) {
     int is_marker = read_varint(records) >= 4;
     read_int16(records);
     if (!is_marker || read_int16(records) || records->broken) return;
-    for (Py_ssize_t i = 0; i < self->producer_count; i++)
-        if (self->producers[i] == self->batch.producer) {
-            self->producers[i] = self->producers[--self->producer_count];
-            return;
-        }
+    for (Py_ssize_t i = self->producer_count - 1; i >= 0; i--)
+        if (self->producers[i] == self->batch.producer) self->producers[i] = self->producers[--self->producer_count];
 }
 
 /* Points at the records of the batch. */
@@ -254,7 +251,7 @@ static PyObject *chunk_take(Chunk *self, PyObject *given) {
     }
     if (!found) self->position = self->end_position;
     if (found >= 0) return taken;
-    if (!taken || !PyList_GET_SIZE(taken)) {
+    if (!taken || !PyList_GET_SIZE(taken) || !PyErr_ExceptionMatches(PyExc_Exception)) {
         Py_XDECREF(taken);
         return NULL;
     }

@@ -19,7 +19,10 @@ static void record_dealloc(Record *self) {
 
 static PyObject *record_headers(Record *self, PyObject *none) {
     if (!PyExceptionInstance_Check(self->headers)) return Py_NewRef(self->headers);
-    PyErr_SetObject((PyObject *)Py_TYPE(self->headers), self->headers);
+    /* Another one each time: one that was raised keeps whoever has the record, which keeps it. */
+    PyObject *arguments = PyObject_GetAttrString(self->headers, "args");
+    if (arguments) PyErr_SetObject((PyObject *)Py_TYPE(self->headers), arguments);
+    Py_XDECREF(arguments);
     return NULL;
 }
 static PyObject *record_topic(Record *self, PyObject *none) { return Py_NewRef(self->topic); }

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from data_paths import take
+from fetching_parts import hurried, read, stack, start
 from producer_parts import (
     FakeClient,
     Producing,
 )
 from streamsapp.kafka import producer as module
+
+__all__ = ["hurried", "read", "stack", "start"]  # fixtures
 
 
 @pytest.fixture

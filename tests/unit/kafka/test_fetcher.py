@@ -3,153 +3,41 @@ scripted, the sockets real."""
 
 from __future__ import annotations
 
-import gc
-import os
 import random
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Producer
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from confluent_kafka import KafkaError
 
-import data_paths
 from fetched_brokers import (
     CORRUPT,
     CUT,
-    LOST_AFTER,
+    FAILED,
     LOST_REQUEST,
     MALFORMED,
+    OF_ANOTHER,
     SENSELESS,
-    SILENT,
     FetchedBrokers,
-    value_of,
+)
+from fetching_parts import (
+    A1,
+    MOVED,
+    PASSING,
+    A,
+    B,
+    Read,
+    Start,
+    once,
 )
 from streamsapp import TopicPartition
-from streamsapp.config.client_properties import ClientProperties
-from streamsapp.errors import StreamsError, TopicError
-from streamsapp.kafka import consumer as consumer_module
-from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
-from streamsapp.kafka.fetching import broker_connections, fetcher as module, leaders
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.consumer import BEGINNING, END
+from streamsapp.kafka.fetching import fetcher as module
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.kafka.fetching.fetcher import Fetcher
-from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
 from streamsapp.kafka.wakeup import Wakeup
-
-A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-ENDLESS = 3600.0
-PROPERTIES: ClientProperties = {
-    "auto.offset.reset": "error",
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "fetch.error.backoff.ms": 1,
-    "fetch.wait.max.ms": 10,
-}
-MOVED = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH]
-PASSING = [*MOVED, KafkaError.UNKNOWN, LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, CORRUPT, SILENT]
-
-
-class Reader:
-    """A fetcher, and what it has delivered."""
-
-    def __init__(self, fetcher: Fetcher) -> None:
-        self.fetcher = fetcher
-        self.offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
-        self.ends: list[tuple[TopicPartition, int]] = []
-        self.lost: list[TopicPartition] = []
-
-    def poll(self, limit: int = 10_000, timeout: float = 0.02) -> Fetched:
-        fetched = self.fetcher.fetch(limit, timeout)
-        assert sum(len(records) for _, records in fetched.records) <= limit
-        for partition, records in fetched.records:
-            for it in records:
-                offset = it.offset()
-                assert (it.topic(), it.partition(), it.value()) == (*partition, value_of(partition, offset))
-                assert (it.timestamp(), it.headers()) == ((1, 1_000 + offset), [("h", b"%d" % offset)])
-                self.offsets[partition].append(offset)
-        self.ends += fetched.ends.items()
-        self.lost += fetched.out_of_range
-        return fetched
-
-    def until(self, done: Callable[[], object], limit: int = 10_000) -> None:
-        give_up = time.monotonic() + 30
-        while not done():
-            assert time.monotonic() < give_up, (self.offsets, self.ends, self.lost)
-            self.poll(limit)
-
-    def until_end(self, *ends: tuple[TopicPartition, int]) -> None:
-        self.until(lambda: set(ends) <= set(self.ends))
-
-    def nothing_comes(self) -> None:
-        assert not any(self.poll() for _ in range(4))
-
-
-Start = Callable[..., FetchedBrokers]
-Read = Callable[..., Reader]
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (module, broker_connections):
-        monkeypatch.setattr(each, "RECONNECT", 0.002)
-    monkeypatch.setattr(leaders, "_PAUSE", 0.002)
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def start(stack: ExitStack) -> Start:
-    """Starts brokers, of which nothing that makes no sense may have been asked when the test ends."""
-
-    def started(topics: dict[str, int], brokers: int = 1, deaf: frozenset[int] = frozenset()) -> FetchedBrokers:
-        def end() -> None:
-            made.close()
-            assert made.broken == []
-
-        made = FetchedBrokers(topics, brokers, deaf)
-        stack.callback(end)
-        return made
-
-    return started
-
-
-@pytest.fixture
-def read(stack: ExitStack) -> Read:
-    """Makes fetchers; they are closed after the test."""
-
-    def made(
-        brokers: FetchedBrokers, positions: dict[TopicPartition, int], wakeup: Wakeup | None = None, **more: Any
-    ) -> Reader:
-        properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-        assert left_to_librdkafka(properties) is None
-        fetcher = Fetcher(data_paths.compiled(), fetch_settings(properties), brokers.list_topics, wakeup)
-
-        def end() -> None:
-            fetcher.close()
-            assert fetcher.ended
-
-        stack.callback(end)
-        fetcher.assign(positions)
-        return Reader(fetcher)
-
-    return made
-
-
-def once(*fates: int) -> Callable[..., int]:
-    """Each of them in turn, then nothing."""
-    left = list(fates)
-    return lambda *asked: left.pop(0) if left else 0
 
 
 class Expected:
@@ -419,84 +307,6 @@ def test_records_of_aborted_transactions_do_not_come_in_whichever_order_these_en
     assert everything.offsets[A] == list(range(30))
 
 
-# ---- topics --------------------------------------------------------------------------------------------------------
-
-
-def test_a_topic_that_may_not_be_read_is_told(start: Start, read: Read) -> None:
-    brokers = start({"a": 2, "b": 1})
-    brokers.fate = lambda broker, partition: KafkaError.TOPIC_AUTHORIZATION_FAILED if partition == A1 else 0
-    reader = read(brokers, {A: 0, A1: 0})
-    with pytest.raises(TopicError, match="not authorised to read a-1"):
-        reader.until(lambda: False)
-    brokers.fate_of_look_ups = lambda topic: KafkaError.TOPIC_AUTHORIZATION_FAILED
-    reader = read(brokers, {B: 0})
-    with pytest.raises(TopicError, match="not authorised to read b"):
-        reader.until(lambda: False)
-
-
-def test_a_topic_that_is_missing_for_long_is_told(start: Start, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaders, "PROPAGATION", 0.05)
-    brokers = start({"a": 1})
-    brokers.write(A, 5)
-    reader = read(brokers, {A: 0})
-    reader.until(lambda: reader.ends)
-    del brokers.partitions[A]
-    with pytest.raises(TopicError, match="topic a no longer exists"):
-        reader.until(lambda: False)
-    assert reader.offsets[A] == list(range(5))
-
-
-def test_a_topic_that_is_missing_for_a_moment_is_read(start: Start, read: Read) -> None:
-    brokers = start({"a": 1, "b": 1})
-    for each in (A, B):
-        brokers.write(each, 5)
-    missing = KafkaError.UNKNOWN_TOPIC_OR_PART
-    brokers.fate_of_look_ups = once(missing, missing, LOST_REQUEST, KafkaError.LEADER_NOT_AVAILABLE, missing)
-    brokers.fate = once(missing)
-    reader = read(brokers, {A: 0, B: 0})
-    reader.until(lambda: len(reader.ends) == 2)
-
-    assert reader.offsets == {A: list(range(5)), B: list(range(5))}
-
-
-def test_a_topic_that_was_missing_when_it_was_assigned_before_is_waited_for_again(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leaders, "PROPAGATION", 0.5)
-    brokers = start({"a": 1})
-    brokers.fate_of_look_ups = once(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 2)
-    reader = read(brokers, {A: 0})
-    brokers.wait_until(lambda: brokers.looked_up)
-    reader.fetcher.unassign([A])
-    time.sleep(0.6)
-    reader.fetcher.assign({A: 0})
-    reader.until(lambda: reader.ends)
-
-
-def test_what_is_wrong_with_a_topic_is_not_told_after_it_was_unassigned(start: Start, read: Read) -> None:
-    brokers = start({"a": 1, "b": 1})
-    brokers.fate_of_look_ups = lambda topic: KafkaError.TOPIC_AUTHORIZATION_FAILED if topic == "b" else 0
-    reader = read(brokers, {B: 0})
-    assert reader.fetcher.ended  # the look-up
-    reader.fetcher.unassign([B])
-    reader.fetcher.assign({A: 0})
-    reader.until(lambda: reader.ends)
-
-
-def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever is told looks at once: the thread may not have ended."""
-    monkeypatch.setattr(leaders, "_PAUSE", 0.5)
-    pauses: list[float] = []
-    made = leaders.Leaders(start({}).list_topics, lambda: pauses.append(made.look_up({"a"})))
-    made.look_up({"a"})
-
-    assert made.close()  # it has ended
-    assert len(pauses) == 1
-    assert pauses[0] <= 0.5
-
-
 # ---- what cannot be read -------------------------------------------------------------------------------------------
 
 
@@ -579,6 +389,17 @@ def test_an_answer_of_a_senseless_length_is_asked_for_again(start: Start, read: 
     assert reader.offsets[A] == list(range(5))
 
 
+@pytest.mark.parametrize("fate", [FAILED, OF_ANOTHER])
+def test_who_answers_something_else_is_asked_anew_over_another_connection(fate: int, start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    brokers.fate = once(fate)
+    reader = read(brokers, {A: 0})
+    reader.until(lambda: reader.ends)
+
+    assert (reader.offsets[A], brokers.accepted[1]) == (list(range(5)), 2)
+
+
 def test_an_older_format_of_records_is_left_to_librdkafka(start: Start, read: Read) -> None:
     brokers = start({"a": 2})
     brokers.write(A, 5)
@@ -607,299 +428,3 @@ def test_records_that_were_taken_are_delivered_before_an_older_format_is_met(sta
 
     assert reader.offsets[A] == list(range(5))
     assert reader.fetcher.close()[0] == {each: len(reader.offsets[each]) for each in (A, A1)}
-
-
-# ---- brokers -------------------------------------------------------------------------------------------------------
-
-
-def test_a_broker_that_keeps_silent_is_left_when_its_partitions_have_moved(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_LATE", 0.02)
-    monkeypatch.setattr(module, "_NO_ANSWER", ENDLESS)
-    brokers = start({"a": 1}, 2)
-    brokers.write(A, 5)
-    brokers.fate = lambda broker, partition: SILENT if broker == 1 else 0
-    reader = read(brokers, {A: 0})
-    reader.until(lambda: brokers.asked)
-    brokers.move(A, 2)
-    reader.until(lambda: reader.ends and not brokers.connections(1))
-
-    assert reader.offsets[A] == list(range(5))
-    assert [broker for broker, _ in brokers.asked].count(1) == 1
-
-
-def test_a_broker_that_does_not_answer_is_asked_anew_over_another_connection(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_LATE", 0.01)
-    monkeypatch.setattr(module, "_NO_ANSWER", 0.05)
-    brokers = start({"a": 1})
-    brokers.write(A, 5)
-    brokers.fate, brokers.fate_of_offsets = once(SILENT), once(SILENT)
-    reader = read(brokers, {A: BEGINNING})
-    reader.until(lambda: reader.ends)
-
-    assert reader.offsets[A] == list(range(5))
-    assert brokers.accepted[1] >= 3
-
-
-def test_a_broker_that_accepts_no_connection_is_tried_again_and_others_are_read(start: Start, read: Read) -> None:
-    brokers = start({"a": 2}, 2, frozenset({1}))
-    for each in (A, A1):
-        brokers.write(each, 5)
-    reader = read(brokers, {A: 0, A1: 0})
-    reader.until(lambda: reader.ends and len(brokers.looked_up) > 3)
-    assert reader.offsets == {A1: list(range(5))}
-    brokers.listen(1)
-    reader.until(lambda: len(reader.ends) == 2)
-
-    assert reader.offsets == {A: list(range(5)), A1: list(range(5))}
-
-
-@pytest.mark.parametrize("position", [0, BEGINNING])
-def test_a_broker_that_wants_to_be_left_alone_is(position: int, start: Start, read: Read) -> None:
-    brokers = start({"a": 1})
-    brokers.write(A, 5)
-    brokers.throttle_ms = 60_000
-    reader = read(brokers, {A: position})
-    reader.until(lambda: brokers.asked)
-    for _ in range(5):
-        reader.poll()
-    assert len(brokers.asked) == 1
-
-
-def test_a_broker_that_was_left_alone_is_asked_later(start: Start, read: Read) -> None:
-    brokers = start({"a": 1})
-    brokers.throttle_ms = 30
-    reader = read(brokers, {A: BEGINNING})
-    for number in range(3):
-        brokers.write(A, 5)
-        reader.until_end((A, 5 * number + 5))
-
-    assert reader.offsets[A] == list(range(15))
-
-
-def at_brokers(brokers: FetchedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consumers that are made from now on fetch from them, and ask others for anything else."""
-    made: Any = lambda path, settings, _, wakeup: Fetcher(path, settings, brokers.list_topics, wakeup)  # noqa: E731
-    monkeypatch.setattr(consumer_module, "Fetcher", made)
-    data_paths.take(data_paths.compiled(), monkeypatch)
-
-
-@pytest.mark.parametrize("lacking", [FetchRequest, ListOffsetsRequest])
-def test_a_broker_that_is_too_old_is_left_to_librdkafka(
-    lacking: Any, start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = start({"t": 2})
-    old.known[lacking.API_KEY] = (0, 4)
-    at_brokers(old, monkeypatch)
-    home = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1})
-    [broker] = home.list_topics("t", 60).brokers.values()
-    for number in range(20):
-        home.produce("t", b"%d" % (number // 2), partition=number % 2)
-    assert home.flush(60) == 0
-    first, other = TopicPartition("t", 0), TopicPartition("t", 1)
-    offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
-    properties = PROPERTIES | {"bootstrap.servers": f"{broker.host}:{broker.port}", "group.id": "g"}
-    with closing(PartitionConsumer(properties)) as consumer:
-        consumer.assign({first: 4, other: BEGINNING})
-        consumer.pause([other])
-        for wanted in (6, 16):
-            while sum(map(len, offsets.values())) < wanted:
-                for partition, records in consumer.poll(100, 1.0).records:
-                    offsets[partition] += [it.offset() for it in records]
-            assert (offsets[first], bool(offsets[other])) == (list(range(4, 10)), wanted == 16)
-            consumer.resume([other])
-    assert offsets[other] == list(range(10))
-    assert old.asked == []
-    with pytest.raises(NotImplementedError, match="does not know Fetch"):
-        read(old, {first: 0}).until(lambda: False)
-
-
-def test_a_consumer_that_librdkafka_took_over_is_not_closed_while_leaders_are_looked_up(
-    start: Start, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leaders, "_REQUEST", -0.99)  # so long, and a second, is waited for it in the end
-    old, connected, looked_up = start({"a": 1, "b": 1}), Event(), Event()
-    for each in (connected, looked_up):
-        stack.callback(each.set)
-    old.known.clear()
-    old.fate_of_versions = lambda: connected.wait(30)
-    old.fate_of_look_ups = lambda topic: int(topic == "b" and not looked_up.wait(30))
-    at_brokers(old, monkeypatch)
-    consumer = PartitionConsumer(PROPERTIES | {"bootstrap.servers": data_paths.NOBODY, "group.id": "g"})
-    with closing(consumer._consumer):
-        consumer.assign({A: 0})
-        while not old.accepted[1]:
-            consumer.poll(10, 0.01)
-        consumer.assign({B: 0})
-        old.wait_until(lambda: "b" in old.looked_up)
-        connected.set()
-        while consumer._fetcher is not None:
-            consumer.poll(10, 0.01)
-        closed: list[bool] = []
-        monkeypatch.setattr(consumer, "_consumer", SimpleNamespace(close=lambda: closed.append(True)))
-        consumer.close()
-        assert closed == []
-        looked_up.set()
-
-
-# ---- memory --------------------------------------------------------------------------------------------------------
-
-
-def test_each_of_many_partitions_is_asked_for_less(start: Start, read: Read) -> None:
-    brokers = start({"a": 64})
-    names = list(brokers.partitions)
-    reader = read(brokers, dict.fromkeys(names, 0), queued_max_messages_kbytes=4096)
-    reader.until(lambda: len(reader.ends) == 64)
-    reader.fetcher.unassign(names[1:])
-    brokers.write(A, 1)
-    reader.until_end((A, 1))
-    reader.poll()
-    sizes = [{each.partition_max_bytes for topic in it.topics for each in topic.partitions} for _, it in brokers.asked]
-
-    assert sizes[0] == {(4096 << 10) // 128}
-    assert sizes[-1] == {1 << 20}
-
-
-def test_no_more_than_two_answers_of_a_partition_wait_to_be_taken(start: Start, read: Read) -> None:
-    brokers = start({"a": 2})
-    sizes = {len(brokers.write(each, 600).data) for each in (A, A1) for _ in range(8)}
-    reader = read(brokers, {A: 0, A1: 0}, max_partition_fetch_bytes=max(sizes))  # of which nothing else is as large
-    while len(reader.offsets[A]) + len(reader.offsets[A1]) < 9600:
-        reader.poll(500)
-        time.sleep(0.001)  # the broker notes what it is asked
-        for _, each, asked in brokers.fetches():
-            assert asked.fetch_offset <= len(reader.offsets[each]) + 600
-    assert {asked.fetch_offset for _, _, asked in brokers.fetches()} >= set(range(0, 4800, 600))
-    paused = read(brokers, {A: 0}, max_partition_fetch_bytes=1)
-    paused.fetcher.pause([A])
-    asked = len(brokers.asked)
-    paused.nothing_comes()
-    assert len(brokers.asked) == asked
-
-
-# ---- waiting, and the end ------------------------------------------------------------------------------------------
-
-
-class Counted(Wakeup):
-    """Counts waits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits = 0
-
-    def wait(self, timeout: float) -> bool:
-        self.waits += 1
-        return super().wait(timeout)
-
-
-def idle(brokers: FetchedBrokers, reader: Reader) -> None:
-    """Until a broker waits for records, for long, and nobody has anything else to tell."""
-    reader.until(lambda: len(brokers.asked) == 2)  # for where it begins, and for records
-    for thread in threading.enumerate():
-        if thread.name.startswith(("connect-", "leaders")):
-            thread.join(10)
-    reader.nothing_comes()
-
-
-@pytest.mark.parametrize("early", [False, True])
-def test_a_notification_ends_the_wait(early: bool, start: Start, read: Read) -> None:
-    brokers, wakeup, told = start({"a": 1}), Wakeup(), Event()
-    reader = read(brokers, {A: BEGINNING}, wakeup, fetch_wait_max_ms=60_000)
-
-    def notify() -> None:
-        told.set()
-        wakeup.notify()
-
-    idle(brokers, reader)
-    for _ in range(3):
-        if early:
-            notify()
-        else:
-            threading.Timer(0.03, notify).start()
-        begin = time.monotonic()
-        assert not reader.poll(10, ENDLESS)
-        assert told.is_set()
-        assert time.monotonic() - begin < 30
-        told.clear()
-
-
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_records_end_the_wait(interrupted: bool, start: Start, read: Read) -> None:
-    brokers = start({"a": 1})
-    reader = read(brokers, {A: BEGINNING}, Wakeup() if interrupted else None, fetch_wait_max_ms=60_000)
-    idle(brokers, reader)
-    threading.Timer(0.03, brokers.write, (A, 5)).start()
-    begin = time.monotonic()
-
-    assert reader.poll(10, ENDLESS)
-    assert time.monotonic() - begin < 30
-    assert reader.offsets[A] == list(range(5))
-
-
-def test_without_a_wakeup_nothing_but_records_ends_the_first_wait(start: Start, read: Read) -> None:
-    brokers = start({"a": 1})
-    brokers.fate_of_look_ups = once(KafkaError.LEADER_NOT_AVAILABLE, LOST_REQUEST)
-    brokers.fate, brokers.fate_of_offsets = once(LOST_REQUEST, *MOVED), once(CUT)
-    brokers.write(A, 5)
-    reader = read(brokers, {A: BEGINNING})
-
-    assert reader.poll(10, 30.0).records
-
-
-def test_records_come_to_who_never_waits(start: Start, read: Read) -> None:
-    brokers = start({"a": 1})
-    brokers.write(A, 5)
-    reader = read(brokers, {A: BEGINNING})
-    give_up = time.monotonic() + 10
-    while not reader.offsets and time.monotonic() < give_up:
-        reader.poll(10, 0.0)
-        time.sleep(0.001)
-
-    assert reader.offsets[A] == list(range(5))
-
-
-def test_a_wait_is_one_even_if_errors_are_met_with_no_pause(start: Start, read: Read) -> None:
-    brokers, wakeup = start({"a": 1}), Counted()
-    reader = read(brokers, {A: 0}, wakeup, fetch_error_backoff_ms=0)
-    reader.until(lambda: reader.ends)
-    reader.fetcher.pause([A])
-    reader.nothing_comes()
-    wakeup.waits = 0
-    reader.poll(10, 0.1)
-
-    assert wakeup.waits < 20
-
-
-def descriptors() -> set[tuple[int, int]]:
-    """What is open, each with what tells it from another one of the same number."""
-    gc.collect()
-    found = set()
-    for number in map(int, os.listdir("/dev/fd")):  # noqa: PTH208
-        with suppress(OSError):  # that of the folder
-            found.add((number, os.fstat(number).st_ino))
-    return found
-
-
-@pytest.mark.parametrize("polls", [0, 1, 2, 3, 50])
-def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, start: Start, read: Read) -> None:
-    brokers, wakeup = start({"a": 3}, 3), Wakeup()
-    for each in brokers.partitions:
-        brokers.write(each, 5)
-    before = descriptors()
-    reader = read(brokers, dict.fromkeys(brokers.partitions, BEGINNING), wakeup)
-    for _ in range(polls):
-        reader.poll(10, 0.001)
-    if polls == 50:
-        reader.until(lambda: len(reader.ends) == 3)
-        assert len(descriptors() - before) == 6  # both ends of each
-    positions, paused = reader.fetcher.close()
-
-    assert positions.keys() == brokers.partitions.keys()
-    assert (paused, reader.fetcher.ended) == ([], True)
-    give_up = time.monotonic() + 20
-    while (left := descriptors() - before) and time.monotonic() < give_up:
-        time.sleep(0.01)
-    assert left == set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
@@ -85,7 +86,8 @@ class Fetcher:
         for name, position in positions.items():
             self._partitions[name] = FetchedPartition(name, position)
         self._changed = True
-        self._find_leaders()  # at once: it takes a moment
+        with suppress(StreamsError):  # it is met again where records are wanted
+            self._find_leaders()  # at once: it takes a moment
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
@@ -130,7 +132,8 @@ class Fetcher:
             if fetched:
                 # More is asked for at once where much comes; what is little is asked for when it is wanted.
                 if sum(len(records) for _, records in fetched.records) >= FEW:
-                    self._ask()
+                    with suppress(StreamsError):  # it is met again, when these are delivered
+                        self._ask()
                 return fetched
             pause = self._ask()
             left = give_up - time.monotonic()
@@ -152,7 +155,7 @@ class Fetcher:
             del self._news[name]
             try:
                 limit -= self._take_from(partition, limit, fetched)
-            except NotImplementedError:
+            except (NotImplementedError, StreamsError):
                 if not fetched:
                     raise
                 self._news = {name: partition, **self._news}  # met again at once, when the others are delivered
@@ -334,14 +337,14 @@ class Fetcher:
         makes sense to look again."""
         if self._changed or self._leaders.changed:
             self._changed = self._leaders.changed = False
-            self._led, self._leaderless = {}, set()
+            missing, self._led, self._leaderless = self._leaderless, {}, set()
             for partition in self._partitions.values():
                 leader = self._leaders.of(partition.name)
                 if leader is None:
                     self._leaderless.add(partition.name.topic)
                 else:
                     self._led.setdefault(leader, []).append(partition)
-            if not self._leaderless:
+            if missing and not self._leaderless:
                 self._leaders.found_all()
         return self._leaders.look_up(self._leaderless) if self._leaderless else _LATE
 

@@ -72,8 +72,8 @@ class Leaders:
         """Ask for the leaders of topics unless somebody does. Returns the seconds until it makes sense to call this
         again. Raises ``TopicError`` for a topic that is gone, or may not be read."""
         for topic in topics:
-            if (failure := self._failures.pop(topic, None)) is not None:
-                raise failure
+            if topic in self._failures:
+                raise self._failures[topic]
         now = time.monotonic()
         if self._busy:
             return _LONGEST_PAUSE
@@ -102,6 +102,7 @@ class Leaders:
                 self._learn(topic, self._list_topics(topic, _REQUEST))
             except KafkaException as error:
                 log.debug("the leaders of %s are not known: %s", topic, error)
+                break  # the others would be asked for in vain as well
             except Exception as error:
                 self._failures[topic] = error
         self._busy = False
