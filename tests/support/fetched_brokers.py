@@ -47,7 +47,7 @@ _LOCAL = -1000
 
 
 def value_of(partition: TopicPartition, offset: int) -> bytes:
-    """What each record says."""
+    """The value of each record."""
     return b"%s/%d/%d" % (partition.topic.encode(), partition.partition, offset)
 
 
@@ -105,7 +105,7 @@ class FetchedBrokers:
         self.fate_of_versions: Callable[[], object] = lambda: None
         #: An error's code for each look-up of a topic's leaders, or ``LOST_REQUEST``.
         self.fate_of_look_ups: Callable[[str], int] = lambda topic: 0
-        #: Who is told to lead a partition that somebody leads.
+        #: The broker that is told to lead a partition that somebody leads.
         self.told_leader: Callable[[TopicPartition, int], int] = lambda partition, leader: leader
         #: Versions of requests that are known, by their keys.
         self.known = {FetchRequest.API_KEY: (0, 12), ListOffsetsRequest.API_KEY: (0, 5)}

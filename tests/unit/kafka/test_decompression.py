@@ -1,4 +1,4 @@
-"""What any client of Kafka's compressed is decompressed, and neither broken data nor a bomb does harm."""
+"""All that any client of Kafka's compressed is decompressed, and neither broken data nor a bomb does harm."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_snappy_comes_in_blocks_of_any_size(size: int) -> None:
 @each_codec
 def test_what_was_cut_off_is_refused(number: int, compress: Callable[[bytes], bytes]) -> None:
     data = compress(all_sorts(300))
-    # What has a header and no block is a whole stream of nothing.
+    # A header and no block is a whole stream of nothing.
     for size in set(range(len(data))) - ({16} if compress is xerial else set()):
         with pytest.raises(ValueError, match="cannot be decompressed"):
             decompressed(number, data[:size])

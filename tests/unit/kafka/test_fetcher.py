@@ -41,7 +41,7 @@ from streamsapp.kafka.wakeup import Wakeup
 
 
 class Expected:
-    """What a fetcher is to deliver, by what was assigned, paused and written."""
+    """The records that a fetcher is to deliver, by what was assigned, paused and written."""
 
     def __init__(self, brokers: FetchedBrokers) -> None:
         self._brokers = brokers

@@ -403,7 +403,7 @@ def test_a_wait_is_one_even_if_errors_are_met_with_no_pause(start: Start, read: 
 
 
 def descriptors() -> set[tuple[int, int]]:
-    """What is open, each with what tells it from another one of the same number."""
+    """All that is open, each with what tells it from another one of the same number."""
     gc.collect()
     found = set()
     for number in map(int, os.listdir("/dev/fd")):  # noqa: PTH208

@@ -33,7 +33,7 @@ TIMES = [-1, 0, 1, 1_700_000_000_000, 2**62]
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be decompressed is refused sooner."""
+    """Records that cannot be decompressed are refused sooner."""
     monkeypatch.setattr(decompression, "MOST", 1 << 20)
 
 
@@ -321,7 +321,7 @@ def test_a_record_that_cannot_be_read_is_told_after_those_before_it(
         assert chunk.position == 22
 
 
-#: What the header of a batch has, and what is said of it.
+#: The fields that the header of a batch has, and what is said of it.
 BROKEN_BATCHES: dict[str, tuple[dict[str, int], str]] = {
     "has another checksum": ({"crc": 1}, "its checksum is wrong"),
     "is compressed in a way that is not known": ({"attributes": 7}, "codec 7, which is not known"),

@@ -42,7 +42,7 @@ class BrokerConnection:
         self._most = most
         self._notify = notify
         self._socket: socket.socket | None = None
-        #: What has come in the way of connecting.
+        #: The reason why there is no connection, once that is known.
         self.failure: Exception | None = None
         self._closed = False
         #: How often it was asked.
@@ -52,7 +52,7 @@ class BrokerConnection:
         self._read = 0
         #: Says whether the length of the answer is known.
         self._sized = False
-        #: What was asked, until it is answered.
+        #: The caller's note of what was asked, until it is answered.
         self.asked: Any = None
         #: Not to be asked before, in monotonic seconds.
         self.not_before = 0.0
@@ -101,7 +101,7 @@ class BrokerConnection:
 
     @property
     def waited(self) -> float:
-        """How long an answer is waited for, in seconds."""
+        """The seconds for which an answer is waited for by now."""
         return 0.0 if self.asked is None else time.monotonic() - self._sent_at
 
     def fileno(self) -> int:

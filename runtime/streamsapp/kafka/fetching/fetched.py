@@ -1,5 +1,5 @@
-"""What a consumer fetches, and who fetches it: the client's own consumer, or ``fetcher.Fetcher``, which takes whole
-record batches.
+"""The records that a consumer fetches, and the two ways to fetch them: by the client's own consumer, and by
+``fetcher.Fetcher``, which takes whole record batches.
 
 Pure; used on the thread that a consumer belongs to.
 """

@@ -53,7 +53,7 @@ _MOVED = frozenset(
 )
 _WHICH = {OFFSET_BEGINNING: -2, OFFSET_END: -1}
 
-#: What was asked of partitions: their offsets, by which answers to another assignment are told.
+#: The partitions that an answer is to tell of, with their offsets, by which answers to another assignment are told.
 _Asked = dict[TopicPartition, tuple[FetchedPartition, int]]
 
 

@@ -56,7 +56,7 @@ class Leaders:
         return self._leaders.get(partition)
 
     def address(self, leader: int) -> tuple[str, int]:
-        """Where a leader is."""
+        """A leader's host and port."""
         return self._addresses[leader]
 
     def forget(self, partition: TopicPartition) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from streamsapp.remote.transfer_rates import MeasuredRate
 
 #: Seconds that the smallest restore takes: asking broker and object store, opening the database, waiting for a thread.
-BESIDES = 0.5
+BESIDES = 0.1
 #: Changelog records per second where none were replayed yet. That is so wherever there are no standbys, until the first
 #: restore: a gate that waits for a measurement would wait for ever. Slower than any that was measured.
 ASSUMED_REPLAY = 20_000.0
