@@ -80,9 +80,9 @@ def test_a_prediction_is_unknown_until_it_is_known_how_fast_the_store_is_read(re
     remote.owner.task.changelog_positions = {"s": 101}
     assert remote.restore() == {"predictedSeconds": None}
     remote.rates.download.observe(snapshot.total_bytes, 2.0)
-    assert remote.restore() == {"predictedSeconds": 2.505}, "100 records, replayed no faster than is sure"
+    assert remote.restore() == {"predictedSeconds": 2.105}, "100 records, replayed no faster than is sure"
     remote.rates.replay.observe(100, 0.5)
-    assert remote.restore() == {"predictedSeconds": 3.0}
+    assert remote.restore() == {"predictedSeconds": 2.6}
 
 
 def test_what_a_restore_took_is_shown_beside(remote: Remote) -> None:
