@@ -57,7 +57,7 @@ class Wakeup:
         return writer
 
     def watch(self, descriptor: int) -> None:
-        """Have ``wait`` end while the descriptor is readable. For the thread that waits."""
+        """Have ``wait`` end while the descriptor is readable, which is no notification. For the thread that waits."""
         self._either.register(descriptor, select.POLLIN)
 
     def unwatch(self, descriptor: int) -> None:
@@ -74,13 +74,14 @@ class Wakeup:
         return self._wait(self._notifications, timeout)
 
     def _wait(self, of: select.poll, timeout: float) -> bool:
-        ready = of.poll(math.ceil(1000 * timeout))  # less than a millisecond would be no wait
-        for reader, _ in ready:
+        notified = False
+        for reader, _ in of.poll(math.ceil(1000 * timeout)):  # less than a millisecond would be no wait
             if reader in (self._reader, self._records_reader):
                 os.read(reader, _MOST_BYTES)
+                notified = True
             if reader == self._reader:
                 self._notified = False
-        return bool(ready)
+        return notified
 
 
 def _pipe() -> tuple[int, int]:

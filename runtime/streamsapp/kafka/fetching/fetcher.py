@@ -142,7 +142,8 @@ class Fetcher:
             interrupted = self._is_interrupted(min(left, pause))
 
     def _is_interrupted(self, timeout: float) -> bool:
-        """Wait for something to happen; returns whether it may be for somebody else than a fetcher."""
+        """Wait for something to happen; returns whether it is for somebody else than a fetcher: answers without records
+        are not, and end no wait of its caller's."""
         return self._wakeup.wait(timeout) and self._may_be_interrupted
 
     def _take(self, limit: int) -> Fetched:

@@ -23,7 +23,7 @@ _REQUEST = 2.0
 _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 #: A topic that was just made may not be known to every broker yet; so long, in seconds, one that is missing is waited
 #: for.
-PROPAGATION = 10.0
+PROPAGATION = 30.0
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
