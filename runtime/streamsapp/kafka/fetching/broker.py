@@ -48,12 +48,13 @@ class BrokerConnection:
         #: How often it was asked.
         self.requests = 0
         self._sent_at = 0.0
+        #: The answer is empty until its length is known.
         self._head, self._answer = bytearray(_SIZE.size), bytearray()
         self._read = 0
-        #: Says whether the length of the answer is known.
-        self._sized = False
         #: The caller's note of what was asked, until it is answered.
         self.asked: Any = None
+        #: Says whether the last answer had no records.
+        self.has_nothing = False
         #: Not to be asked before, in monotonic seconds.
         self.not_before = 0.0
         Thread(target=self._connect, name=f"connect-{client_id}", daemon=True).start()
@@ -118,7 +119,7 @@ class BrokerConnection:
 
     def receive(self) -> bytearray | None:
         """The answer if it is all there, without its length; ``None`` before."""
-        if not self._sized:
+        if not self._answer:
             self._read_into(self._head)
             if self._read < len(self._head):
                 return None
@@ -130,11 +131,11 @@ class BrokerConnection:
                     f"broker {self} sends an answer of {size} bytes, and {self._most} are the most;"
                     " set receive.message.max.bytes to more"
                 )
-            self._answer, self._read, self._sized = bytearray(size), 0, True
+            self._answer, self._read = bytearray(size), 0
         self._read_into(self._answer)
         if self._read < len(self._answer):
             return None
-        answer, self._answer, self._read, self._sized = self._answer, bytearray(), 0, False
+        answer, self._answer, self._read = self._answer, bytearray(), 0
         if _SIZE.unpack_from(answer)[0] != self.requests or self.asked is None:
             raise ConnectionError("it answers something else than it was asked")
         return answer

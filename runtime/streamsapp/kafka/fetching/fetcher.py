@@ -210,7 +210,7 @@ class Fetcher:
             broker.ask(
                 self._asking_for_offsets(without_offset)
                 if without_offset
-                else self._asking_for_records(wanted, partitions),
+                else self._asking_for_records(broker, wanted, partitions),
                 {each.name: (each, each.position) for each in without_offset or wanted},
             )
         except OSError as error:
@@ -223,9 +223,10 @@ class Fetcher:
         )
 
     def _asking_for_records(
-        self, wanted: list[FetchedPartition], partitions: list[FetchedPartition]
+        self, broker: BrokerConnection, wanted: list[FetchedPartition], partitions: list[FetchedPartition]
     ) -> requests.Encoded:
-        waits = self._settings.wait
+        # Most of what an instance costs that has nothing to do is asking for records.
+        waits = self._settings.wait * (2 if broker.has_nothing else 1)
         if any(each.chunks and not each.paused for each in partitions):
             waits = min(waits, _SHORT_WAIT)
         return requests.fetch(
@@ -262,6 +263,7 @@ class Fetcher:
         else:
             offsets = []
             _, throttled, error, parts = self._path.answer(answer)
+            broker.has_nothing = all(begin == end for *_, begin, end in parts)
         broker.not_before = time.monotonic() + max(0, throttled) / 1000
         if error:
             raise ConnectionError(KafkaError(error).str())
