@@ -2,8 +2,8 @@
 will.
 
 They keep the rules of the protocol that a fetcher relies on: who leads a partition, where its log begins and ends, that
-of each answer the first batch is whole, which records a truncated log has not any more (KIP-320). What a fetcher asks
-that makes no sense is noted in ``broken``. Each connection has a thread, on which ``fate`` may also wait.
+of each answer the first batch is whole, which records a truncated log has not any more (KIP-320). Requests
+that make no sense are noted in ``broken``. Each connection has a thread, on which ``fate`` may also wait.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from functools import partial
 from types import SimpleNamespace
@@ -24,14 +23,12 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchResponse
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
-from kafka.record.util import calc_crc32c
 
 from data_paths import mock_brokers
+from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fetched_batch, harmed
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.batches.compression import CODECS as SENT_WITH
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.producer import RecordProducer
@@ -45,61 +42,6 @@ ROUNDS = 12
 
 #: Bytes and objects that may come and go beside those of records.
 LITTLE_MEMORY, FEW_OBJECTS = 6_000_000, 5_000
-
-#: Where the header of a record batch has its fields, and in which form.
-FIELDS = {
-    "base_offset": (0, ">q"),
-    "length": (8, ">i"),
-    "epoch": (12, ">i"),
-    "magic": (16, ">b"),
-    "crc": (17, ">I"),
-    "attributes": (21, ">h"),
-    "last_offset_delta": (23, ">i"),
-    "max_timestamp": (35, ">q"),
-    "count": (57, ">i"),
-}
-HEADER = 61
-LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32
-
-
-def xerial(data: bytes, size: int = 1000) -> bytes:
-    """As Java's clients frame what they compress with snappy: in blocks."""
-    blocks = [SENT_WITH["snappy"].compress(data[at : at + size]) for at in range(0, len(data), size)]
-    framed = b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
-    return b"\x82SNAPPY\0" + b"\0\0\0\1" * 2 + framed
-
-
-#: The ways to compress records, each with its number in a batch; kafka-python has most of them only with more packages.
-CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
-    **{name: (codec.number, codec.compress) for name, codec in SENT_WITH.items()},
-    "xerial": (2, xerial),
-}
-
-
-def changed(batch: bytes, **fields: int) -> bytes:
-    """A record batch with these fields in its header, and the checksum for them."""
-    data = bytearray(batch)
-    for name, value in fields.items():
-        at, form = FIELDS[name]
-        struct.pack_into(form, data, at, value)
-    if "crc" not in fields:
-        struct.pack_into(">I", data, FIELDS["crc"][0], calc_crc32c(memoryview(data)[FIELDS["attributes"][0] :]))
-    return bytes(data)
-
-
-def fetched_batch(
-    base: int, given: Iterable[tuple[int, int, Any, Any, Any]], codec: str = "none", producer: int = -1, **fields: int
-) -> bytes:
-    """Records, ``(offset after the base, time, key, value, headers)``, in kafka-python's encoding, as a broker has them
-    at an offset."""
-    builder = DefaultRecordBatchBuilder(2, 0, False, producer, 0, 0, 1 << 30)
-    for offset, time, key, value, headers in given:
-        builder.append(offset, time, key, value, headers or [])
-    built = bytes(builder.build())
-    number, compress = CODECS[codec]
-    data = built[:HEADER] + (compress(built[HEADER:]) if built[HEADER:] else b"")
-    attributes = fields.pop("attributes", 0) | number
-    return changed(data, base_offset=base, length=len(data) - 12, attributes=attributes, **fields)
 
 
 def producer(broker: str, failed: list[Any], **more: int) -> RecordProducer:
@@ -347,18 +289,6 @@ def waited() -> None:
     outbox.add(given, 0, 1 << 30)
     outbox.clear()
     outbox.add(given[:2000], 0, 1 << 30)
-
-
-def flipped(data: bytes, rng: random.Random) -> bytes:
-    """With one bit changed."""
-    at = rng.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
-
-
-def harmed(data: bytes, rng: random.Random) -> bytes:
-    """As it is, cut off, changed, or something else."""
-    cut = data[: rng.randrange(len(data))]
-    return rng.choice([data, cut, flipped(data, rng), flipped(flipped(data, rng), rng), rng.randbytes(len(data))])
 
 
 def fetched_again(rng: random.Random, count: int) -> None:

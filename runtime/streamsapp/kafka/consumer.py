@@ -1,8 +1,8 @@
 """A consumer of assigned partitions that hands over whole batches per partition.
 
 Two of them per instance: the main consumer, touched by the polling thread only, and the restore consumer, touched by
-the restoration thread only. Group membership is not their business (see ``membership``). Who fetches is found in
-``fetching``; all other requests are librdkafka's.
+the restoration thread only. Group membership is not their business (see ``membership``). ``fetching`` has the two
+ways to fetch; all other requests are librdkafka's.
 """
 
 from __future__ import annotations
@@ -75,16 +75,12 @@ class PartitionConsumer:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._client = LibrdkafkaFetching(self._consumer, self._description, path, wakeup)
-        self._fetcher = None
-        #: A fetcher whose work was left to librdkafka.
-        self._former: Fetcher | None = None
+        self._fetching: Fetching = self._client
+        self._fetcher: Fetcher | None = None
         if path is not None and left_to_librdkafka(properties) is None:
             self._fetcher = Fetcher(path, fetch_settings(properties), self._consumer.list_topics, wakeup)
+            self._fetching = self._fetcher
         self._rest = Rest(rest, time.monotonic)
-
-    @property
-    def _fetching(self) -> Fetching:
-        return self._fetcher or self._client
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -139,7 +135,7 @@ class PartitionConsumer:
         self._rest.end()
 
     def _fetch(self, limit: int, timeout: float) -> Fetched:
-        if self._fetcher is None:
+        if self._fetcher is None or self._fetching is self._client:
             return self._client.fetch(limit, timeout)
         self._client.fetch_at_once(_EVENTS)  # it tells what becomes of other requests
         try:
@@ -147,7 +143,7 @@ class PartitionConsumer:
         except NotImplementedError as error:
             log.warning("%s: %s; librdkafka fetches from now on", self._description, error)
             positions, paused = self._fetcher.close()
-            self._fetcher, self._former = None, self._fetcher
+            self._fetching = self._client
             self._client.assign(positions)
             self._client.pause(paused)
             return Fetched()
@@ -216,10 +212,9 @@ class PartitionConsumer:
 
     def close(self) -> None:
         """Leave the broker. A client whose request was given up is left to that request's thread."""
-        fetcher = self._fetcher or self._former
-        if fetcher is not None:
-            fetcher.close()
-        if self._requests.under_way or not (fetcher is None or fetcher.ended):
+        if self._fetcher is not None:
+            self._fetcher.close()
+        if self._requests.under_way or not (self._fetcher is None or self._fetcher.ended):
             return
         self._consumer.close()
         self._client.close()

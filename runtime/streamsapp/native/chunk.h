@@ -30,7 +30,7 @@ typedef struct {
     int32_t epoch;                  /* of the leader that wrote the last batch */
     int64_t last;                   /* the offset of the record before, of the same batch */
     int64_t position, end_position; /* the next offset after those that were taken, and after all */
-    Aborted *aborted; /* by the first offset; NULL: records of transactions that are not committed are wanted, too */
+    Aborted *aborted; /* by the first offset */
     Py_ssize_t aborted_count, seen;
     int64_t *producers; /* those whose transaction is an aborted one here */
     Py_ssize_t producer_count;
@@ -63,7 +63,8 @@ static int look_at_batch(const char *at, const char *end, int64_t after, Fetched
     found->producer = read_int64(&reader);
     reader.at = (const unsigned char *)at + COUNT_AT;
     found->count = read_int32(&reader);
-    if (base <= after || last_delta < 0 || base > INT64_MAX - 1 - last_delta) return broken_batch(base, "has wrong offsets");
+    if (base <= after || last_delta < 0 || base > INT64_MAX - 1 - last_delta)
+        return broken_batch(base, "has wrong offsets");
     if (found->count < 0 || found->count > last_delta + 1) return broken_batch(base, "has a wrong number of records");
     found->last = base + last_delta;
     return 1;
@@ -218,8 +219,9 @@ static PyObject *chunk_record(Chunk *self) {
     if (!record) return NULL;
     record->partition = self->partition;
     record->offset = offset;
-    record->timestamp_type = batch->attributes & LOG_APPEND_TIME ? 2 : 1;
-    record->timestamp = batch->attributes & LOG_APPEND_TIME ? batch->latest_time : (int64_t)((uint64_t)batch->first_time + (uint64_t)time);
+    int appended = batch->attributes & LOG_APPEND_TIME;
+    record->timestamp_type = appended ? 2 : 1;
+    record->timestamp = appended ? batch->latest_time : (int64_t)((uint64_t)batch->first_time + (uint64_t)time);
     return (PyObject *)record;
 }
 

@@ -1,5 +1,5 @@
-/* Reads what brokers sent: numbers are big-endian, or of variable length. What does not fit what is left breaks the
- * reader, which gives zeros from then on. */
+/* Reads what brokers sent: numbers are big-endian, or of variable length. A reader breaks where more is to be read than
+ * is left, and gives zeros from then on. */
 
 typedef struct {
     const unsigned char *at, *end;

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from native_stress import CODECS, flipped, xerial
+from fetched_batches import CODECS, flipped, xerial
 from streamsapp.kafka.fetching import decompression
 from streamsapp.kafka.fetching.decompression import decompressed
 

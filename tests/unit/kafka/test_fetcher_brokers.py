@@ -114,7 +114,7 @@ def test_what_is_wrong_with_a_topic_is_not_told_after_it_was_unassigned(start: S
 def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is told looks at once: the thread may not have ended."""
+    """The one who is told looks at once: the thread may not have ended."""
     monkeypatch.setattr(leaders, "_PAUSE", 0.5)
     pauses: list[float] = []
     made = leaders.Leaders(start({}).list_topics, lambda: pauses.append(made.look_up({"a"})))
@@ -252,7 +252,7 @@ def test_a_consumer_that_librdkafka_took_over_is_not_closed_while_leaders_are_lo
         consumer.assign({B: 0})
         old.wait_until(lambda: "b" in old.looked_up)
         connected.set()
-        while consumer._fetcher is not None:
+        while consumer._fetching is consumer._fetcher:
             consumer.poll(10, 0.01)
         closed: list[bool] = []
         monkeypatch.setattr(consumer, "_consumer", SimpleNamespace(close=lambda: closed.append(True)))

@@ -19,7 +19,7 @@ from kafka.protocol.consumer import FetchResponse
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import encode_varint
 
-from native_stress import CODECS, CONTROL, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, changed, fetched_batch, flipped
+from fetched_batches import CODECS, CONTROL, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, changed, fetched_batch, flipped
 from streamsapp import native
 from streamsapp.kafka.fetching import decompression
 from streamsapp.kafka.fetching.decompression import decompressed

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches.compression import CODECS, Codec
+from streamsapp.kafka.known_properties import KnownProperties
 
 #: Properties that mean the same here, or nothing; those of TLS and SASL are read by the connection.
 _KNOWN = frozenset(
@@ -57,6 +58,7 @@ _VALUES: Mapping[str, frozenset[str]] = {
     "sasl.mechanism": frozenset({"plain", "scram-sha-256", "scram-sha-512"}),
     "sasl.mechanisms": frozenset({"plain", "scram-sha-256", "scram-sha-512"}),
 }
+_PROPERTIES = KnownProperties(_KNOWN, _NUMBERS, _VALUES, float)
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,7 @@ class BatchSettings:
 
 def left_to_librdkafka(properties: ClientProperties) -> str | None:
     """The property for which the client's own producer is taken, if there is one."""
-    return next((key for key, value in properties.items() if not _is_known(key, str(value))), None)
-
-
-def _is_known(key: str, value: str) -> bool:
-    if key in _NUMBERS:
-        least, greatest = _NUMBERS[key]
-        try:
-            return least <= float(value) <= greatest
-        except ValueError:
-            return False
-    return value.lower() in _VALUES[key] if key in _VALUES else key in _KNOWN
+    return _PROPERTIES.unknown(properties)
 
 
 def batch_settings(properties: ClientProperties) -> BatchSettings:

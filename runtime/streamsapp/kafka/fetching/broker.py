@@ -28,7 +28,7 @@ _WRITE = struct.pack("@qq", 5, 0)
 _SIZE = struct.Struct(">i")
 
 
-class TooOldError(Exception):
+class TooOldError(NotImplementedError):
     """The broker does not know the requests of a fetcher."""
 
 
@@ -150,6 +150,10 @@ class BrokerConnection:
         if not read:
             raise ConnectionError("closed by the broker")
         self._read += read
+
+    def leave_alone(self, milliseconds: int) -> None:
+        """Ask nothing for so long, as the broker wants it."""
+        self.not_before = time.monotonic() + max(0, milliseconds) / 1000
 
     def close(self) -> None:
         self._closed = True

@@ -38,11 +38,11 @@ def _grown(into: Callable[[bytes, bytearray], int], data: bytes) -> bytes:
         try:
             return bytes(memoryview(room)[: into(data, room)])
         except cramjam.DecompressionError as error:
+            if _NO_ROOM not in str(error):
+                raise  # at once: more room would have to be zeroed, in vain
             if size >= MOST:
-                if _NO_ROOM in str(error):
-                    raise _too_much() from error
-                raise
-            size *= _GROWTH  # whatever the error says: it may say it in other words one day
+                raise _too_much() from error
+            size *= _GROWTH
 
 
 def _snappy(data: bytes) -> bytes:

@@ -10,8 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from confluent_kafka import KafkaError
+
 from streamsapp.errors import TopicError
 from streamsapp.record import InputRecord, TopicPartition
+
+#: Errors of topics that may not be read.
+NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 
 @dataclass

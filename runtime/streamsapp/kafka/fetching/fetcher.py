@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
 from streamsapp import native
 from streamsapp.errors import StreamsError
+from streamsapp.kafka.batches.partitions import ELSEWHERE
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
@@ -39,18 +40,7 @@ _SHORT_WAIT = 0.005
 #: How often a batch that cannot be read is fetched again: it may be the network's fault.
 _TRIES = 3
 
-_MOVED = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-    }
-)
+_MOVED = ELSEWHERE | {KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE}
 _WHICH = {OFFSET_BEGINNING: -2, OFFSET_END: -1}
 
 #: The partitions that an answer is to tell of, with their offsets, by which answers to another assignment are told.
@@ -218,9 +208,7 @@ class Fetcher:
         return _LATE
 
     def _asking_for_offsets(self, wanted: list[FetchedPartition]) -> requests.Encoded:
-        return requests.list_offsets(
-            self._settings, requests.by_topic((each.name, _WHICH[each.position]) for each in wanted)
-        )
+        return requests.list_offsets(self._settings, ((each.name, _WHICH[each.position]) for each in wanted))
 
     def _asking_for_records(
         self, broker: BrokerConnection, wanted: list[FetchedPartition], partitions: list[FetchedPartition]
@@ -231,7 +219,7 @@ class Fetcher:
             waits = min(waits, _SHORT_WAIT)
         return requests.fetch(
             self._settings,
-            requests.by_topic((each.name, each.position, each.epoch) for each in wanted),
+            ((each.name, each.position, each.epoch) for each in wanted),
             waits,
             self._settings.of_each(len(self._partitions)),
         )
@@ -248,7 +236,7 @@ class Fetcher:
                 self._lose(leader, error)
         for leader, failure in self._connections.failed():
             if isinstance(failure, TooOldError):
-                raise NotImplementedError(str(failure)) from failure
+                raise failure
             self._lose(leader, failure)
         for leader, broker in self._connections.late(self._settings.wait + _LATE):
             self._look_for_others(leader, broker)
@@ -257,22 +245,26 @@ class Fetcher:
         asked: _Asked
         asked, broker.asked = broker.asked, None
         if any(position < 0 for _, position in asked.values()):
-            throttled, offsets = requests.offsets(answer)
-            error = 0
-            parts: list[native.FetchedPart] = []
+            self._take_offsets(leader, broker, asked, answer)
         else:
-            offsets = []
-            _, throttled, error, parts = self._path.answer(answer)
-            broker.has_nothing = all(begin == end for *_, begin, end in parts)
-        broker.not_before = time.monotonic() + max(0, throttled) / 1000
-        if error:
-            raise ConnectionError(KafkaError(error).str())
+            self._take_parts(leader, broker, asked, answer)
+
+    def _take_offsets(self, leader: int, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
+        throttled, offsets = requests.offsets(answer)
+        broker.leave_alone(throttled)
         for name, code, offset in offsets:
             if (partition := self._asked_of(leader, asked, name)) is not None:
                 if code:
                     self._note_error(partition, code)
                 elif offset >= 0:
                     partition.position = offset
+
+    def _take_parts(self, leader: int, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
+        _, throttled, error, parts = self._path.answer(answer)
+        broker.leave_alone(throttled)
+        broker.has_nothing = all(begin == end for *_, begin, end in parts)
+        if error:
+            raise ConnectionError(KafkaError(error).str())
         for part in parts:
             if (partition := self._asked_of(leader, asked, TopicPartition(part[0], part[1]))) is not None:
                 if part[2]:

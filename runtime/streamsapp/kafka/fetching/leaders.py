@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp.kafka.fetching.fetched import gone, not_authorised
+from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, gone, not_authorised
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 PROPAGATION = 30.0
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-_REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 #: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
 ListTopics = Callable[[str, float], Any]
@@ -122,7 +121,7 @@ class Leaders:
 
     def _note(self, topic: str, error: KafkaError) -> None:
         code = error.code()
-        if code in _REFUSED:
+        if code in NOT_ALLOWED:
             raise not_authorised(topic, error.str())
         if code in _MISSING:
             now = time.monotonic()

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamsapp import native
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.fetching.fetched import Fetched, gone, not_authorised
+from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, Fetched, gone, not_authorised
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
@@ -30,7 +30,6 @@ _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
 _partition: Callable[[Message], int] = methodcaller("partition")
 
-_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -138,7 +137,7 @@ class LibrdkafkaFetching:
         self._emptied = sum(len(records) for _, records in fetched.records) + len(errors) + len(messages) < limit
         for code, text, fatal, topic, partition, offset in errors:
             error = KafkaError(code, text, fatal)
-            if topic is None and code not in _NOT_ALLOWED and not fatal:
+            if topic is None and code not in NOT_ALLOWED and not fatal:
                 log.warning("%s: %s", self._description, error.str())
             else:
                 self._note(error, TopicPartition(topic or "", max(partition, 0)), offset, fetched)
@@ -151,7 +150,7 @@ class LibrdkafkaFetching:
             fetched.ends[partition] = offset
         elif code in _OUT_OF_RANGE:
             self._note_out_of_range(partition, offset, fetched)
-        elif code in _NOT_ALLOWED:
+        elif code in NOT_ALLOWED:
             raise not_authorised(partition, error.str())
         elif code in _GONE:
             raise gone(partition.topic, error.str())

@@ -7,7 +7,6 @@ The version of each request is fixed: later ones of Fetch name topics by ids (KI
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
@@ -29,23 +28,17 @@ def fetch(
     """Ask for records of partitions, from an offset on, which follows a record of the epoch; ``each`` so many bytes."""
     topic_of = FetchRequest.FetchTopic
     partition_of = topic_of.FetchPartition
-    topics = [
-        topic_of(
-            topic=topic,
-            partitions=[
-                partition_of(
-                    partition=partition.partition,
-                    current_leader_epoch=-1,
-                    fetch_offset=offset,
-                    last_fetched_epoch=epoch,
-                    log_start_offset=-1,
-                    partition_max_bytes=each,
-                )
-                for partition, offset, epoch in of_topic
-            ],
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, number), offset, epoch in wanted:
+        one = partition_of(
+            partition=number,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=epoch,
+            log_start_offset=-1,
+            partition_max_bytes=each,
         )
-        for topic, of_topic in groupby(wanted, lambda one: one[0].topic)
-    ]
+        by_topic.setdefault(topic, []).append(one)
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=round(wait * 1000),
@@ -54,7 +47,7 @@ def fetch(
         isolation_level=int(settings.committed_only),
         session_id=0,
         session_epoch=-1,
-        topics=topics,
+        topics=[topic_of(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()],
         forgotten_topics_data=[],
         rack_id="",
     )
@@ -65,17 +58,15 @@ def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[TopicPartition,
     """Ask where partitions begin (-2) or end (-1)."""
     topic_of = ListOffsetsRequest.ListOffsetsTopic
     partition_of = topic_of.ListOffsetsPartition
-    topics = [
-        topic_of(
-            name=topic,
-            partitions=[
-                partition_of(partition_index=partition.partition, current_leader_epoch=-1, timestamp=which)
-                for partition, which in of_topic
-            ],
-        )
-        for topic, of_topic in groupby(wanted, lambda one: one[0].topic)
-    ]
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(settings.committed_only), topics=topics)
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, number), which in wanted:
+        one = partition_of(partition_index=number, current_leader_epoch=-1, timestamp=which)
+        by_topic.setdefault(topic, []).append(one)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(settings.committed_only),
+        topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+    )
     return _encoded(request, OFFSETS_VERSION, settings.client_id)
 
 
@@ -104,16 +95,11 @@ def lacks(answer: bytearray) -> bool:
         each.api_key: (each.min_version, each.max_version)
         for each in ApiVersionsResponse.decode(answer, version=0, header=True).api_keys
     }
-    needed = {FetchRequest.API_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
-    return not all(known.get(key, (1, 0))[0] <= version <= known.get(key, (1, 0))[1] for key, version in needed.items())
-
-
-def by_topic(wanted: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Put together, as requests want them, those of a topic; the order is kept but for that."""
-    found: dict[str, list[tuple[Any, ...]]] = {}
-    for one in wanted:
-        found.setdefault(one[0].topic, []).append(one)
-    return [one for of_topic in found.values() for one in of_topic]
+    for key, version in ((FetchRequest.API_KEY, FETCH_VERSION), (ListOffsetsRequest.API_KEY, OFFSETS_VERSION)):
+        least, greatest = known.get(key, (1, 0))
+        if not least <= version <= greatest:
+            return True
+    return False
 
 
 def _encoded(request: Request, version: int, client_id: str) -> Encoded:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.known_properties import KnownProperties
 
 #: Properties that mean nothing here: they are for requests that the client's own consumer makes, or for the group.
 _KNOWN = frozenset(
@@ -46,9 +47,7 @@ _VALUES: Mapping[str, frozenset[str]] = {
     "isolation.level": frozenset({"read_committed", "read_uncommitted"}),
     "security.protocol": frozenset({"plaintext"}),
 }
-
-#: Without them librdkafka does what is not done here.
-_NEEDED = ("auto.offset.reset", "enable.auto.commit")
+_PROPERTIES = KnownProperties(_KNOWN, _NUMBERS, _VALUES, int, needed=("auto.offset.reset", "enable.auto.commit"))
 
 #: Bytes of an answer, and of a partition in it where that is little: so much comes fast enough to be waited for.
 _ANSWER, _LEAST = 4 << 20, 16 << 10
@@ -84,18 +83,7 @@ class FetchSettings:
 
 def left_to_librdkafka(properties: ClientProperties) -> str | None:
     """The property for which the client's own consumer fetches, if there is one."""
-    wanted = dict.fromkeys(_NEEDED, "") | properties
-    return next((key for key, value in wanted.items() if not _is_known(key, str(value))), None)
-
-
-def _is_known(key: str, value: str) -> bool:
-    if key in _NUMBERS:
-        least, greatest = _NUMBERS[key]
-        try:
-            return least <= int(value) <= greatest
-        except ValueError:
-            return False
-    return value.lower() in _VALUES[key] if key in _VALUES else key in _KNOWN
+    return _PROPERTIES.unknown(properties)
 
 
 def fetch_settings(properties: ClientProperties) -> FetchSettings:
