@@ -75,10 +75,10 @@ def test_what_it_took_is_compared_with_what_was_predicted(
     heir.restore(heir.thread.task())
 
     timing = heir.restores.timings[TASK]
-    assert timing.predicted == pytest.approx(1.5)
+    assert timing.predicted == pytest.approx(1.1)
     assert timing.moved_bytes == timing.total_bytes == snapshot.total_bytes
     assert timing.observed_seconds == 0.0  # by a clock that stands still
-    assert "predicted: 1.5 s" in caplog.text
+    assert "predicted: 1.1 s" in caplog.text
 
 
 def test_inputs_that_the_group_knows_nothing_of_go_on_where_the_snapshot_stands(owner: Owner, heir: Heir) -> None:
