@@ -27,6 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
+from fetch_sessions import FetchSessions
 from streamsapp import TopicPartition
 
 #: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
@@ -115,6 +116,7 @@ class FetchedBrokers:
         self.answered = 0
         self.looked_up: list[str] = []
         self.broken: list[str] = []
+        self.sessions = FetchSessions(self.broken)
         self.accepted: Counter[int] = Counter()
         self._changed = Condition()
         self._closing = False
@@ -291,9 +293,6 @@ class FetchedBrokers:
             self.fate_of_versions()
             answer = self._versions()
         else:
-            with self._changed:
-                self.asked.append((broker, request))
-                self._changed.notify_all()
             answer, fates = (self._fetch if isinstance(request, FetchRequest) else self._list_offsets)(broker, request)
         answer.with_header(correlation_id=request.header.correlation_id + (OF_ANOTHER in fates))
         return bytes(answer.encode(header=True)), fates
@@ -306,6 +305,8 @@ class FetchedBrokers:
         return ApiVersionsResponse(version=0, error_code=0, api_keys=known)
 
     def _list_offsets(self, broker: int, request: Any) -> tuple[Any, set[int]]:
+        with self._changed:
+            self._note(broker, request)
         of_topic, fates, topics = ListOffsetsResponse.ListOffsetsTopicResponse, set[int](), []
         for topic in request.topics:
             parts = []
@@ -327,7 +328,16 @@ class FetchedBrokers:
             topics.append(of_topic(name=topic.name, partitions=parts))
         return ListOffsetsResponse(version=5, throttle_time_ms=self.throttle_ms, topics=topics), fates
 
+    def _note(self, broker: int, request: Any) -> None:
+        self.asked.append((broker, request))
+        self._changed.notify_all()
+
     def _fetch(self, broker: int, request: Any) -> tuple[Any, set[int]]:
+        with self._changed:
+            request, session, code = self.sessions.taken(broker, request)
+            if code:
+                return FetchResponse(version=12, error_code=code, responses=[]), set()
+            self._note(broker, request)
         give_up = time.monotonic() + request.max_wait_ms / 1000
         asked = {
             TopicPartition(topic.topic, each.partition): each for topic in request.topics for each in topic.partitions
@@ -345,6 +355,7 @@ class FetchedBrokers:
                 if told or any(fates.values()) or wait <= 0 or self._closing:
                     break
                 self._changed.wait(wait)
+            parts = self.sessions.news(session, parts)
         topics = [
             FetchResponse.FetchableTopicResponse(
                 topic=topic, partitions=[part for name, part in parts.items() if name.topic == topic]
@@ -355,8 +366,8 @@ class FetchedBrokers:
         answer = FetchResponse(
             version=12,
             throttle_time_ms=self.throttle_ms,
-            error_code=int(KafkaError.FETCH_SESSION_ID_NOT_FOUND) if failed else 0,
-            session_id=0,
+            error_code=int(KafkaError.UNKNOWN) if failed else 0,
+            session_id=session,
             responses=[] if failed else topics,
         )
         return answer, set(fates.values())

@@ -100,8 +100,8 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.fixture
-def start(stack: ExitStack, hurried: None) -> Start:
+@pytest.fixture(params=[True, False], ids=["sessions", "no-sessions"])
+def start(request: pytest.FixtureRequest, stack: ExitStack, hurried: None) -> Start:
     """Starts brokers, of which nothing that makes no sense may have been asked when the test ends."""
 
     def started(topics: dict[str, int], brokers: int = 1, deaf: frozenset[int] = frozenset()) -> FetchedBrokers:
@@ -110,6 +110,7 @@ def start(stack: ExitStack, hurried: None) -> Start:
             assert made.broken == []
 
         made = FetchedBrokers(topics, brokers, deaf)
+        made.sessions.kept = request.param
         stack.callback(end)
         return made
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from streamsapp.tasks.output import OutputRecord
 
@@ -39,6 +40,8 @@ class RecordCollector:
         self._epoch = 0
         self._buffered = 0
         self._room = threading.Condition()
+        #: Says whether the thread that sends them waits for the last of them.
+        self._awaited = False
 
     def __len__(self) -> int:
         return self._buffered
@@ -55,7 +58,7 @@ class RecordCollector:
 
     def no_more(self) -> None:
         """No task is processed: what waits is not going to be more."""
-        if self.prompt and self._buffered:
+        if self.prompt and self._buffered and not self._awaited:
             self._on_output()
 
     def wait_for_room(self, timeout: float) -> bool:
@@ -77,6 +80,16 @@ class RecordCollector:
     def drained(self) -> bool:
         """Says whether everything of the current epoch was sent."""
         return not self._current
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Meanwhile nobody is told that no more are on their way: this thread waits for that, and sends what there is
+        afterwards."""
+        self._awaited = True
+        try:
+            yield
+        finally:
+            self._awaited = False
 
     def drain(self, send: Send, limit: int) -> int:
         """Send about ``limit`` records of the current epoch; returns how many were sent."""

@@ -402,8 +402,8 @@ class DataPath(Protocol):
     Chunk: type[RecordChunk]
 
     def answer(self, answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
-        """An answer to Fetch, version 12, without its length: the number of the request, the milliseconds that the
-        broker is to be left alone, an error, and the partitions. Raises ``ValueError`` for anything else."""
+        """An answer to Fetch, version 12, without its length: the milliseconds that the broker is to be left alone, an
+        error, the session, and the partitions. Raises ``ValueError`` for anything else."""
 
     def stamped(self, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
         """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a

@@ -55,16 +55,15 @@ static int read_topic(Reader *reader, const char *start, PyObject *partitions) {
     return failed ? -1 : 0;
 }
 
-/* answer(bytes): (number of the request, milliseconds to wait, error, partitions) */
+/* answer(bytes): (milliseconds to wait, error, session, partitions) */
 static PyObject *answer(PyObject *module, PyObject *given) {
     Py_buffer view;
     if (PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)) return NULL;
     const char *start = view.buf;
     Reader reader = {(const unsigned char *)start, (const unsigned char *)start + view.len, 0};
-    int request = read_int32(&reader);
+    read_int32(&reader); /* the number of the request, which was looked at when the answer came */
     skip_tagged(&reader);
-    int throttle = read_int32(&reader), error = read_int16(&reader);
-    read_int32(&reader); /* no session */
+    int throttle = read_int32(&reader), error = read_int16(&reader), session = read_int32(&reader);
     PyObject *partitions = PyList_New(0);
     int failed = !partitions;
     int64_t count = read_count(&reader, LEAST_TOPIC);
@@ -74,7 +73,7 @@ static PyObject *answer(PyObject *module, PyObject *given) {
         PyErr_SetString(PyExc_ValueError, "the answer to a Fetch request breaks off, or is none");
         failed = 1;
     }
-    PyObject *result = failed ? NULL : Py_BuildValue("(iiiO)", request, throttle, error, partitions);
+    PyObject *result = failed ? NULL : Py_BuildValue("(iiiO)", throttle, error, session, partitions);
     Py_XDECREF(partitions);
     PyBuffer_Release(&view);
     return result;

@@ -38,7 +38,7 @@
 #include "chunk.h"
 
 static PyMethodDef functions[] = {
-    {"answer", answer, METH_O, "answer(bytes): (request, milliseconds to wait, error, partitions)"},
+    {"answer", answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
     {"results", results, METH_VARARGS, "results([(cell, ...)], topic): records"},
     {"stamped", stamped, METH_VARARGS, "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},

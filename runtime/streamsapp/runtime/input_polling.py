@@ -21,14 +21,16 @@ class InputPolling:
         self._feeder = feeder
         self._tasks = tasks
 
-    def poll(self, wait: float) -> None:
+    def poll(self, wait: float) -> int:
         """Fill the tasks' buffers; waits up to so many seconds for records, and less where room is awaited: tasks at
-        rest make none before this thread gives them something to do."""
+        rest make none before this thread gives them something to do. Returns how many records came."""
         if not self._feeder.full:
             awaits_room = self._feeder.holds_back and not self._tasks.resting
-            self._feeder.feed(min(wait, ROOM_WAIT) if awaits_room else wait)
-        elif wait > 0:
+            fetched = self._feeder.feed(min(wait, ROOM_WAIT) if awaits_room else wait)
+            return sum(len(records) for _, records in fetched.records)
+        if wait > 0:
             self.wait_for_tasks()
+        return 0
 
     def catch_up(self) -> None:
         """Have records processed that came while the consumer rested, so that they are part of the commit that begins

@@ -19,6 +19,8 @@ from streamsapp.tasks.task_manager import TaskManager
 DRAIN = 4000
 #: How long results wait for others while tasks are processed that may bring more, in seconds.
 PATIENCE = 0.01
+#: How long results of few records are waited for before the loop looks at anything else, in seconds.
+SOON = 0.002
 #: How long few results wait that nobody can read before the commit, in seconds.
 HOLD = 0.1
 #: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
@@ -98,6 +100,13 @@ class Output:
             self._send_at = now + HOLD
             self._collector.drain(self._producer.client.send, DRAIN)
         self._producer.client.poll()
+
+    def wait_for_results(self) -> None:
+        """Let few records that just came be processed, if their results are sent before the commit: they are sent in the
+        same pass of the loop then. Most of what few records cost are passes."""
+        if self._collector.prompt and not self.committing:
+            with self._collector.awaited():
+                self._tasks.wait_for_rest(SOON)
 
     def commit_if_due(self, catch_up: Callable[[], None], *, wanted: bool) -> None:
         """Begin a commit when the schedule says so, or somebody wants one, and there is something to commit once

@@ -24,6 +24,7 @@ from confluent_kafka import KafkaException
 from streamsapp.errors import FencedError, StreamsError
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.kafka.requests import NoAnswerError
+from streamsapp.kafka.rest import FEW
 from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
@@ -98,7 +99,8 @@ class PollingThread(threading.Thread):
         self._take_pause()
         self._take_drain()
         news = self._life.advance(self._output.committing)
-        self._input.poll(0.0 if news or self._output.pending else self._wait())
+        if 0 < self._input.poll(0.0 if news or self._output.pending else self._wait()) < FEW:
+            self._output.wait_for_results()
         self._send()
         if not self._output.committing and self._life.may_commit:
             self._output.commit_if_due(self._input.catch_up, wanted=self._life.wants_commit)

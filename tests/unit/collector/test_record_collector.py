@@ -176,3 +176,15 @@ def test_a_reset_drops_everything_and_begins_at_the_epoch_the_tasks_are_in() -> 
     collector.add(records("after"), epoch=4)
     collector.drain(producer.send, 100)
     assert producer.sent == ["again"]
+
+
+def test_whoever_waits_for_the_last_results_is_not_told_of_them() -> None:
+    told: list[int] = []
+    collector = RecordCollector(10, lambda: told.append(1), enough=3)
+    with collector.awaited():
+        collector.add(records("a"), epoch=0)
+        collector.no_more()
+    assert told == []
+
+    collector.no_more()
+    assert told == [1]

@@ -449,7 +449,13 @@ def an_answer(rng: random.Random) -> tuple[bytes, Any]:
         TOPIC(topic=rng.choice(["t", "ü" * 100]), partitions=[part_of(rng) for _ in range(rng.choice([0, 1, 3]))])
         for _ in range(rng.choice([0, 1, 3]))
     ]
-    response = FetchResponse(throttle_time_ms=300, error_code=rng.choice([0, 71]), responses=responses, version=12)
+    response = FetchResponse(
+        throttle_time_ms=300,
+        error_code=rng.choice([0, 71]),
+        session_id=rng.randrange(1 << 31),
+        responses=responses,
+        version=12,
+    )
     response.with_header(correlation_id=rng.randrange(1 << 31))
     return bytes(response.encode(header=True)), response
 
@@ -458,9 +464,9 @@ def an_answer(rng: random.Random) -> tuple[bytes, Any]:
 def test_answers_are_read_as_they_were_given(compiled: native.DataPath, seed: int) -> None:
     data, given = an_answer(random.Random(seed))
 
-    request, throttled, error, parts = compiled.answer(bytearray(data))
+    throttled, error, session, parts = compiled.answer(bytearray(data))
 
-    assert (request, throttled, error) == (given.header.correlation_id, given.throttle_time_ms, given.error_code)
+    assert (throttled, error, session) == (given.throttle_time_ms, given.error_code, given.session_id)
     assert [(*part[:8], data[part[8] : part[9]]) for part in parts] == [
         (
             topic.topic,
@@ -496,4 +502,4 @@ def test_fields_of_later_versions_are_passed_over(compiled: native.DataPath) -> 
     data, later = bytes(response.encode(header=True)), b"\2\7\3abc\x88\1\0"
     assert (data[4], data[-2:]) == (0, b"\0\0")
 
-    assert compiled.answer(data[:4] + later + data[5:-2] + later + later) == compiled.answer(data) == (1, 0, 0, [])
+    assert compiled.answer(data[:4] + later + data[5:-2] + later + later) == compiled.answer(data) == (0, 0, 0, [])

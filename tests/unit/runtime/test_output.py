@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any, cast
 
+import pytest
+
 from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.runtime import output as module
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.output import HOLD, PATIENCE, Output
 from streamsapp.tasks.output import OutputRecord
@@ -13,6 +17,8 @@ from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
 from task_parts import task_of, through
+
+RESULT: OutputRecord = ("out", b"v", None, -1, None, None, 0, None)
 
 
 class CountingTaskManager(TaskManager):
@@ -101,7 +107,7 @@ class Results:
 
     def sent_of(self, count: int) -> list[int]:
         self.sent.clear()
-        self.collector.add([("out", b"v", None, -1, None, None, 0, None)] * count, epoch=0)
+        self.collector.add([RESULT] * count, epoch=0)
         self.output.send()
         return self.sent
 
@@ -130,3 +136,33 @@ def test_prompt_results_are_looked_for_while_tasks_are_processed_that_may_bring_
     assert it.output.send_in == math.inf
 
     assert Results(prompt=False).output.send_in == math.inf
+
+
+def test_results_of_few_records_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SOON", 10.0)
+    it = Results(prompt=True)
+    it.tasks.mark_ready([it.task])
+
+    def process() -> None:
+        assert it.tasks.take(10) is it.task
+        it.collector.add([RESULT], epoch=0)
+        it.tasks.give_back(it.task, more=False)
+
+    thread = threading.Thread(target=process)
+    thread.start()
+    it.output.wait_for_results()
+    it.output.send()
+    thread.join()
+
+    assert it.sent == [1]
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+def test_results_that_take_long_or_that_nobody_can_read_before_the_commit_are_not_waited_for(prompt: bool) -> None:
+    it = Results(prompt=prompt)
+    it.tasks.mark_ready([it.task])
+    it.tasks.take(0)
+
+    it.output.wait_for_results()
+
+    assert it.tasks.held == [it.task]

@@ -16,6 +16,7 @@ from typing import Any
 from streamsapp.brokers.connection import SOCKET_OPTIONS
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.fetching import requests
+from streamsapp.kafka.fetching.session import FetchSession
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,7 @@ class BrokerConnection:
         self._read = 0
         #: The caller's note of what was asked, until it is answered.
         self.asked: Any = None
-        #: Says whether the last answer had no records.
-        self.has_nothing = False
+        self.session = FetchSession()
         #: Not to be asked before, in monotonic seconds.
         self.not_before = 0.0
         Thread(target=self._connect, name=f"connect-{client_id}", daemon=True).start()

@@ -9,8 +9,9 @@ broker; it is sent when an answer has come, and so is answered while that one is
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
@@ -25,6 +26,7 @@ from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.fetching.fetched import Fetched, not_authorised
 from streamsapp.kafka.fetching.leaders import Leaders, ListTopics
 from streamsapp.kafka.fetching.partition import FetchedPartition
+from streamsapp.kafka.fetching.session import ENDED, Asked
 from streamsapp.kafka.fetching.settings import FetchSettings
 from streamsapp.kafka.rest import FEW
 from streamsapp.kafka.wakeup import Wakeup
@@ -43,8 +45,8 @@ _TRIES = 3
 _MOVED = ELSEWHERE | {KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE}
 _WHICH = {OFFSET_BEGINNING: -2, OFFSET_END: -1}
 
-#: The partitions that an answer is to tell of, with their offsets, by which answers to another assignment are told.
-_Asked = dict[TopicPartition, tuple[FetchedPartition, int]]
+#: Takes an answer, of the broker that leads what was asked.
+_Take: TypeAlias = Callable[[int, BrokerConnection, Asked, bytearray], None]
 
 
 class Fetcher:
@@ -193,36 +195,35 @@ class Fetcher:
         wanted = [each for each in partitions if each.is_wanted(now)]
         if not wanted:
             return min((each.retry_at - now for each in partitions if each.retry_at > now), default=_LATE)
-        begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
-        wanted = wanted[begin:] + wanted[:begin]
         without_offset = [each for each in wanted if each.position < 0]
         try:
-            broker.ask(
-                self._asking_for_offsets(without_offset)
-                if without_offset
-                else self._asking_for_records(broker, wanted, partitions),
-                {each.name: (each, each.position) for each in without_offset or wanted},
-            )
+            if without_offset:
+                self._ask_for_offsets(broker, without_offset)
+            else:
+                self._ask_for_records(broker, wanted, partitions)
         except OSError as error:
             self._lose(leader, error)
         return _LATE
 
-    def _asking_for_offsets(self, wanted: list[FetchedPartition]) -> requests.Encoded:
-        return requests.list_offsets(self._settings, ((each.name, _WHICH[each.position]) for each in wanted))
+    def _ask_for_offsets(self, broker: BrokerConnection, wanted: list[FetchedPartition]) -> None:
+        asked: Asked = {each.name: (each, each.position, -1) for each in wanted}
+        take: _Take = self._take_offsets
+        request = requests.list_offsets(self._settings, ((each.name, _WHICH[each.position]) for each in wanted))
+        broker.ask(request, (take, asked))
 
-    def _asking_for_records(
+    def _ask_for_records(
         self, broker: BrokerConnection, wanted: list[FetchedPartition], partitions: list[FetchedPartition]
-    ) -> requests.Encoded:
+    ) -> None:
+        session = broker.session
         # Most of what an instance costs that has nothing to do is asking for records.
-        waits = self._settings.wait * (2 if broker.has_nothing else 1)
+        waits = self._settings.wait * (2 if session.has_nothing else 1)
         if any(each.chunks and not each.paused for each in partitions):
             waits = min(waits, _SHORT_WAIT)
-        return requests.fetch(
-            self._settings,
-            ((each.name, each.position, each.epoch) for each in wanted),
-            waits,
-            self._settings.of_each(len(self._partitions)),
-        )
+        begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
+        each = self._settings.of_each(len(self._partitions))
+        named, forgotten = session.ask(wanted[begin:] + wanted[:begin], each)
+        take: _Take = self._take_parts
+        broker.ask(requests.fetch(self._settings, session, named, forgotten, waits, each), (take, session.asked))
 
     # ---- answers -----------------------------------------------------------------------------------------------
 
@@ -242,14 +243,11 @@ class Fetcher:
             self._look_for_others(leader, broker)
 
     def _take_answer(self, leader: int, broker: BrokerConnection, answer: bytearray) -> None:
-        asked: _Asked
-        asked, broker.asked = broker.asked, None
-        if any(position < 0 for _, position in asked.values()):
-            self._take_offsets(leader, broker, asked, answer)
-        else:
-            self._take_parts(leader, broker, asked, answer)
+        take: _Take
+        (take, asked), broker.asked = broker.asked, None
+        take(leader, broker, asked, answer)
 
-    def _take_offsets(self, leader: int, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
+    def _take_offsets(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
         throttled, offsets = requests.offsets(answer)
         broker.leave_alone(throttled)
         for name, code, offset in offsets:
@@ -259,12 +257,16 @@ class Fetcher:
                 elif offset >= 0:
                     partition.position = offset
 
-    def _take_parts(self, leader: int, broker: BrokerConnection, asked: _Asked, answer: bytearray) -> None:
-        _, throttled, error, parts = self._path.answer(answer)
+    def _take_parts(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
+        throttled, error, session, parts = self._path.answer(answer)
         broker.leave_alone(throttled)
-        broker.has_nothing = all(begin == end for *_, begin, end in parts)
+        if error in ENDED:
+            broker.session.refused(error)
+            return
         if error:
             raise ConnectionError(KafkaError(error).str())
+        broker.session.answered(session)
+        broker.session.has_nothing = all(begin == end for *_, begin, end in parts)
         for part in parts:
             if (partition := self._asked_of(leader, asked, TopicPartition(part[0], part[1]))) is not None:
                 if part[2]:
@@ -272,10 +274,10 @@ class Fetcher:
                 else:
                     self._take_records(partition, answer, part)
 
-    def _asked_of(self, leader: int, asked: _Asked, name: TopicPartition) -> FetchedPartition | None:
+    def _asked_of(self, leader: int, asked: Asked, name: TopicPartition) -> FetchedPartition | None:
         """The partition of which a part of an answer tells, unless it was assigned anew, has another leader by now, or
         what was asked came from another one."""
-        partition, position = asked.get(name, (None, 0))
+        partition, position, _ = asked.get(name, (None, 0, 0))
         if partition is None or self._partitions.get(name) is not partition or partition.lost:
             return None
         if partition.position != position:

@@ -1,0 +1,63 @@
+"""The partitions that a broker remembers from one request to the next: requests name only those that are new, or have
+moved, and answers only those that have something to tell (KIP-227).
+
+Pure; used on the consumer's thread. Brokers that keep no sessions, or have no room for another one, are told
+all partitions each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from confluent_kafka import KafkaError
+
+from streamsapp.kafka.fetching.partition import FetchedPartition
+from streamsapp.record import TopicPartition
+
+#: The partitions that an answer may tell of, with the position and the epoch that were asked for, by which answers to
+#: another assignment are told.
+Asked: TypeAlias = dict[TopicPartition, tuple[FetchedPartition, int, int]]
+
+#: Errors of a session, which begins anew then.
+ENDED = frozenset({KafkaError.FETCH_SESSION_ID_NOT_FOUND, KafkaError.INVALID_FETCH_SESSION_EPOCH})
+
+_LAST_EPOCH = 2**31 - 1
+
+
+class FetchSession:
+    """The session of one connection."""
+
+    def __init__(self) -> None:
+        self._id = self._epoch = self._each = 0
+        self.asked: Asked = {}
+        #: Says whether the last answer had no records.
+        self.has_nothing = False
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The id and the epoch of the next request."""
+        return self._id, self._epoch
+
+    def ask(
+        self, wanted: Sequence[FetchedPartition], each: int
+    ) -> tuple[Sequence[FetchedPartition], Iterable[TopicPartition]]:
+        """The partitions to name when these are wanted, so many bytes of each, and those to be forgotten."""
+        before, self.asked = self.asked, {one.name: (one, one.position, one.epoch) for one in wanted}
+        if each != self._each or any(before.get(one.name, (one,))[0] is not one for one in wanted):
+            self._epoch = 0  # the broker tells all that it knows of a partition only when it is new to the session
+        self._each = each
+        if not self._epoch:
+            return wanted, ()
+        return [one for one in wanted if before.get(one.name) != self.asked[one.name]], before.keys() - self.asked
+
+    def answered(self, session: int) -> None:
+        """The broker has answered, and remembers what was asked under this id; 0: it remembers nothing."""
+        self._id = session
+        self._epoch = self._epoch % _LAST_EPOCH + 1 if session else 0
+
+    def refused(self, code: int) -> None:
+        """The broker does not know the session, or another request of it came last."""
+        self._epoch = 0
+        if code == KafkaError.FETCH_SESSION_ID_NOT_FOUND:
+            self._id = 0

@@ -1,0 +1,72 @@
+"""Requests for records that are written by hand are those that kafka-python reads and writes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from kafka.protocol.consumer import FetchRequest
+
+from streamsapp import TopicPartition
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.fetching import requests
+from streamsapp.kafka.fetching.partition import FetchedPartition
+from streamsapp.kafka.fetching.session import FetchSession
+from streamsapp.kafka.fetching.settings import fetch_settings
+
+TOPICS = ("t", "ü" * 100, "x" * 249)
+FIELDS = (
+    "partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes"
+)  # fmt: skip
+
+
+def partition(name: TopicPartition, position: int, epoch: int) -> FetchedPartition:
+    made = FetchedPartition(name, position)
+    made.epoch = epoch
+    return made
+
+
+@pytest.mark.seeds(10)
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_requests_say_what_they_are_to(seed: int, isolation: str) -> None:
+    rng = random.Random(seed)
+    properties: ClientProperties = {
+        "client.id": rng.choice(["ü", "x" * 300]),
+        "isolation.level": isolation,
+        "fetch.min.bytes": 7,
+    }
+    settings = fetch_settings(properties)
+
+    names = [TopicPartition(rng.choice(TOPICS), rng.randrange(1 << 31)) for _ in range(rng.choice([0, 1, 40, 200]))]
+    named = [partition(each, rng.randrange(1 << 63), rng.randrange(-1, 1 << 31)) for each in dict.fromkeys(names)]
+    forgotten = [TopicPartition(rng.choice(TOPICS), number) for number in range(rng.choice([0, 1, 150]))]
+    session, number = FetchSession(), rng.randrange(1 << 31)
+    session.answered(rng.choice([0, rng.randrange(1, 1 << 31)]))
+
+    encoded = requests.fetch(settings, session, named, forgotten, 0.123, 77_777)(number)
+
+    read = FetchRequest.decode(encoded[4:], version=12, header=True)
+    again = FetchRequest.decode(encoded[4:], version=12, header=True)
+    again.with_header(correlation_id=number, client_id=settings.client_id)
+    assert bytes(again.encode(version=12, header=True, framed=True)) == encoded
+    assert (read.header.correlation_id, read.session_id, read.session_epoch) == (number, *session.number)
+    assert read.header.client_id == settings.client_id
+    assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (123, 7, settings.answer)
+    assert (read.replica_id, read.isolation_level, read.rack_id) == (-1, int(isolation == "read_committed"), "")
+    told = {
+        TopicPartition(of.topic, each.partition): tuple(getattr(each, field) for field in FIELDS)
+        for of in read.topics
+        for each in of.partitions
+    }
+    assert told == {each.name: (each.name.partition, -1, each.position, each.epoch, -1, 77_777) for each in named}
+    left = [TopicPartition(of.topic, each) for of in read.forgotten_topics_data for each in of.partitions]
+    assert sorted(left) == sorted(forgotten)
+
+
+def test_the_last_number_of_a_session_is_followed_by_the_first() -> None:
+    session = FetchSession()
+    session.answered(5)
+    assert session.number == (5, 1)
+    session._epoch = 2**31 - 1
+    session.answered(5)
+    assert session.number == (5, 1)
