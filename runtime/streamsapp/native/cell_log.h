@@ -43,9 +43,17 @@ static inline __attribute__((always_inline)) void look_ahead(const CellLog *self
     if (at + AHEAD < self->size) __builtin_prefetch(self->writes[at + AHEAD].cell->physical);
 }
 
+/* The same for who changes the cells and does not look at their keys. */
+static inline __attribute__((always_inline)) void look_ahead_to_change(const CellLog *self, Py_ssize_t at, int all) {
+    if (at + 2 * AHEAD >= self->size) return;
+    const Cell *cell = self->writes[at + 2 * AHEAD].cell;
+    __builtin_prefetch(cell, 1);
+    if (all) __builtin_prefetch(&cell->places[PLACES - 1], 1);
+}
+
 static void log_dealloc(CellLog *self) {
     for (Py_ssize_t i = 0; i < self->size; i++) {
-        look_ahead(self, i);
+        look_ahead_to_change(self, i, 0);
         Py_DECREF(self->writes[i].cell);
     }
     PyMem_Free(self->writes);
@@ -177,7 +185,7 @@ static PyObject *log_absorb(CellLog *self, PyObject *given) {
     const CellLog *newer = (CellLog *)given;
     if (reserve(self, newer->size)) return NULL;
     for (Py_ssize_t i = 0; i < newer->size; i++) {
-        look_ahead(newer, i);
+        look_ahead_to_change(newer, i, 1);
         Write *write = write_of(self, newer->writes[i].cell, IN_BACKLOG);
         *write = newer->writes[i];
     }

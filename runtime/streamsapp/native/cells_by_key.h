@@ -108,13 +108,13 @@ static inline __attribute__((always_inline)) void look_up_soon(const Cells *self
     const Cell *cell = likely_slot(&self->young, hash)->cell;
     if (!cell) return;
     if (step == 1) {
-        __builtin_prefetch(cell);
-        __builtin_prefetch(&cell->places[PLACES - 1]); /* which may be in the next line */
+        __builtin_prefetch(cell, 1);
+        __builtin_prefetch(&cell->places[PLACES - 1], 1); /* which may be in the next line */
         return;
     }
     __builtin_prefetch(cell->physical);
     const Place *last = &cell->places[IN_EPOCH];
-    if (self->running && last->log == self->running->number) __builtin_prefetch(&self->running->writes[last->at]);
+    if (self->running && last->log == self->running->number) __builtin_prefetch(&self->running->writes[last->at], 1);
 }
 
 /* Looks at the keys that come next, some steps ahead. */

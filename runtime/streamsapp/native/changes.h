@@ -51,7 +51,17 @@ static int prepare_count(const Values *values, PyObject *key, PyObject *stored, 
 }
 
 static int prepare_write(const Values *values, const Write *write, Change *out) {
-    return prepare_count(values, write->cell->physical, count_written(write), write->timestamp, out);
+    PyObject *key = write->cell->physical;
+    if (values->number_size != COUNT_SIZE || !write->is_there)
+        return prepare_count(values, key, count_written(write), write->timestamp, out);
+    put_number(out->number, write->count, COUNT_SIZE);
+    out->content.value = out->number;
+    out->content.value_size = COUNT_SIZE;
+    out->content.time = write->timestamp;
+    out->kept[0] = Py_NewRef(key);
+    out->kept[1] = NULL;
+    point_at(key, &out->content.key, &out->content.key_size);
+    return 1;
 }
 
 /* True if it is (key, entry) as far as it is known here: the key bytes, the entry (stored, timestamp), as a tuple or a
