@@ -28,12 +28,14 @@ class Kafka:
         """A name for a topic, group or application."""
         return f"{name}-{next(_numbers)}"
 
-    def create_topic(self, name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
+    def create_topic(
+        self, name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None, replicas: int = 1
+    ) -> str:
         """Create a topic of that name made unique; returns its name."""
         topic = self.unique(name)
         # Tests write small timestamps, and a broker deletes what is older than a week.
         settings = {"retention.ms": "-1", **(config or {})}
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=settings)
         self.admin.create_topics([new])[topic].result()
         self._seen_by_broker(topic, partitions)
         return topic

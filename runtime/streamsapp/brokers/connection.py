@@ -41,6 +41,8 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.selector", "NetworkSelector.close", ("self",)),
     ("kafka.net.selector", "NetworkSelector.drain", ("self", "scheduled")),
     ("kafka.net.selector", "NetworkSelector.sleep", ("self", "delay")),
+    ("kafka.net.selector", "NetworkSelector.call_at", ("self", "when", "task")),
+    ("kafka.net.selector", "yield_callback", ("callback",)),
     ("kafka.net.selector", "NetworkSelector.call_soon_threadsafe", ("self", "callback")),
     ("kafka.net.selector", "NetworkSelector.call_soon", ("self", "task")),
     ("kafka.net.selector", "NetworkSelector.register_event", ("self", "fileobj", "event", "task")),
@@ -150,15 +152,17 @@ class Connection:
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Run a coroutine on the thread; it handles its own errors. Does nothing once the connection is closed."""
+        coroutine = work()
         try:
-            self._loop.call_soon_threadsafe(work)
-        except RuntimeError:
-            if not self._closed:
+            self._loop.call_soon_threadsafe(coroutine)
+        except Exception as error:
+            coroutine.close()
+            if not (self._closed and isinstance(error, RuntimeError)):
                 raise
 
     def go_on(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """As ``spawn``, on the thread itself, which needs not be woken."""
-        self._loop.call_soon(work)
+        self._loop.call_soon(work())
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline) -> T:
         """The result of a coroutine, for another thread; raises ``UnreachableError`` when it takes longer, or when the

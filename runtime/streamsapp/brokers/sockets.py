@@ -10,22 +10,26 @@ thread.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import socket
 import time
 from contextlib import suppress
 from selectors import EVENT_READ
+from types import FunctionType, MethodType
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState
+from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState, yield_callback
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 log = logging.getLogger(__name__)
 
 _OVER = (TaskState.DONE, TaskState.CANCELLED)
+_FUNCTIONS = (FunctionType, MethodType)
+_COROUTINES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class WatchingLoop(NetworkSelector):  # type: ignore[misc]
@@ -41,6 +45,12 @@ class WatchingLoop(NetworkSelector):  # type: ignore[misc]
 
     def _await_watched(self) -> None:
         self._current.state = TaskState.WAIT_IO
+
+    def call_soon(self, task: object) -> Task:
+        return super().call_soon(_task_of(task))
+
+    def call_at(self, when: float, task: object) -> Task:
+        return super().call_at(when, _task_of(task))
 
     def _poll_once(self, timeout: float | None = None) -> None:
         """One turn: as kafka-python's own, but for messages at a level of its own, and for locks against other threads,
@@ -82,6 +92,12 @@ class WatchingLoop(NetworkSelector):  # type: ignore[misc]
         else:
             task.state = TaskState.WAIT_FUTURE
             awaited.add_both(lambda _: self.call_soon(task))
+
+
+def _task_of(given: object) -> object:
+    """The same, for kafka-python, which takes a while to find out that a function is a plain one."""
+    plain = isinstance(given, _FUNCTIONS) and not given.__code__.co_flags & _COROUTINES
+    return yield_callback(given) if plain else given
 
 
 class _DirectTransport(KafkaTCPTransport):  # type: ignore[misc]

@@ -46,8 +46,8 @@ END: int = OFFSET_END
 
 #: How long a request to the broker may take, in seconds.
 REQUEST_TIMEOUT = 30.0
-#: So many events of librdkafka's are noted at a time while it does not fetch.
-_EVENTS = 100
+#: So many events of librdkafka's are noted at a time while it does not fetch, and how often, in seconds.
+_EVENTS, _EVENTS_PERIOD = 100, 0.1
 
 
 class PartitionConsumer:
@@ -80,6 +80,7 @@ class PartitionConsumer:
         if path is not None and left_to_librdkafka(properties) is None:
             self._fetcher = Fetcher(path, fetch_settings(properties), self._consumer.list_topics, wakeup)
             self._fetching = self._fetcher
+        self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic)
 
     # ---- assignment --------------------------------------------------------------------------------------------
@@ -137,7 +138,9 @@ class PartitionConsumer:
     def _fetch(self, limit: int, timeout: float) -> Fetched:
         if self._fetcher is None or self._fetching is self._client:
             return self._client.fetch(limit, timeout)
-        self._client.fetch_at_once(_EVENTS)  # it tells what becomes of other requests
+        if (now := time.monotonic()) >= self._events_at:
+            self._events_at = now + _EVENTS_PERIOD
+            self._client.fetch_at_once(_EVENTS)  # it tells what becomes of other requests
         try:
             return self._fetcher.fetch(limit, timeout)
         except NotImplementedError as error:

@@ -102,8 +102,8 @@ class Output:
         self._producer.client.poll()
 
     def wait_for_results(self) -> None:
-        """Let few records that just came be processed, if their results are sent before the commit: they are sent in the
-        same pass of the loop then. Most of what few records cost are passes."""
+        """Let few records that just came be processed, if their results are sent before the commit: in the same pass of
+        the loop then. Most of what few records cost are passes."""
         if self._collector.prompt and not self.committing:
             with self._collector.awaited():
                 self._tasks.wait_for_rest(SOON)

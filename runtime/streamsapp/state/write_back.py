@@ -16,11 +16,8 @@ Layers, newest first::
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 from streamsapp import native
@@ -28,14 +25,10 @@ from streamsapp.errors import StateStoreError
 from streamsapp.state.cell_epoch import CellEpoch
 from streamsapp.state.engine import Reads
 from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
+from streamsapp.state.entry_size import EntrySize
 from streamsapp.state.epoch import Epoch, Writes, merged
 from streamsapp.state.read_cache import ReadCache
 from streamsapp.state.resources import StateResources
-
-#: The bytes that an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
-_ENTRY_OVERHEAD = 250
-_FIRST_ESTIMATE = _ENTRY_OVERHEAD + 100
-_SAMPLED_ENTRIES = 8
 
 
 class Companion(Protocol):
@@ -89,7 +82,7 @@ class WriteBack:
         self._frozen: Writes | None = None
         self._companion: Companion | None = None
         self._committed: Reads | None = None
-        self._entry_bytes = _FIRST_ESTIMATE
+        self._entry_size = EntrySize()
         self.figures = LayerFigures()
         self.read: Callable[[bytes], Entry] = self._live.__getitem__ if self.cells is None else self.cells.read
         self.write: Callable[[bytes, object, int], None] = (
@@ -181,7 +174,7 @@ class WriteBack:
             entries = self._engine().get_many(missing)
             for key, entry in zip(missing, entries, strict=True):
                 cache.put(key, entry)
-            self._learn_size(missing[-1], entries[-1])
+            self._entry_size.learn(missing[-1], entries[-1])
         self._evict_if_full()
 
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
@@ -250,7 +243,7 @@ class WriteBack:
             raise StateStoreError("an epoch is still being committed; apply or revert it before freezing the next")
         if not self._dirty:
             return None
-        self._sample_sizes()
+        self._entry_size.sample(self._dirty)
         self.figures.written_keys += len(self._dirty)
         self.epoch += 1
         self._frozen, self._dirty = self._dirty, self._begun()
@@ -288,18 +281,16 @@ class WriteBack:
     @property
     def uncommitted_bytes(self) -> int:
         """An estimate of the bytes, from the sizes of the newest writes."""
-        if self._dirty:
-            self._sample_sizes()
-        return (len(self._dirty) + len(self._frozen or ())) * self._entry_bytes
+        return (len(self._dirty) + len(self._frozen or ())) * self._entry_size.of(self._dirty)
 
     @property
     def entry_bytes(self) -> int:
         """Returns an estimate of the bytes that an entry occupies."""
-        return self._entry_bytes
+        return self._entry_size.bytes
 
     def room(self) -> int:
         """Returns how many entries fit into this store's share of the read cache."""
-        return self._resources.read_cache_share // self._entry_bytes
+        return self._resources.read_cache_share // self._entry_size.bytes
 
     @property
     def cached_entries(self) -> int:
@@ -311,7 +302,7 @@ class WriteBack:
         entry = self._uncommitted_or_old(key)
         if entry is None:
             entry = self._engine().get(key)
-            self._learn_size(key, entry)
+            self._entry_size.learn(key, entry)
         self._evict_if_full()
         return entry
 
@@ -346,22 +337,7 @@ class WriteBack:
         return self._committed
 
     def _evict_if_full(self) -> None:
-        if len(self._cache) * self._entry_bytes > self._resources.read_cache_share:
+        if len(self._cache) * self._entry_size.bytes > self._resources.read_cache_share:
             if self._cache.older:
                 self._forgotten = self.epoch  # before it does, as others may ask for a key meanwhile
             self._cache.grow_old()
-
-    def _learn_size(self, key: bytes, entry: Entry) -> None:
-        size = _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
-        self._entry_bytes += (size - self._entry_bytes) // 16
-
-    def _sample_sizes(self) -> None:
-        # The polling thread asks too, and the one that processes may write or start an epoch at this moment: then the
-        # estimate stays what it was.
-        with suppress(RuntimeError):
-            size = count = 0
-            for key, entry in islice(reversed(self._dirty.writes()), _SAMPLED_ENTRIES):
-                size += _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
-                count += 1
-            if count:
-                self._entry_bytes += (size // count - self._entry_bytes) // 2

@@ -71,6 +71,37 @@ def test_a_topic_that_is_missing_for_long_is_told(start: Start, read: Read, monk
     assert reader.offsets[A] == list(range(5))
 
 
+def test_a_partition_that_is_missing_for_long_is_told(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaders, "PROPAGATION", 0.05)
+    brokers = start({"a": 2, "b": 1})
+    brokers.write(A, 5)
+    reader = read(brokers, {A: 0, A1: 0, B: 0})
+    reader.until_end((A, 5), (A1, 0), (B, 0))
+    added = brokers.partitions.pop(A1)
+    with pytest.raises(TopicError, match="topic a has no partition 1, and 1 in all"):
+        reader.until(lambda: False)
+    reader.fetcher.unassign([A1])
+    brokers.move(A, 1)
+    brokers.write(A, 2)
+    reader.until_end((A, 7))
+    brokers.partitions[A1] = added
+    reader.fetcher.assign({A1: 0})
+    reader.until(lambda: reader.ends.count((A1, 0)) == 2)
+
+
+def test_a_partition_that_is_missing_for_a_moment_is_read(start: Start, read: Read) -> None:
+    brokers = start({"a": 2})
+    brokers.write(A1, 5)
+    added = brokers.partitions.pop(A1)
+    reader = read(brokers, {A: 0, A1: 0})
+    reader.until_end((A, 0))
+    brokers.wait_until(lambda: len(brokers.looked_up) > 1)
+    brokers.partitions[A1] = added
+    reader.until_end((A1, 5))
+
+
 def test_a_topic_that_is_missing_for_a_moment_is_read(start: Start, read: Read) -> None:
     brokers = start({"a": 1, "b": 1})
     for each in (A, B):
@@ -117,8 +148,8 @@ def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     """The one who is told looks at once: the thread may not have ended."""
     monkeypatch.setattr(leaders, "_PAUSE", 0.5)
     pauses: list[float] = []
-    made = leaders.Leaders(start({}).list_topics, lambda: pauses.append(made.look_up({"a"})))
-    made.look_up({"a"})
+    made = leaders.Leaders(start({}).list_topics, lambda: pauses.append(made.look_up({A})))
+    made.look_up({A})
 
     assert made.close()  # it has ended
     assert len(pauses) == 1

@@ -64,3 +64,11 @@ def not_authorised(what: object, text: str) -> TopicError:
 def gone(topic: str, text: str) -> TopicError:
     """The error of a topic that was deleted."""
     return TopicError(f"topic {topic} no longer exists: {text}; create it again, then restart")
+
+
+def without(partition: TopicPartition, count: int) -> TopicError:
+    """The error of a topic that was made anew with fewer partitions."""
+    return TopicError(
+        f"topic {partition.topic} has no partition {partition.partition}, and {count} in all; make it anew with as many"
+        " as it had, then restart"
+    )

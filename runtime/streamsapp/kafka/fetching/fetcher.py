@@ -67,15 +67,14 @@ class Fetcher:
         self._connections = BrokerConnections(settings, self._wakeup)
         #: The partitions of each leader, as long as nothing has changed; those without one.
         self._led: dict[int, list[FetchedPartition]] = {}
-        self._leaderless: set[str] = set()
+        self._leaderless: set[TopicPartition] = set()
         self._changed = True
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        for topic in {name.topic for name in positions} - {name.topic for name in self._partitions}:
-            self._leaders.begin(topic)
         for name, position in positions.items():
+            self._leaders.begin(name)
             self._partitions[name] = FetchedPartition(name, position)
         self._changed = True
         with suppress(StreamsError):  # it is met again where records are wanted
@@ -200,7 +199,7 @@ class Fetcher:
             if without_offset:
                 self._ask_for_offsets(broker, without_offset)
             else:
-                self._ask_for_records(broker, wanted, partitions)
+                self._ask_for_records(leader, broker, wanted)
         except OSError as error:
             self._lose(leader, error)
         return _LATE
@@ -211,13 +210,13 @@ class Fetcher:
         request = requests.list_offsets(self._settings, ((each.name, _WHICH[each.position]) for each in wanted))
         broker.ask(request, (take, asked))
 
-    def _ask_for_records(
-        self, broker: BrokerConnection, wanted: list[FetchedPartition], partitions: list[FetchedPartition]
-    ) -> None:
+    def _ask_for_records(self, leader: int, broker: BrokerConnection, wanted: list[FetchedPartition]) -> None:
         session = broker.session
         # Most of what an instance costs that has nothing to do is asking for records.
         waits = self._settings.wait * (2 if session.has_nothing else 1)
-        if any(each.chunks and not each.paused for each in partitions):
+        if any(
+            each.chunks and not each.paused and self._leaders.of(name) == leader for name, each in self._news.items()
+        ):
             waits = min(waits, _SHORT_WAIT)
         begin = broker.requests % len(wanted)  # or the first ones would have all of an answer
         each = self._settings.of_each(len(self._partitions))
@@ -338,7 +337,7 @@ class Fetcher:
             for partition in self._partitions.values():
                 leader = self._leaders.of(partition.name)
                 if leader is None:
-                    self._leaderless.add(partition.name.topic)
+                    self._leaderless.add(partition.name)
                 else:
                     self._led.setdefault(leader, []).append(partition)
             if missing and not self._leaderless:
@@ -355,7 +354,7 @@ class Fetcher:
         if broker.waited > self._settings.wait + _NO_ANSWER:
             self._lose(leader, ConnectionError("it does not answer"))
         elif led:
-            self._leaders.look_up({each.name.topic for each in led})
+            self._leaders.look_up({each.name for each in led})
         else:
             self._lose(leader, ConnectionError("it does not answer, and leads nothing any more"))
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import groupby
+from operator import attrgetter
 from threading import Thread
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, gone, not_authorised
+from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, gone, not_authorised, without
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -21,8 +23,8 @@ log = logging.getLogger(__name__)
 #: How long one request may take, and the pauses between two look-ups of which the first did not tell all, in seconds.
 _REQUEST = 2.0
 _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
-#: A topic that was just made may not be known to every broker yet; so long, in seconds, one that is missing is waited
-#: for.
+#: A topic that was just made, or got more partitions, may not be known to every broker yet; so long, in seconds, one
+#: that is missing is waited for, or a partition of it.
 PROPAGATION = 30.0
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -43,10 +45,10 @@ class Leaders:
         self._thread: Thread | None = None
         self._busy = False
         self._next, self._pause = 0.0, _PAUSE
-        #: Since when topics are missing.
-        self._missing: dict[str, float] = {}
-        #: For which there is nothing to be had of a topic.
-        self._failures: dict[str, Exception] = {}
+        #: Since when partitions of topics are missing, or topics as a whole.
+        self._missing: dict[TopicPartition, float] = {}
+        #: For which there is nothing to be had of them.
+        self._failures: dict[TopicPartition, Exception] = {}
         #: Set when there is more to know; whoever looks resets it.
         self.changed = False
 
@@ -62,17 +64,19 @@ class Leaders:
         """It is not its leader, or does not answer."""
         self._leaders.pop(partition, None)
 
-    def begin(self, topic: str) -> None:
+    def begin(self, partition: TopicPartition) -> None:
         """It is wanted from now on: nothing that was found before is held against it."""
-        self._missing.pop(topic, None)
-        self._failures.pop(topic, None)
+        for each in (partition, _whole(partition.topic)):
+            self._missing.pop(each, None)
+            self._failures.pop(each, None)
 
-    def look_up(self, topics: Collection[str]) -> float:
-        """Ask for the leaders of topics unless somebody does. Returns the seconds until it makes sense to call this
-        again. Raises ``TopicError`` for a topic that is gone, or may not be read."""
-        for topic in topics:
-            if topic in self._failures:
-                raise self._failures[topic]
+    def look_up(self, wanted: Collection[TopicPartition]) -> float:
+        """Ask for the leaders of partitions unless somebody does. Returns the seconds until it makes sense to call this
+        again. Raises ``TopicError`` for a topic that is gone, or may not be read, and for a partition that it has not.
+        """
+        for each in wanted:
+            if (failure := self._failures.get(each) or self._failures.get(_whole(each.topic))) is not None:
+                raise failure
         now = time.monotonic()
         if self._busy:
             return _LONGEST_PAUSE
@@ -80,7 +84,7 @@ class Leaders:
             return self._next - now
         self._next, self._pause = now + self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
         self._busy = True
-        self._thread = Thread(target=self._run, args=(sorted(topics),), name="leaders", daemon=True)
+        self._thread = Thread(target=self._run, args=(sorted(wanted),), name="leaders", daemon=True)
         self._thread.start()
         return _LONGEST_PAUSE
 
@@ -95,35 +99,48 @@ class Leaders:
             return not self._thread.is_alive()
         return True
 
-    def _run(self, topics: list[str]) -> None:
-        for topic in topics:
+    def _run(self, wanted: list[TopicPartition]) -> None:
+        for topic, partitions in groupby(wanted, attrgetter("topic")):
             try:
-                self._learn(topic, self._list_topics(topic, _REQUEST))
+                self._learn(topic, partitions, self._list_topics(topic, _REQUEST))
             except KafkaException as error:
                 log.debug("the leaders of %s are not known: %s", topic, error)
                 break  # the others would be asked for in vain as well
             except Exception as error:
-                self._failures[topic] = error
+                self._failures[_whole(topic)] = error
         self._busy = False
         self.changed = True
         self._notify()
 
-    def _learn(self, topic: str, metadata: Any) -> None:
+    def _learn(self, topic: str, wanted: Iterable[TopicPartition], metadata: Any) -> None:
         self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})
         found = metadata.topics[topic]
         if found.error is not None:
             self._note(topic, found.error)
             return
-        self._missing.pop(topic, None)
+        self._missing.pop(_whole(topic), None)
         for number, each in found.partitions.items():
             if each.leader in self._addresses:
                 self._leaders[TopicPartition(topic, number)] = each.leader
+        for name in wanted:
+            if name.partition in found.partitions:
+                self._missing.pop(name, None)
+            elif self._misses(name):
+                self._failures[name] = without(name, len(found.partitions))
 
     def _note(self, topic: str, error: KafkaError) -> None:
         code = error.code()
         if code in NOT_ALLOWED:
             raise not_authorised(topic, error.str())
-        if code in _MISSING:
-            now = time.monotonic()
-            if now - self._missing.setdefault(topic, now) >= PROPAGATION:
-                raise gone(topic, error.str())
+        if code in _MISSING and self._misses(_whole(topic)):
+            raise gone(topic, error.str())
+
+    def _misses(self, what: TopicPartition) -> bool:
+        """Note that it is missing; returns whether that has lasted."""
+        now = time.monotonic()
+        return now - self._missing.setdefault(what, now) >= PROPAGATION
+
+
+def _whole(topic: str) -> TopicPartition:
+    """Stands for all partitions of a topic."""
+    return TopicPartition(topic, -1)

@@ -43,13 +43,19 @@ class FetchSession:
         self, wanted: Sequence[FetchedPartition], each: int
     ) -> tuple[Sequence[FetchedPartition], Iterable[TopicPartition]]:
         """The partitions to name when these are wanted, so many bytes of each, and those to be forgotten."""
-        before, self.asked = self.asked, {one.name: (one, one.position, one.epoch) for one in wanted}
-        if each != self._each or any(before.get(one.name, (one,))[0] is not one for one in wanted):
-            self._epoch = 0  # the broker tells all that it knows of a partition only when it is new to the session
-        self._each = each
+        before, self.asked, named = self.asked, {}, []
+        for one in wanted:
+            terms = self.asked[one.name] = (one, one.position, one.epoch)
+            told = before.get(one.name)
+            if told != terms:
+                named.append(one)
+                if told is not None and told[0] is not one:
+                    self._epoch = 0  # or it would be told nothing that the one before knew
+        if each != self._each:
+            self._each, self._epoch = each, 0
         if not self._epoch:
             return wanted, ()
-        return [one for one in wanted if before.get(one.name) != self.asked[one.name]], before.keys() - self.asked
+        return named, before.keys() - self.asked
 
     def answered(self, session: int) -> None:
         """The broker has answered, and remembers what was asked under this id; 0: it remembers nothing."""

@@ -1,0 +1,109 @@
+"""Partitions have leaders on three real brokers, which are killed in turn under load: every record counts once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import data_paths
+from instances import Instances, counts_per_key, eventually, last_counts
+from killable import word_count
+from streamsapp import ClientState, TopicPartition
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.wakeup import Wakeup
+from three_brokers import SteadyWriter, ThreeBrokers
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
+PARTITIONS = 6
+#: Those that are killed, one after the other.
+KILLED = (2, 3, 2)
+WELL = (ClientState.RUNNING, ClientState.REBALANCING)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
+    with ThreeBrokers(tmp_path_factory.mktemp("brokers")) as three:
+        yield three
+
+
+def moved(three: ThreeBrokers, topic: str) -> bool:
+    return any(len(leaders - {-1}) > 1 for name, leaders in three.leaders.items() if name.topic == topic)
+
+
+def test_a_consumer_gets_every_record_once_and_in_order_while_leaders_move(three: ThreeBrokers) -> None:
+    data_paths.compiled()  # or librdkafka fetches
+    topic = three.kafka.create_topic("numbers", PARTITIONS, replicas=3)
+    consumer = PartitionConsumer(
+        {
+            "bootstrap.servers": three.kafka.bootstrap_servers,
+            "group.id": "numbers",
+            "auto.offset.reset": "error",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+        },
+        wakeup=Wakeup(),
+    )
+    consumer.assign({TopicPartition(topic, each): 0 for each in range(PARTITIONS)})
+    got: defaultdict[int, list[int]] = defaultdict(list)
+
+    def poll() -> None:
+        fetched = consumer.poll(1000, 0.1)
+        assert fetched.out_of_range == []
+        for partition, records in fetched.records:
+            got[partition.partition] += [int(it.value() or b"") for it in records]
+
+    def numbered(number: int) -> tuple[None, bytes, int]:
+        return None, b"%d" % number, number % PARTITIONS
+
+    with SteadyWriter(three.kafka, topic, numbered) as writer, ThreadPoolExecutor(1) as others:
+        for broker in KILLED:
+            replaced = others.submit(three.replace, broker, topic)
+            while not replaced.done():
+                poll()
+            replaced.result()
+    eventually(lambda: poll() or sum(map(len, got.values())) >= writer.written)
+    consumer.close()
+
+    assert moved(three, topic)
+    assert got == {each: list(range(each, writer.written, PARTITIONS)) for each in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_counts_are_right_while_leaders_move(guarantee: str, three: ThreeBrokers, tmp_path: Path) -> None:
+    kafka = three.kafka
+    source, sink = (kafka.create_topic(name, PARTITIONS, replicas=3) for name in ("words", "counts"))
+    instances = Instances(kafka, tmp_path)
+    config = instances.config(threads=2, processing_guarantee=guarantee)
+    instance = instances.start(word_count(source, sink), config)
+
+    def word(number: int) -> bytes:
+        return b"word%d" % (number * 7919 % 1000)
+
+    with SteadyWriter(kafka, source, lambda number: (None, word(number), number % PARTITIONS)) as writer:
+        for broker in KILLED:
+            three.replace(broker, source)
+            assert instance.state in WELL
+            time.sleep(2)
+    truth = Counter(map(word, range(writer.written)))
+
+    def counted() -> bool:
+        assert instance.state in WELL, instance.wait(0)
+        counts = last_counts(kafka.read(sink))
+        return all(counts.get(each, 0) >= count for each, count in truth.items())
+
+    eventually(counted)
+    assert instance.close()
+    instances.close()
+    final = last_counts(kafka.read(sink))
+    assert moved(three, source)
+    assert last_counts(kafka.read(f"{config.application_id}-counts-changelog")) == final
+    if guarantee == "exactly_once":
+        assert final == truth
+        assert all(counts == list(range(1, truth[key] + 1)) for key, counts in counts_per_key(kafka.read(sink)).items())

@@ -1,0 +1,116 @@
+"""Three real brokers, so that partitions have leaders that move, and a writer that does not mind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import Producer
+
+from kafka_cluster import Kafka
+from streamsapp import TopicPartition
+from streamsapp.local.broker import EmbeddedBroker, free_port
+
+_HOST = "127.0.0.1"
+_COUNT = 3
+_SETTINGS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "replica.lag.time.max.ms": "3000",
+}
+_PATIENCE = 60.0
+
+
+class ThreeBrokers:
+    """A context: a controller that is a broker as well, and two more brokers that may go and come."""
+
+    def __init__(self, directory: Path) -> None:
+        controller = free_port()
+        settings = _SETTINGS | {"controller.quorum.voters": f"1@{_HOST}:{controller}"}
+        self.brokers: dict[int, EmbeddedBroker] = {}
+        for number in range(1, 1 + _COUNT):
+            port = free_port()
+            own = {"node.id": f"{number}", "listeners": f"PLAINTEXT://{_HOST}:{port}"}
+            if number == 1:
+                own["listeners"] += f",CONTROLLER://{_HOST}:{controller}"
+            else:
+                own["process.roles"] = "broker"
+            self.brokers[number] = EmbeddedBroker(directory / f"{number}", port, properties=settings | own)
+        self.kafka = Kafka(",".join(each.bootstrap_servers for each in self.brokers.values()))
+        #: Every leader that each partition was seen to have.
+        self.leaders: dict[TopicPartition, set[int]] = {}
+
+    def __enter__(self) -> ThreeBrokers:
+        with ExitStack() as stack:
+            for each in self.brokers.values():
+                stack.enter_context(each)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def replace(self, number: int, topic: str) -> None:
+        """Kill a broker, let the others lead its partitions, and start it again until it has all of a topic."""
+        self.brokers[number].kill()
+        self._until(topic, lambda leader, in_sync: leader not in (-1, number))
+        self.brokers[number].start()
+        self._until(topic, lambda leader, in_sync: len(in_sync) == _COUNT)
+
+    def _until(self, topic: str, holds: Callable[[int, list[int]], bool]) -> None:
+        give_up = time.monotonic() + _PATIENCE
+        while True:
+            found = self.kafka.admin.list_topics(topic, timeout=30).topics[topic].partitions
+            for partition, each in found.items():
+                self.leaders.setdefault(TopicPartition(topic, partition), set()).add(each.leader)
+            if found and all(holds(each.leader, each.isrs) for each in found.values()):
+                return
+            assert time.monotonic() < give_up, found
+            time.sleep(0.1)
+
+
+class SteadyWriter:
+    """A context in which records are written on a thread, each once and those of a partition in their order."""
+
+    def __init__(self, kafka: Kafka, topic: str, record: Callable[[int], tuple[bytes | None, bytes, int]]) -> None:
+        """Takes the function that makes the key, the value and the partition of a record from its number."""
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+        self._topic = topic
+        self._record = record
+        self._end = threading.Event()
+        self._errors: list[object] = []
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self.written = 0
+
+    def __enter__(self) -> SteadyWriter:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+        assert self._producer.flush(_PATIENCE) == 0
+        assert self._errors == []
+
+    def _run(self) -> None:
+        while not self._end.wait(0.005):
+            for _ in range(20):
+                key, value, partition = self._record(self.written)
+                self._producer.produce(self._topic, value, key, partition, on_delivery=self._delivered)
+                self.written += 1
+            self._producer.poll(0)
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            self._errors.append(error)
