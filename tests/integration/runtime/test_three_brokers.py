@@ -68,7 +68,12 @@ def test_a_consumer_gets_every_record_once_and_in_order_while_leaders_move(three
             while not replaced.done():
                 poll()
             replaced.result()
-    eventually(lambda: poll() or sum(map(len, got.values())) >= writer.written)
+
+    def all_there() -> bool:
+        poll()
+        return sum(map(len, got.values())) >= writer.written
+
+    eventually(all_there)
     consumer.close()
 
     assert moved(three, topic)
