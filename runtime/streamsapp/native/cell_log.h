@@ -69,6 +69,7 @@ static int reserve(CellLog *self, Py_ssize_t more) {
         PyErr_NoMemory();
         return -1;
     }
+    wish_large_pages(writes, (size_t)room * sizeof(Write));
     self->writes = writes;
     self->room = room;
     return 0;

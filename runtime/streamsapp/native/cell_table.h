@@ -38,6 +38,7 @@ static int grow(Generation *self) {
         PyErr_NoMemory();
         return -1;
     }
+    wish_large_pages(table, slots * sizeof(*table));
     for (size_t i = 0; self->slots && i <= self->mask; i++) {
         size_t at = (size_t)self->slots[i].hash;
         if (!self->slots[i].cell) continue;

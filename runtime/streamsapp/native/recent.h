@@ -68,6 +68,7 @@ static int keep_from(Recent *self, int64_t time) {
         PyErr_NoMemory();
         return -1;
     }
+    wish_large_pages(table, (size_t)slots * sizeof(*table));
     for (Py_ssize_t i = 0; self->slots && i <= self->mask; i++) {
         Slot slot = self->slots[i];
         if (!slot.group) continue;

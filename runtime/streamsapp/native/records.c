@@ -15,8 +15,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <structmember.h>
+#include <sys/mman.h>
 #include <time.h>
 
+#include "large_pages.h"
 #include "library.h"
 #include "record.h"
 #include "fields.h"
