@@ -1,4 +1,4 @@
-"""How many bytes an entry of a store takes in memory, by estimate: of some entries that were read and written lately.
+"""The bytes that an entry of a store takes in memory, by estimate: of some entries that were read and written lately.
 
 Used by the write-back layer, on the thread that works on it; the polling thread asks too.
 """
