@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from fetching_parts import A1, A, B, Read, Reader, Start
 from streamsapp import TopicPartition
@@ -89,6 +91,25 @@ def test_a_broker_may_have_no_room_for_the_session_any_more_and_then_again(start
         settled(reader, (A, count))
 
     assert reader.offsets == {A: [*range(6)]}
+
+
+def test_a_broker_that_refuses_a_session_that_begins_is_asked_over_another_connection(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 3)
+    taken = brokers.sessions.taken
+    refusals = [KafkaError.FETCH_SESSION_ID_NOT_FOUND, KafkaError.INVALID_FETCH_SESSION_EPOCH]
+
+    def refused(broker: int, request: Any) -> tuple[Any, int, int]:
+        return (request, 0, int(refusals.pop())) if refusals else taken(broker, request)
+
+    monkeypatch.setattr(brokers.sessions, "taken", refused)
+    reader = read(brokers, {A: 0})
+    settled(reader, (A, 3))
+
+    assert reader.offsets[A] == [0, 1, 2]
+    assert brokers.accepted[1] == 3
 
 
 @pytest.mark.seeds(6)

@@ -259,7 +259,7 @@ class Fetcher:
     def _take_parts(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
         throttled, error, session, parts = self._path.answer(answer)
         broker.leave_alone(throttled)
-        if error in ENDED:
+        if error in ENDED and broker.session.kept:
             broker.session.refused(error)
             return
         if error:

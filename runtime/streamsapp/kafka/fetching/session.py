@@ -39,6 +39,11 @@ class FetchSession:
         """The id and the epoch of the next request."""
         return self._id, self._epoch
 
+    @property
+    def kept(self) -> bool:
+        """True if the last request, or the next one, goes on from those before; otherwise it names all partitions."""
+        return self._epoch > 0
+
     def ask(
         self, wanted: Sequence[FetchedPartition], each: int
     ) -> tuple[Sequence[FetchedPartition], Iterable[TopicPartition]]:
@@ -53,7 +58,7 @@ class FetchSession:
                     self._epoch = 0  # or it would be told nothing that the one before knew
         if each != self._each:
             self._each, self._epoch = each, 0
-        if not self._epoch:
+        if not self.kept:
             return wanted, ()
         return named, before.keys() - self.asked
 
