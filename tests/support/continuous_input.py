@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
+from typing import Self
 
 from remote_state import Remote
 
 _PERIOD = 0.05
 
 
-class Pouring:
-    """A context in which an application gets some records every moment, written on a thread of its own."""
+class Repeated:
+    """A context in which input is written every moment, on a thread of its own."""
 
-    def __init__(self, remote: Remote, records: int = 50) -> None:
-        self._remote = remote
-        self._records = records
+    def __init__(self, write: Callable[[], object], period: float = _PERIOD) -> None:
+        """Takes the pause between two calls, in seconds."""
+        self._write = write
+        self._period = period
         self._end = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="pouring", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="input", daemon=True)
 
-    def __enter__(self) -> Pouring:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -33,7 +37,14 @@ class Pouring:
 
     def _run(self) -> None:
         try:
-            while not self._end.wait(_PERIOD):
-                self._remote.feed(self._records)
+            while not self._end.wait(self._period):
+                self._write()
         except BaseException as error:
             self._error = error
+
+
+class Pouring(Repeated):
+    """An application gets some records every moment."""
+
+    def __init__(self, remote: Remote, records: int = 50) -> None:
+        super().__init__(partial(remote.feed, records))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from types import TracebackType
 
 from confluent_kafka import Producer
 
+from continuous_input import Repeated
 from kafka_cluster import Kafka
 from streamsapp import TopicPartition
 from streamsapp.local.broker import EmbeddedBroker, free_port
@@ -78,38 +78,31 @@ class ThreeBrokers:
             time.sleep(0.1)
 
 
-class SteadyWriter:
-    """A context in which records are written on a thread, each once and those of a partition in their order."""
+class SteadyWriter(Repeated):
+    """Records are written, each once and those of a partition in their order."""
 
     def __init__(self, kafka: Kafka, topic: str, record: Callable[[int], tuple[bytes | None, bytes, int]]) -> None:
         """Takes the function that makes the key, the value and the partition of a record from its number."""
+        super().__init__(self._some, 0.005)
         self._producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
         self._topic = topic
         self._record = record
-        self._end = threading.Event()
         self._errors: list[object] = []
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.written = 0
-
-    def __enter__(self) -> SteadyWriter:
-        self._thread.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end.set()
-        self._thread.join()
+        super().__exit__(kind, error, trace)
         assert self._producer.flush(_PATIENCE) == 0
         assert self._errors == []
 
-    def _run(self) -> None:
-        while not self._end.wait(0.005):
-            for _ in range(20):
-                key, value, partition = self._record(self.written)
-                self._producer.produce(self._topic, value, key, partition, on_delivery=self._delivered)
-                self.written += 1
-            self._producer.poll(0)
+    def _some(self) -> None:
+        for _ in range(20):
+            key, value, partition = self._record(self.written)
+            self._producer.produce(self._topic, value, key, partition, on_delivery=self._delivered)
+            self.written += 1
+        self._producer.poll(0)
 
     def _delivered(self, error: object, message: object) -> None:
         if error is not None:

@@ -123,7 +123,7 @@ class PartitionConsumer:
                 return Fetched()
             timeout -= rest
         fetched = self._fetch(limit, timeout)
-        self._rest.after(sum(len(records) for _, records in fetched.records))
+        self._rest.after(fetched.count)
         return fetched
 
     @property

@@ -27,7 +27,7 @@ class InputPolling:
         if not self._feeder.full:
             awaits_room = self._feeder.holds_back and not self._tasks.resting
             fetched = self._feeder.feed(min(wait, ROOM_WAIT) if awaits_room else wait)
-            return sum(len(records) for _, records in fetched.records)
+            return fetched.count
         if wait > 0:
             self.wait_for_tasks()
         return 0

@@ -320,7 +320,7 @@ class RestorationThread(threading.Thread):
         self.reading.note_ends(fetched)
         for task in self.reading.truncated(fetched):
             self._guarded(task, partial(self._start_over, task))
-        count = sum(len(records) for _, records in fetched.records)
+        count = fetched.count
         if count >= MEASURABLE:
             self._replay.observe(count, self._clock.monotonic() - began)
 

@@ -30,6 +30,11 @@ class Fetched:
     #: Partitions whose position the broker no longer (or not yet) has.
     out_of_range: list[TopicPartition] = field(default_factory=list)
 
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return sum(len(records) for _, records in self.records)
+
     def __bool__(self) -> bool:
         return bool(self.records or self.ends or self.out_of_range)
 

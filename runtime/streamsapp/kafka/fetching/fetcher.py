@@ -122,7 +122,7 @@ class Fetcher:
             fetched = self._take(limit)
             if fetched:
                 # More is asked for at once where much comes; what is little is asked for when it is wanted.
-                if sum(len(records) for _, records in fetched.records) >= FEW:
+                if fetched.count >= FEW:
                     with suppress(StreamsError):  # it is met again, when these are delivered
                         self._ask()
                 return fetched

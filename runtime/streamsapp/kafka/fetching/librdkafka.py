@@ -134,7 +134,7 @@ class LibrdkafkaFetching:
         for level, *message in messages:
             log.log(_LEVELS[level], "%s [%s] %s", *message)
         fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])
-        self._emptied = sum(len(records) for _, records in fetched.records) + len(errors) + len(messages) < limit
+        self._emptied = fetched.count + len(errors) + len(messages) < limit
         for code, text, fatal, topic, partition, offset in errors:
             error = KafkaError(code, text, fatal)
             if topic is None and code not in NOT_ALLOWED and not fatal:
