@@ -53,7 +53,7 @@ def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
     if _has(job, "Failed") and _condition(job, "Failed").get("reason") == _TOO_LATE:
         limit = (job.get("spec") or {}).get("activeDeadlineSeconds")
         return JobSeen(attempt, revision, JobState.FAILED, f"it did not end within {limit} s{late}")
-    if _has(job, "Failed"):
+    if _has(job, "Failed") and not _any_goes_on(pods):
         return JobSeen(attempt, revision, JobState.FAILED, told or _message(job, "Failed"))
     again = None if told is None else f"it is tried again after {told}"
     current = next((pod for pod in reversed(ordered) if pod["status"].get("phase") in _GOES_ON), None)
@@ -73,8 +73,7 @@ def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
     if seen.state is not JobState.DONE:
         return PreviewSeen(seen)
     told = _said_by_one_that_ended_well(pods)
-    if told is None and any(pod["status"].get("phase") in ("Pending", "Running") for pod in pods):
-        # Pods are watched apart from Jobs: the end of the pod is heard of later.
+    if told is None and _any_goes_on(pods):
         return PreviewSeen(replace(seen, state=JobState.RUNNING))
     try:
         found = decoded(told or "", _Summary)
@@ -101,6 +100,15 @@ def run_seen(job: Object, pods: Sequence[Object]) -> RunSeen:
 def _said_by_one_that_ended_well(pods: Sequence[Object]) -> str | None:
     ended = (terminated(container_status(pod["status"])) for pod in pods if _ended_well(pod))
     return next((str(each.get("message")) for each in ended if each is not None), None)
+
+
+def _any_goes_on(pods: Sequence[Object]) -> bool:
+    """Says whether the end of a pod, and what it said, is still to be heard of: pods are watched apart from Jobs.
+
+    One that is being deleted is not waited for: a node that is lost never tells of its end.
+    """
+    waited_for = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
+    return any(pod["status"].get("phase") in ("Pending", "Running") for pod in waited_for)
 
 
 def _ended_well(pod: Object) -> bool:

@@ -91,6 +91,14 @@ def test_why_it_failed_is_what_the_last_pod_said() -> None:
     assert found.message == "exit 2: spec.kafka: no brokers; spec.x: y"
 
 
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_one_that_is_heard_to_fail_before_its_last_pod_is_has_not_failed_yet(phase: str) -> None:
+    late = pod(phase, 1, RUNS if phase == "Running" else None)
+    assert seen(ended(1, "earlier"), late, condition=FAILED).state is not JobState.FAILED
+    late["metadata"]["deletionTimestamp"] = "now"
+    assert seen(ended(1, "earlier"), late, condition=FAILED).message == "exit 1: earlier"
+
+
 @pytest.mark.parametrize(
     ("pods", "message"),
     [
