@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -101,7 +101,7 @@ class FakeBroker:
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
         return self.low[partition], self.committed.get(partition, self.ends[partition])
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
         self.positions |= positions
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:

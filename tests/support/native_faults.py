@@ -264,6 +264,12 @@ def taking(path: native.DataPath) -> Callable[[], None]:
             chunk = path.Chunk("t", 0, data, 0, aborted, lambda codec, records: bytes(bytearray(records)))
             while chunk.position < chunk.end_position:
                 chunk.take(2)
+            chunk = path.Chunk("t", 0, data, 0, aborted, lambda codec, records: bytes(bytearray(records)))
+            gathered = path.PackedRecords()
+            while chunk.position < chunk.end_position:
+                gathered.extend(chunk.take_packed(2))
+            gathered.sort()
+            gathered.stage(lambda *entry: None, lambda *entry: None, None, 9, True)
 
     return take
 

@@ -314,6 +314,15 @@ def fetched_again(rng: random.Random, count: int) -> None:
                 for record in taken:
                     with suppress(UnicodeDecodeError):
                         record.headers()
+        gathered = path.PackedRecords()
+        with suppress(ValueError, NotImplementedError):
+            chunk = path.Chunk(*given, partial(decompressed), rng.random() < 0.8)
+            while packed := chunk.take_packed(rng.randrange(1, 9)):
+                packed.keep_before(rng.randrange(12))
+                gathered.extend(packed)
+        gathered.sort()
+        while gathered.stage(lambda *entry: None, lambda *entry: None, None, rng.randrange(1, 9), rng.random() < 0.5):
+            pass
 
     sizes = range(FIELDS["attributes"][0], len(plain))
     for size in (*sizes, *rng.choices(sizes, k=count)):

@@ -45,7 +45,7 @@ class FakeConsumer:
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, self.by_time[timestamp_ms])
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
         assert not self.positions.keys() & positions.keys(), "the client refuses what is assigned already"
         self.positions |= positions
 

@@ -5,7 +5,7 @@ Called by the tests of the runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -13,7 +13,9 @@ from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp import Serdes, TaskId, TopicPartition, Topology
+from fetched_batches import fetched_batch
+from streamsapp import Serdes, TaskId, TopicPartition, Topology, native
+from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
@@ -42,6 +44,16 @@ class Log:
     low: int = 0
 
 
+def packed_records(
+    path: native.DataPath, partition: TopicPartition, records: Sequence[RawRecord]
+) -> native.PackedRecords:
+    """As they come where record batches are fetched whole."""
+    base = records[0].offset()
+    given = ((it.offset() - base, it.timestamp()[1], it.key(), it.value(), it.headers()) for it in records)
+    chunk = path.Chunk(*partition, fetched_batch(base, given), base, [], decompressed)
+    return chunk.take_packed(len(records))
+
+
 class FakeConsumer:
     """Delivers up to ``limit`` records per partition and poll, and says so when a partition's end is reached."""
 
@@ -49,6 +61,7 @@ class FakeConsumer:
         self.logs: dict[TopicPartition, Log] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
+        self.packed: set[TopicPartition] = set()
         self.offsets: dict[TopicPartition, int] = {}
         self.limit = 1000
         self.error: Exception | None = None
@@ -78,8 +91,9 @@ class FakeConsumer:
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         return {each: (self.offsets[each], "") for each in partitions if each in self.offsets}
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
         self.positions |= positions
+        self.packed |= set(packed)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -87,6 +101,7 @@ class FakeConsumer:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "can't subtract what is not assigned"))
             del self.positions[partition]
             self.paused.discard(partition)
+            self.packed.discard(partition)
 
     def poll(self, limit: int, timeout: float) -> Fetched:
         if self.error is not None:
@@ -101,7 +116,10 @@ class FakeConsumer:
                 continue
             batch = [each for each in log.records if each.offset() >= position][: self.limit]
             if batch:
-                fetched.records.append((partition, batch))
+                if partition in self.packed and (path := native.data_path()) is not None:
+                    fetched.packed.append((partition, packed_records(path, partition, batch)))
+                else:
+                    fetched.records.append((partition, batch))
                 self.positions[partition] = batch[-1].offset() + 1
             else:
                 fetched.ends[partition] = self.positions[partition] = log.end

@@ -8,7 +8,7 @@ ways to fetch; all other requests are librdkafka's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -85,10 +85,11 @@ class PartitionConsumer:
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Start fetching these partitions at these offsets, beside those assigned already."""
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+        """Start fetching these partitions at these offsets, beside those assigned already. Those to be ``packed`` are
+        delivered so where record batches are fetched whole, and else as others are."""
         if positions:
-            self._fetching.assign(positions)
+            self._fetching.assign(positions, packed)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching; nothing of these partitions is delivered any more."""

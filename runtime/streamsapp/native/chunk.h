@@ -2,6 +2,8 @@
 
 enum { EPOCH_AT = 12, MAGIC_AT = 16, CODEC = 7, LOG_APPEND_TIME = 8, TRANSACTIONAL = 16, CONTROL = 32, COUNT_AT = 57 };
 
+#define UNREADABLE "has a record that cannot be read"
+
 typedef struct {
     int64_t producer, first;
 } Aborted;
@@ -191,74 +193,123 @@ static PyObject *read_headers(Reader *reader) {
     return result;
 }
 
-/* The next record of the batch; NULL with an exception, or without one if it is before the position. */
-static PyObject *chunk_record(Chunk *self) {
+/* Points at the bytes of a field; NULL, with a size of -1, if there is none. */
+static const unsigned char *point_at_field(Reader *reader, int64_t *size) {
+    *size = read_varint(reader);
+    const unsigned char *at = *size < 0 ? NULL : read_bytes(reader, (uint64_t)*size);
+    if (!at) *size = -1;
+    return at;
+}
+
+/* A record of the batch, whose key, value and headers are still to be read. */
+typedef struct {
+    Reader fields;
+    int64_t offset, time;
+} RawRecord;
+
+/* 1, 0 if it is before the position, -1 with an exception. */
+static int chunk_next(Chunk *self, RawRecord *found) {
     const FetchedBatch *batch = &self->batch;
     Reader *all = &self->records;
     uint64_t size = (uint64_t)read_varint(all);
     const unsigned char *at = read_bytes(all, size);
-    Reader reader = at ? (Reader){at, at + size, 0} : (Reader){NULL, NULL, 1};
-    read_bytes(&reader, 1);
-    int64_t time = read_varint(&reader), delta = read_varint(&reader);
-    int64_t offset = batch->base + (delta < 0 || delta > batch->last - batch->base ? -1 : delta);
-    int wrong = reader.broken || offset <= self->last;
-    if (!wrong && offset < self->position) {
-        self->last = offset;
-        return NULL;
-    }
-    PyObject *key = wrong ? NULL : read_field(&reader), *value = key ? read_field(&reader) : NULL;
-    PyObject *headers = value ? read_headers(&reader) : NULL;
-    if (wrong || (headers && (reader.broken || left_in(&reader)))) {
-        Py_XDECREF(key);
-        Py_XDECREF(value);
-        Py_XDECREF(headers);
-        broken_batch(batch->base, "has a record that cannot be read");
-        return NULL;
-    }
-    Record *record = new_record(Py_NewRef(self->topic), key, value, headers);
-    if (!record) return NULL;
-    record->partition = self->partition;
-    record->offset = offset;
+    Reader *fields = &found->fields;
+    *fields = at ? (Reader){at, at + size, 0} : (Reader){NULL, NULL, 1};
+    read_bytes(fields, 1);
+    int64_t time = read_varint(fields), delta = read_varint(fields);
+    found->offset = batch->base + (delta < 0 || delta > batch->last - batch->base ? -1 : delta);
+    if (fields->broken || found->offset <= self->last) return broken_batch(batch->base, UNREADABLE);
     int appended = batch->attributes & LOG_APPEND_TIME;
-    record->timestamp_type = appended ? 2 : 1;
-    record->timestamp = appended ? batch->latest_time : (int64_t)((uint64_t)batch->first_time + (uint64_t)time);
-    return (PyObject *)record;
+    found->time = appended ? batch->latest_time : (int64_t)((uint64_t)batch->first_time + (uint64_t)time);
+    return found->offset >= self->position;
+}
+
+/* Adds a record to a list; -1 with an exception. */
+static int chunk_list(Chunk *self, RawRecord *raw, PyObject *list) {
+    Reader *fields = &raw->fields;
+    PyObject *key = read_field(fields), *value = key ? read_field(fields) : NULL;
+    PyObject *headers = value ? read_headers(fields) : NULL;
+    int broken = headers && (fields->broken || left_in(fields));
+    if (broken) Py_CLEAR(headers);
+    Record *record = new_record(Py_NewRef(self->topic), key, value, headers);
+    if (!record) return broken ? broken_batch(self->batch.base, UNREADABLE) : -1;
+    record->partition = self->partition;
+    record->offset = raw->offset;
+    record->timestamp_type = self->batch.attributes & LOG_APPEND_TIME ? 2 : 1;
+    record->timestamp = raw->time;
+    return append(list, (PyObject *)record);
+}
+
+static void skip_headers(Reader *reader) {
+    int64_t count = read_varint(reader), size;
+    if (count < 0 || (uint64_t)count > left_in(reader) / 2) break_reader(reader);
+    for (; count > 0 && !reader->broken; count--) {
+        if (!point_at_field(reader, &size)) break_reader(reader); /* each has a name */
+        point_at_field(reader, &size);
+    }
+}
+
+/* Packs a record; -1 with an exception. */
+static int chunk_pack(Chunk *self, RawRecord *raw, Packed *packed) {
+    PackedRecord record = {.offset = raw->offset, .time = raw->time};
+    const unsigned char *key = point_at_field(&raw->fields, &record.key_size);
+    const unsigned char *value = point_at_field(&raw->fields, &record.value_size);
+    skip_headers(&raw->fields);
+    if (raw->fields.broken || left_in(&raw->fields)) return broken_batch(self->batch.base, UNREADABLE);
+    return pack(packed, key, value, &record);
 }
 
 /* Takes a record, if the batch that is read has one; -1 with an exception. */
 static int chunk_step(Chunk *self, PyObject *taken) {
     const unsigned char *before = self->records.at;
-    PyObject *record = chunk_record(self);
-    int64_t offset = record ? ((Record *)record)->offset : self->last;
-    if (record ? append(taken, record) : PyErr_Occurred() != NULL) {
+    RawRecord raw;
+    int found = chunk_next(self, &raw);
+    int failed = found > 0 ? PyList_CheckExact(taken) ? chunk_list(self, &raw, taken)
+                                                      : chunk_pack(self, &raw, (Packed *)taken)
+                           : found;
+    if (failed) {
         self->records = (Reader){before, self->records.end, 0}; /* to be met again */
         return -1;
     }
     self->left--;
-    self->last = offset;
-    if (record) self->position = offset + 1;
+    self->last = raw.offset;
+    if (found) self->position = raw.offset + 1;
     return 0;
+}
+
+static Py_ssize_t count_of_taken(PyObject *taken) {
+    return PyList_CheckExact(taken) ? PyList_GET_SIZE(taken) : ((Packed *)taken)->count;
+}
+
+/* Takes up to so many records into what was made for them; NULL with an exception. */
+static PyObject *chunk_fill(Chunk *self, Py_ssize_t limit, PyObject *taken) {
+    int found = taken ? 1 : -1;
+    while (found > 0 && count_of_taken(taken) < limit) {
+        if (self->left) found = chunk_step(self, taken) ? -1 : 1;
+        else found = chunk_open(self);
+    }
+    if (!found) self->position = self->end_position;
+    if (found >= 0) return taken;
+    if (!taken || !count_of_taken(taken) || !PyErr_ExceptionMatches(PyExc_Exception)) {
+        Py_XDECREF(taken);
+        return NULL;
+    }
+    PyErr_Clear();
+    return taken;
 }
 
 /* take(limit): the next records, all that are left if they are fewer. Raises ValueError for a batch that cannot be
  * read, once what comes before it is taken. */
 static PyObject *chunk_take(Chunk *self, PyObject *given) {
     Py_ssize_t limit = PyLong_AsSsize_t(given);
+    return limit < 0 && PyErr_Occurred() ? NULL : chunk_fill(self, limit, PyList_New(0));
+}
+
+/* take_packed(limit): the same as PackedRecords. */
+static PyObject *chunk_take_packed(Chunk *self, PyObject *given) {
+    Py_ssize_t limit = PyLong_AsSsize_t(given);
     if (limit < 0 && PyErr_Occurred()) return NULL;
-    PyObject *taken = PyList_New(0);
-    int found = taken ? 1 : -1;
-    while (found > 0 && PyList_GET_SIZE(taken) < limit) {
-        if (self->left) found = chunk_step(self, taken) ? -1 : 1;
-        else found = chunk_open(self);
-    }
-    if (!found) self->position = self->end_position;
-    if (found >= 0) return taken;
-    if (!taken || !PyList_GET_SIZE(taken) || !PyErr_ExceptionMatches(PyExc_Exception)) {
-        Py_XDECREF(taken);
-        return NULL;
-    }
-    PyErr_Clear();
-    return taken;
+    return chunk_fill(self, limit, PyObject_CallNoArgs((PyObject *)&PackedType));
 }
 
 static int begins_before(const void *one, const void *other) {
@@ -319,7 +370,9 @@ static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) 
     return (PyObject *)self;
 }
 
-static PyMethodDef chunk_methods[] = {{"take", (PyCFunction)chunk_take, METH_O, NULL}, {NULL}};
+static PyMethodDef chunk_methods[] = {{"take", (PyCFunction)chunk_take, METH_O, NULL},
+                                      {"take_packed", (PyCFunction)chunk_take_packed, METH_O, NULL},
+                                      {NULL}};
 static PyMemberDef chunk_members[] = {{"position", T_LONGLONG, offsetof(Chunk, position), READONLY, NULL},
                                       {"end_position", T_LONGLONG, offsetof(Chunk, end_position), READONLY, NULL},
                                       {"epoch", T_INT, offsetof(Chunk, epoch), READONLY, NULL},

@@ -37,6 +37,7 @@
 #include "outbox.h"
 #include "reader.h"
 #include "answer.h"
+#include "packed_records.h"
 #include "chunk.h"
 
 static PyMethodDef functions[] = {
@@ -50,7 +51,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
 
 PyMODINIT_FUNC PyInit_records(void) {
     PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellsType, &WindowType, &CounterType,
-                             &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType, &ChunkType};
+                             &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType, &ChunkType, &PackedType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();
     PyObject *module = PyModule_Create(&definition);

@@ -315,8 +315,8 @@ class RestorationThread(threading.Thread):
     def _read(self, timeout: float) -> None:
         began = self._clock.monotonic()
         fetched = self.reading.fetch(timeout)
-        for reader, records in self.reading.batches(fetched):
-            self._guarded(reader.task, partial(self.reading.apply, reader, records))
+        for task, apply in self.reading.batches(fetched):
+            self._guarded(task, apply)
         self.reading.note_ends(fetched)
         for task in self.reading.truncated(fetched):
             self._guarded(task, partial(self._start_over, task))

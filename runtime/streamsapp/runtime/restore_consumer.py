@@ -6,12 +6,14 @@ Called on the restoration thread, which decides whose changelogs are read and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from streamsapp.clock import Clock
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.native import PackedRecords
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed, refuse_to_begin_anew
 from streamsapp.runtime.changelog_reader import ChangelogReader
@@ -64,7 +66,9 @@ class RestoreConsumer:
         for reader in found:
             task.changelog_positions[reader.store] = max(reader.position, reader.end or 0)
         wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
-        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()})
+        packed = {partition for partition, reader in wanted.items() if task.stores.takes_packed(reader.store)}
+        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()}, packed)
+        task.stores.write_restored()  # it may have been an active task until now, which has gathered some
         if self.replicas_paused:
             self._consumer.pause([partition for partition, reader in wanted.items() if reader.follows])
         self.readers.update(wanted)
@@ -90,26 +94,47 @@ class RestoreConsumer:
         """The next records of all changelogs that are read; waits up to ``timeout`` seconds for the first."""
         return self._consumer.poll(BATCH, timeout)
 
-    def batches(self, fetched: Fetched) -> Iterator[tuple[ChangelogReader, Sequence[InputRecord]]]:
-        """Records to be applied, without those of readers that are forgotten meanwhile."""
+    def batches(self, fetched: Fetched) -> Iterator[tuple[StreamTask, Callable[[], None]]]:
+        """For each batch of records its task, and the function that puts it into its store; without those of readers
+        that are forgotten meanwhile."""
         for partition, records in fetched.records:
             if (reader := self.readers.get(partition)) is not None:
-                yield reader, records
+                yield reader.task, partial(self._apply, reader, records)
+        for partition, packed in fetched.packed:
+            if (reader := self.readers.get(partition)) is not None:
+                yield reader.task, partial(self._apply_packed, reader, packed)
 
-    def apply(self, reader: ChangelogReader, records: Sequence[InputRecord]) -> None:
-        """Put a batch into its store, up to where the store may go."""
-        bound = reader.limit if reader.follows else reader.end
-        if bound is not None and records[-1].offset() >= bound:
+    def _apply(self, reader: ChangelogReader, records: Sequence[InputRecord]) -> None:
+        bound = self._reached(reader, records[-1].offset())
+        if bound is not None:
             records = [record for record in records if record.offset() < bound]
-            _advance(reader, bound)
-            if reader.follows:
-                self._lag.hold(reader)
-        else:
-            _advance(reader, records[-1].offset() + 1)
         if records:
             reader.task.stores.restore(reader.store, records, reader.position)
-            reader.applied += len(records)
-            self._events.applied(reader, records[-1].offset(), len(records))
+            self._applied(reader, records[-1].offset(), len(records))
+
+    def _apply_packed(self, reader: ChangelogReader, packed: PackedRecords) -> None:
+        bound = self._reached(reader, packed.last_offset)
+        if bound is not None:
+            packed.keep_before(bound)
+        if count := len(packed):
+            last_offset = packed.last_offset
+            reader.task.stores.restore_packed(reader.store, packed, reader.position, at_once=reader.follows)
+            self._applied(reader, last_offset, count)
+
+    def _reached(self, reader: ChangelogReader, last_offset: int) -> int | None:
+        """Advance to behind the last record, or up to where the store may go: then returns where that is."""
+        bound = reader.limit if reader.follows else reader.end
+        if bound is None or last_offset < bound:
+            _advance(reader, last_offset + 1)
+            return None
+        _advance(reader, bound)
+        if reader.follows:
+            self._lag.hold(reader)
+        return bound
+
+    def _applied(self, reader: ChangelogReader, last_offset: int, count: int) -> None:
+        reader.applied += count
+        self._events.applied(reader, last_offset, count)
 
     def note_ends(self, fetched: Fetched) -> None:
         """Control records and compacted ones leave gaps: the end is where the broker says it is."""
@@ -138,7 +163,8 @@ class RestoreConsumer:
         return complete
 
     def ended(self, reader: ChangelogReader) -> None:
-        """Tell the listener that a store is complete."""
+        """Write the last of what a store was to get, and tell the listener that it is complete."""
+        reader.task.stores.write_restored()
         self._events.ended(reader)
 
     def forget(self, task: StreamTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
+from streamsapp.native import PackedRecords
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Epoch, Living, Range, Writes, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
@@ -35,7 +36,9 @@ class BackloggedStore:
         #: Epochs, the newest first. Replaced as a whole: readers keep what they hold. The newest may absorb the next
         #: one, so whoever goes through entries one after the other has them in order or copied.
         self._waiting: tuple[Writes, ...] = ()
-        #: Changelog records they stand for.
+        #: Records of the changelog of a store that is being restored.
+        self._gathered: PackedRecords | None = None
+        #: Changelog records that epochs stand for.
         self.records = 0
         #: Keys of the newest epoch.
         self.newest = 0
@@ -83,9 +86,34 @@ class BackloggedStore:
         """Writes to RocksDB in slices. No entry waits while a store is restored."""
         self._store.restore(restored, deleted, SLICE_SIZE)
 
+    def gather(self, packed: PackedRecords) -> int:
+        """Takes records of the changelog that are written together with others; returns the bytes that are gathered.
+        Reads do not see them before. No epoch waits meanwhile."""
+        if self._gathered is None:
+            self._gathered = packed
+        else:
+            self._gathered.extend(packed)
+        return self._gathered.size
+
+    @property
+    def has_gathered(self) -> bool:
+        return self._gathered is not None
+
+    def sort_gathered(self) -> bool:
+        """Returns whether there are any records to be staged."""
+        if self._gathered is not None:
+            self._gathered.sort()
+        return self._gathered is not None
+
+    def stage_gathered(self, batch: DatabaseBatch, limit: int) -> bool:
+        """Adds the next entries of gathered records to a batch; returns whether any are left."""
+        gathered = self._gathered
+        return gathered is not None and self._store.stage_packed(batch, gathered, limit)
+
     def written(self) -> None:
         """Forgets the entries that waited: RocksDB has them all."""
         self._waiting = ()
+        self._gathered = None
         self.records = self.newest = 0
 
     def get(self, key: bytes) -> Entry:

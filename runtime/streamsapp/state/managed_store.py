@@ -16,7 +16,7 @@ from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine import StoreEngine
-from streamsapp.state.entries import LONG_SIZE, Entry, EntryFormat
+from streamsapp.state.entries import LONG_SIZE, Entry, EntryFormat, PlainFormat, TimestampedFormat
 from streamsapp.state.epoch import Writes
 from streamsapp.state.read_only import ReadOnlyLayers
 from streamsapp.state.resources import StateResources
@@ -83,6 +83,12 @@ class ManagedStore:
     def persistent(self) -> bool:
         """Says whether the store is in RocksDB."""
         return self.builder.engine is Engine.ROCKSDB
+
+    @property
+    def takes_packed(self) -> bool:
+        """Says whether RocksDB gets the key of a changelog record, and its value as it is or behind its timestamp."""
+        plain = type(self.layout) is PlainLayout and type(self.format) in (PlainFormat, TimestampedFormat)
+        return plain and self.persistent
 
     @property
     def logged(self) -> bool:

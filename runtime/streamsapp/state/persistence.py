@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from streamsapp.native import PackedRecords
 from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
 from streamsapp.state.engine import StoreEngine
 from streamsapp.state.entries import PhysicalEntry
@@ -21,6 +22,9 @@ from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, 
 
 _TASK_PREFIX = b"task/"
 _LAYOUT_PREFIX = b"layout/"
+#: Records of a changelog are written at the latest when they are so many: some share of what a memtable holds. Requests
+#: to the restoration thread wait meanwhile, for a tenth of a second.
+_GATHERED_BYTES = 16 << 20
 
 
 class Persistence:
@@ -57,11 +61,35 @@ class Persistence:
     def restore(self, store: ManagedStore, restored: Sequence[PhysicalEntry], next_offset: int) -> None:
         """Writes entries in slices. The offset comes after the last, so a crash in between replays records that are
         there already."""
-        self.write_now()  # of a task that was active here
-        self._engines[store.name].restore(restored, store.layout.take_expired())
+        engine = self._engines[store.name]
+        if engine.has_gathered or self._commits_wait:
+            self.write_now()
+        engine.restore(restored, store.layout.take_expired())
         store.facts = store.layout.facts()
         self.offsets[store.name] = next_offset
         self._database.write(self._stand(self._database.batch(), store, next_offset))
+
+    def restore_packed(self, store: ManagedStore, packed: PackedRecords, next_offset: int, *, at_once: bool) -> None:
+        """Takes records of a changelog, and writes them when they are many: keys that lie close together take RocksDB
+        a fraction of the time."""
+        engine = self._engines[store.name]
+        if self._commits_wait:
+            self.write_now()
+        size = engine.gather(packed)
+        self.offsets[store.name] = next_offset
+        self._behind = True
+        if at_once or size >= min(_GATHERED_BYTES, self._resources.backlog_share(1).bytes):
+            self.write_now()
+
+    @property
+    def _commits_wait(self) -> bool:
+        """Says whether there are any of a task that was active here, and is restored now."""
+        return any(engine.entries for engine in self._engines.values())
+
+    def write_gathered(self) -> None:
+        """Writes the records of changelogs that are gathered."""
+        if any(engine.has_gathered for engine in self._engines.values()):
+            self.write_now()
 
     def applied(self, changelog_offsets: Mapping[str, int], metadata: Mapping[str, bytes]) -> None:
         """Notes the offsets that the stores stand for, after the engines took an epoch."""
@@ -95,6 +123,13 @@ class Persistence:
         """Writes the entries that wait, a bounded batch per step."""
         database = self._database
         self._unfinished = True
+        for engine in self._engines.values():
+            left = engine.sort_gathered()
+            while left:
+                batch = database.batch()
+                left = engine.stage_gathered(batch, slice_size)
+                database.write(batch)
+                yield
         batch, room = database.batch(), slice_size
         for engine in self._engines.values():
             waiting = engine.in_order()

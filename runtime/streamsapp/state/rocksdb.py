@@ -23,7 +23,8 @@ from threading import Lock
 from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
+from streamsapp.native import PackedRecords
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry, TimestampedFormat
 from streamsapp.state.epoch import Range
 from streamsapp.state.resources import StateResources
 
@@ -258,6 +259,11 @@ class RocksDBStore:
         family = batch.family(self._family)
         for start, end in ranges:
             batch.writes.delete_range(start, end, family)
+
+    def stage_packed(self, batch: DatabaseBatch, packed: PackedRecords, limit: int) -> bool:
+        """Adds up to so many of the sorted entries to a batch; returns whether any are left."""
+        writes, timestamped = batch.writes, isinstance(self._format, TimestampedFormat)
+        return packed.stage(writes.put, writes.delete, batch.family(self._family), limit, timestamped)
 
     def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range], slice_size: int) -> None:
         """Writes entries of changelogs, then deletions; of a key's values the last wins.

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from streamsapp.errors import StateStoreError
+from streamsapp.native import PackedRecords
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import StoreBuilder
@@ -144,6 +145,25 @@ class TaskStores:
                 managed.facts = managed.layout.facts()
             managed.layers.forget_cached()
             self._offsets[store] = next_offset
+
+    def takes_packed(self, store: str) -> bool:
+        """Says whether :meth:`restore_packed` may be called for a store."""
+        return self._managed[store].takes_packed
+
+    def restore_packed(self, store: str, packed: PackedRecords, next_offset: int, *, at_once: bool) -> None:
+        """Applies records of a changelog as :meth:`restore` does. They are written together with later ones, and read
+        when they are written, unless this is to be ``at_once``; :meth:`write_restored` writes the last ones."""
+        managed = self._managed[store]
+        assert self._persistence is not None, "a store in RocksDB is open"
+        with self._standing.restoring():
+            self._persistence.restore_packed(managed, packed, next_offset, at_once=at_once)
+            managed.layers.forget_cached()
+            self._offsets[store] = next_offset
+
+    def write_restored(self) -> None:
+        """Writes what :meth:`restore_packed` has left."""
+        if self._persistence is not None:
+            self._persistence.write_gathered()
 
     def restored(self, changelog_offsets: Mapping[str, int], inputs: Inputs) -> None:
         """Notes that all stores are restored: they stand at the commit that these offsets were committed with."""

@@ -14,6 +14,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StateStoreError, StreamsError, TopicError
 from streamsapp.runtime import restoration
 from streamsapp.state.api import Engine
+from streamsapp.state.rocksdb import DatabaseBatch, TaskDatabase
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -269,10 +270,11 @@ def test_a_batch_that_cannot_be_applied_fails_its_task_and_the_others_go_on(
     it.log(OTHER, 0)
     failing = it.task(0, "s", "t")
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise StateStoreError("the disk is full")
 
-    monkeypatch.setattr(failing.stores, "restore", full)
+    for way in "restore", "restore_packed":
+        monkeypatch.setattr(failing.stores, way, full)
 
     it.restore(failing, it.task(1))
 
@@ -281,6 +283,25 @@ def test_a_batch_that_cannot_be_applied_fails_its_task_and_the_others_go_on(
     assert "suspended app-s-changelog-0 s 0" in it.listener.told
     assert "suspended app-t-changelog-0 t 0" in it.listener.told
     assert it.consumer.positions == {}
+
+
+def test_entries_that_rocksdb_does_not_take_at_the_end_fail_their_task(
+    it: Restoring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it.log(S, 0, 1)
+    it.log(OTHER, 0)
+    failing = it.task()
+    write = TaskDatabase.write
+
+    def full(database: TaskDatabase, batch: DatabaseBatch) -> None:
+        if database._directory.parent.name == "0_0":
+            raise StateStoreError("the disk is full")
+        write(database, batch)
+
+    monkeypatch.setattr(TaskDatabase, "write", full)
+    it.restore(failing, it.task(1))
+    assert it.failed == [(TaskId(0, 0), "the disk is full")]
+    assert it.restored == [TaskId(0, 1)]
 
 
 @pytest.mark.parametrize("callback", ["start", "batch", "end"])

@@ -6,12 +6,13 @@ Pure; used on the thread that a consumer belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from confluent_kafka import KafkaError
 
+from streamsapp import native
 from streamsapp.errors import TopicError
 from streamsapp.record import InputRecord, TopicPartition
 
@@ -25,6 +26,8 @@ class Fetched:
 
     #: Records in offset order, per partition.
     records: list[tuple[TopicPartition, Sequence[InputRecord]]] = field(default_factory=list)
+    #: The same of partitions that are fetched packed.
+    packed: list[tuple[TopicPartition, native.PackedRecords]] = field(default_factory=list)
     #: Partitions whose end was reached, with the offset the next record will have.
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     #: Partitions whose position the broker no longer (or not yet) has.
@@ -33,17 +36,18 @@ class Fetched:
     @property
     def count(self) -> int:
         """The number of records."""
-        return sum(len(records) for _, records in self.records)
+        return sum(len(records) for _, records in self.records) + sum(len(packed) for _, packed in self.packed)
 
     def __bool__(self) -> bool:
-        return bool(self.records or self.ends or self.out_of_range)
+        return bool(self.records or self.packed or self.ends or self.out_of_range)
 
 
 class Fetching(Protocol):
     """The fetching of assigned partitions, as ``PartitionConsumer`` has it."""
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Begin with partitions that were not assigned."""
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+        """Begin with partitions that were not assigned. Those to be ``packed`` are delivered so where that is possible,
+        and else as others are."""
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions, and that they were paused."""

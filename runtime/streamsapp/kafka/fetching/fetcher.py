@@ -9,7 +9,7 @@ broker; it is sent when an answer has come, and so is answered while that one is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -72,10 +72,10 @@ class Fetcher:
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
         for name, position in positions.items():
             self._leaders.begin(name)
-            self._partitions[name] = FetchedPartition(name, position)
+            self._partitions[name] = FetchedPartition(name, position, packed=name in packed)
         self._changed = True
         with suppress(StreamsError):  # it is met again where records are wanted
             self._find_leaders()  # at once: it takes a moment
@@ -160,9 +160,8 @@ class Fetcher:
         """Take records of a partition, and what else it has to tell."""
         taken = 0
         try:
-            while taken < limit and (records := partition.take(limit - taken)):
-                fetched.records.append((partition.name, records))
-                taken += len(records)
+            while taken < limit and (count := partition.take(limit - taken, fetched)):
+                taken += count
         except ValueError as error:
             self._note_broken(partition, error)
         if partition.lost:

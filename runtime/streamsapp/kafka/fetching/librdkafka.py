@@ -7,7 +7,7 @@ Used by ``PartitionConsumer``, on its thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import methodcaller
 
@@ -60,8 +60,8 @@ class LibrdkafkaFetching:
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Start fetching these partitions at these offsets, beside those assigned already."""
+    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+        """Start fetching these partitions at these offsets, beside those assigned already; none is packed."""
         if positions:
             self._find_leaders({each.topic for each in positions} - self._known)
             self._began.update(positions)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 
 from streamsapp import native
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.record import TopicPartition
 
 #: So many answers of a partition may wait: one is taken while the next one comes.
 _AHEAD = 2
@@ -17,11 +18,13 @@ _AHEAD = 2
 class FetchedPartition:
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
-    __slots__ = ("broken", "chunks", "end_told", "epoch", "first", "high", "lost", "name", "paused", "position",
-                 "retry_at", "stable")  # fmt: skip
+    __slots__ = ("broken", "chunks", "end_told", "epoch", "first", "high", "lost", "name", "packed", "paused",
+                 "position", "retry_at", "stable")  # fmt: skip
 
-    def __init__(self, name: TopicPartition, position: int) -> None:
+    def __init__(self, name: TopicPartition, position: int, *, packed: bool = False) -> None:
         self.name = name
+        #: Its records are taken packed.
+        self.packed = packed
         #: The offset from which on it is to be fetched, or the client's number for where it begins or ends.
         self.position = position
         #: The leader's of the last record that was fetched; -1: unknown.
@@ -55,17 +58,22 @@ class FetchedPartition:
         self.position = chunk.end_position
         self.epoch = chunk.epoch
 
-    def take(self, limit: int) -> list[InputRecord]:
-        """The next records; none if nothing is left, or if all of it is of no use to anybody. Raises ``ValueError`` if
-        what comes next cannot be read."""
+    def take(self, limit: int, into: Fetched) -> int:
+        """Take the next records, and return their number: 0 if nothing is left, or if all of it is of no use to
+        anybody. Raises ``ValueError`` if what comes next cannot be read."""
         while self.chunks:
-            records = self.chunks[0].take(limit)
-            if len(records) < limit and self.chunks[0].position == self.chunks[0].end_position:
+            chunk = self.chunks[0]
+            records = chunk.take_packed(limit) if self.packed else chunk.take(limit)
+            if len(records) < limit and chunk.position == chunk.end_position:
                 self.chunks.popleft()
             if records:
                 self.broken = 0
-                return records
-        return []
+                if isinstance(records, list):
+                    into.records.append((self.name, records))
+                else:
+                    into.packed.append((self.name, records))
+                return len(records)
+        return 0
 
     def begin_again(self) -> None:
         """Forget what was fetched and not taken: it cannot be read."""

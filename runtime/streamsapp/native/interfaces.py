@@ -1,0 +1,434 @@
+"""The types of the native data path's parts, as Python sees them: each is a class or function of ``records.c``."""
+
+from __future__ import annotations
+
+import builtins
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, Protocol, overload
+
+from streamsapp.record import InputRecord
+
+
+class RecentRecords(Protocol):
+    """The newest records of one side of a join, by key, as ``state.recent_entries.Recent`` has them in Python."""
+
+    def __init__(self, segments: Any, room: Callable[[], int], /) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def append(self, prefix: bytes, key: bytes, time: int, number: int, stored: Any, /) -> bytes:
+        """Adds a record, or puts it in the place of the one with this time and number; not one whose value is ``None``.
+        Returns ``prefix ‖ key ‖ time (8 bytes) ‖ number (4 bytes, without its sign)``."""
+
+    def between(self, key: bytes, from_ms: int, to_ms: int, /) -> tuple[tuple[int, int, Any], ...] | None:
+        """The records of a key in order, both bounds inclusive; ``None`` says that some may not be here."""
+
+
+class WindowParts(Protocol):
+    """The windows that start at one time: the parts of their keys, and the counts that are not at hand."""
+
+    def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None: ...
+
+    #: The bytes before a record's key in the physical key, and those after it.
+    before: bytes
+    after: bytes
+    #: Says whether keys that are missing have no such window: nothing was written that starts so late.
+    whole: bool
+    #: The generation before, which is asked for what is missing.
+    older: dict[bytes, Any]
+
+
+class WindowCounting(Protocol):
+    """Counts the records of one operator: made with the store's layers and ``Segments``; with a function that is
+    called for each window that has closed; with a list of windows that are held for the commit and the headers by their
+    cells' ``id``, or ``None`` twice; with the function to forward by, or ``None``."""
+
+    def __init__(
+        self,
+        layers: Any,
+        segments: Any,
+        late: Callable[[], None],
+        held: list[Any] | None,
+        headers: dict[int, Any] | None,
+        forward: Callable[..., None] | None,
+        /,
+    ) -> None: ...
+
+    def count(
+        self,
+        windows: tuple[tuple[int, int, Any, Any], ...],
+        key: Any,
+        key_bytes: bytes,
+        timestamp: int,
+        closed_until: int,
+        epoch: int,
+        headers: Any,
+        sink: Any,
+        /,
+    ) -> None:
+        """Counts a record in its windows, ``(start, end, cells, Window)``, unless they end at ``closed_until`` or
+        before. Each count that is to be forwarded goes to a ``sink``, ``(topic, emit, ...)``, as a record, or else is
+        forwarded by ``(key, start, end, count, timestamp, headers)``."""
+
+
+class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
+    """The writes of an epoch to a store whose entries are cells, in their order, as ``(key, (stored, timestamp))``. A
+    key comes again if its cell was forgotten in between. A part of it is a log, too. (This is its type; the class is
+    the library's.)"""
+
+    @overload
+    def __getitem__(self, at: int, /) -> tuple[bytes, tuple[Any, int]]: ...
+
+    @overload
+    def __getitem__(self, at: slice, /) -> CellLog: ...
+
+    @abstractmethod
+    def __getitem__(self, at: Any, /) -> Any: ...
+
+    @abstractmethod
+    def physical(self) -> list[tuple[bytes, bytes | None]]:
+        """The keys with the physical form of their entries, as ``TimestampedFormat`` writes longs."""
+
+    @abstractmethod
+    def keys_from(self, begin: int, /) -> list[bytes]:
+        """The keys of ``log[begin:]``."""
+
+    @abstractmethod
+    def entry(self, cell: Any, /) -> tuple[Any, int] | None:
+        """The entry of a cell; ``None`` if it is not in the log, and for anything else than a cell. A cell knows where
+        it is in the logs of the last two epochs in which it was written, and in the last one that absorbed it."""
+
+    @abstractmethod
+    def absorb(self, newer: CellLog, /) -> None:
+        """Takes the writes of another log; one that it has of the same cell is replaced."""
+
+    @abstractmethod
+    def in_order(self) -> CellLog:
+        """A log of the last write of each key, by key."""
+
+
+class Cells(Protocol):
+    """The cells of a store by key, and their cache, in two generations; made with a function that returns the entry of
+    a key whose cell is not there."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, key_bytes: bytes, /) -> bool: ...
+
+    #: The number of cells of the older generation.
+    older: int
+
+    def read(self, key_bytes: bytes, /) -> Any:
+        """The cell of a key, which is remembered from now on."""
+
+    def at_hand(self, key_bytes: bytes, /) -> Any:
+        """The cell of a key if it is there in any generation, or ``None``; on any thread."""
+
+    def put(self, key_bytes: bytes, entry: tuple[Any, int], /) -> None:
+        """Remembers an entry that was read, if there is no cell."""
+
+    def write(self, key_bytes: bytes, stored: Any, timestamp: int, /) -> None:
+        """Writes a count, or ``None`` for what is deleted."""
+
+    def results(self, keys: list[bytes], topic: str, /) -> list[Any]:
+        """The records that tell a topic of the counts of keys, a tombstone for one that has none. Their cells are no
+        longer held."""
+
+    def begin(self) -> CellLog:
+        """An epoch begins; returns the log to which its writes go."""
+
+    def grow_old(self) -> None:
+        """Makes the younger generation the older one, and forgets that."""
+
+    def clear(self) -> None:
+        """Forgets all."""
+
+
+class StepKind(IntEnum):
+    """How a step without state uses its function, in the order of ``steps.h``. Those that end in ``KEYED`` give it key
+    and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
+
+    FILTER = 0
+    FILTER_NOT = 1
+    MAP = 2
+    SELECT_KEY = 3
+    MAP_VALUES = 4
+    MAP_VALUES_KEYED = 5
+    FLAT_MAP_VALUES = 6
+    FLAT_MAP_VALUES_KEYED = 7
+    DROP_NULL_KEYS = 8
+
+
+class PushStep(Protocol):
+    """A push function of a step without state. ``adapt`` makes a pair, or a list, of what its function gives if it is
+    none; ``on_error`` is told of what either raises, with the record."""
+
+    #: The push function that comes next.
+    forward: Callable[..., None]
+
+    def __init__(
+        self,
+        kind: StepKind,
+        function: Callable[..., Any] | None,
+        adapt: Callable[[Any], Any] | None,
+        forward: Callable[..., None],
+        on_error: Callable[..., None],
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class PushCount(Protocol):
+    """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
+    ``on_error`` told of what the serializer raises. A count is emitted for a topic in place of the push function with
+    the ``id`` of the short cut; or else its change is pushed; or, where there are dictionaries for them, the key is
+    noted for the commit by its bytes, and the headers of its last record."""
+
+    #: The push function that comes next; ``None``: nothing is pushed.
+    forward: Callable[..., None] | None
+    #: Says whether a change has the count before; it has not unless this is set.
+    old_values: bool
+
+    def __init__(
+        self,
+        cells: Cells,
+        serialize_key: Callable[[Any], Any],
+        on_error: Callable[..., None],
+        dropped: Callable[[], object],
+        short_cut: tuple[int, str, Callable[[Any], None]],
+        noted: tuple[dict[bytes, Any], dict[bytes, Any]] | None,
+        forward: Callable[..., None] | None,
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class PushSink(Protocol):
+    """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
+    raises, or the check of headers, with the timestamp."""
+
+    def __init__(
+        self,
+        topic: str,
+        serialize_key: Callable[[Any], Any],
+        serialize_value: Callable[[Any], Any],
+        check_headers: Callable[[Any], object],
+        emit: Callable[[Any], None],
+        on_error: Callable[[Exception, int], None],
+        plain_sink: Any,
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class RecordLoop(Protocol):
+    """Runs records of a buffer through the topology, as long as they were fetched in C, can be deserialised and have a
+    timestamp. It sets the ``message`` and the ``stream_time`` of the context."""
+
+    def __init__(
+        self,
+        buffer: Any,
+        deserialize_key: Callable[[bytes], Any],
+        deserialize_value: Callable[[bytes], Any],
+        context: Any,
+        punctuate: Callable[[], object],
+        /,
+    ) -> None: ...
+
+    def run(self, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int, /) -> int:
+        """Processes up to ``limit`` records unless ``control`` says to stop, and calls ``punctuate`` after a record
+        when it is ``due``. Returns how many were taken. The attributes tell of the last call, also of one that
+        raised."""
+
+    #: The last record that was processed.
+    done: Any
+    partition_time: int
+    #: The sum and the highest of the milliseconds by which records came late.
+    late: int
+    most: int
+
+
+class Why(IntEnum):
+    """Why a record was not taken, in the order of ``outbox.h``."""
+
+    TAKEN = 0
+    FULL = 1
+    UNKNOWN_TOPIC = 2
+    UNKNOWN_PARTITION = 3
+    TOO_LARGE = 4
+    NOT_KNOWN = 5
+
+
+class Outbox(Protocol):
+    """Records that wait to be sent, as batches for the partitions of topics: made with the size of a batch and of the
+    largest record, in bytes. One thread adds, another one takes."""
+
+    def __init__(self, batch_size: int, most: int, /) -> None: ...
+
+    #: The size of what waits, in bytes.
+    bytes: int
+    #: Records that were ever taken up.
+    added: int
+
+    def add_topic(self, topic: str, partitions: int, /) -> None:
+        """Makes a topic known, with so many partitions, or with more of them."""
+
+    def add(self, records: list[Any], begin: int, room: int, /) -> tuple[int, int]:
+        """Takes up ``records[begin:]``, as ``tasks.output.OutputRecord`` says, while less than ``room`` bytes wait.
+        Returns the index of the first that was not taken, and ``Why``."""
+
+    def add_changes(
+        self,
+        topic: str,
+        partition: int,
+        changes: Sequence[Any],
+        begin: int,
+        room: int,
+        raw: Callable[[Any], builtins.bytes] | None,
+        number_size: int,
+        /,
+    ) -> tuple[int, int]:
+        """Takes up ``changes[begin:]``, a list of ``(key, (stored, timestamp))`` or a ``CellLog``, as records of a
+        changelog; returns as ``add`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its
+        errors are raised; ``None`` says that bytes are stored. It is not asked for whole numbers if these are written
+        big-endian in ``number_size`` bytes; 0 if they are not."""
+
+    def waits(self) -> bool:
+        """True if ``take_ready`` has something to tell."""
+
+    def take_ready(self) -> list[tuple[str, int]]:
+        """The partitions for which nothing waited before, and something does, since the last call."""
+
+    def take(self, topic: str, partition: int, /) -> tuple[Any, int, float, bool] | None:
+        """The oldest batch of a partition, with the number of its records, when its first one came in monotonic
+        seconds, and whether there is another batch; ``None`` if nothing waits."""
+
+    def clear(self) -> None:
+        """Forgets all that waits."""
+
+
+class PackedRecords(Protocol):
+    """Records of a changelog on their way to RocksDB: bytes, of which no objects are made before. One thread at a time
+    uses them."""
+
+    def __len__(self) -> int: ...
+
+    #: In bytes.
+    size: int
+    #: The offset of the last record; -1 if there is none.
+    last_offset: int
+
+    def extend(self, later: PackedRecords, /) -> None:
+        """Adds the records of another one, which come after these."""
+
+    def keep_before(self, offset: int, /) -> None:
+        """Leaves out the records from an offset on."""
+
+    def sort(self) -> None:
+        """Puts the last record of each key in order by key; records without a key are left out. Neither ``extend`` nor
+        ``keep_before`` may follow."""
+
+    def stage(
+        self,
+        put: Callable[[bytes, bytes, Any], object],
+        delete: Callable[[bytes, Any], object],
+        family: Any,
+        limit: int,
+        timestamped: bool,
+        /,
+    ) -> bool:
+        """Gives up to ``limit`` of the sorted entries to ``put``, and keys of deletions to ``delete``. A value is the
+        record's, behind its timestamp in 8 bytes if it is ``timestamped``. Returns whether any are left."""
+
+
+class RecordChunk(Protocol):
+    """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
+    ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes; checksums may be left
+    ``unchecked``. Raises ``ValueError`` for what is no record batch, ``NotImplementedError`` for formats before the
+    second."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        data: bytes | bytearray | memoryview,
+        position: int,
+        aborted: list[tuple[int, int]],
+        decompress: Callable[[int, bytes], bytes],
+        unchecked: bool = False,
+        /,
+    ) -> None: ...
+
+    #: The next offset after the records that were taken, and after all.
+    position: int
+    end_position: int
+    #: The epoch of the leader that wrote the last ones.
+    epoch: int
+
+    def take(self, limit: int, /) -> list[InputRecord]:
+        """The next records, all that are left if they are fewer. Raises ``ValueError``, or ``NotImplementedError``, if
+        there is one that cannot be read and comes next; where others come before it, those are returned."""
+
+    def take_packed(self, limit: int, /) -> PackedRecords:
+        """The same, for a store that is restored."""
+
+
+#: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,
+#: first one, whether the log has other records now where the last one was read, aborted transactions as
+#: ``(producer, first offset)``, and where its record batches begin and end.
+FetchedPart = tuple[str, int, int, int, int, int, bool, list[tuple[int, int]], int, int]
+
+
+class DataPath(Protocol):
+    """The compiled module. A ``handle`` is that of a consumer which is open, and belongs to the calling thread."""
+
+    #: The module's file.
+    __file__: str
+
+    def fetch(
+        self, handle: int, limit: int, timeout: float, /
+    ) -> tuple[
+        list[tuple[str, int, list[InputRecord]]],
+        list[tuple[int, str, bool, str | None, int, int]],
+        list[tuple[int, str, str, str]],
+    ]:
+        """Up to ``limit`` events of a consumer's: ``(topic, partition, records)``, errors as ``(code, text, fatal,
+        topic, partition, offset)``, and messages for the log as ``(syslog's level, facility, client, text)``. Returns
+        as soon as there is one, or empty after ``timeout`` seconds."""
+
+    #: The newest records of one side of a join: made with the store's ``Segments``, and a function that tells how many
+    #: may be held. It is not to be used by two threads at once.
+    Recent: type[RecentRecords]
+
+    #: A record as it is fetched, made of topic, partition, offset, key, value, timestamp and headers; for tests.
+    Record: Callable[[str, int, int, bytes | None, bytes | None, int, Any], InputRecord]
+
+    #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
+    Cell: Callable[[bytes, Any, int], Any]
+    CellLog: Callable[[], CellLog]
+    Cells: Callable[[Callable[[bytes], tuple[Any, int]]], Cells]
+    Step: type[PushStep]
+    Sink: type[PushSink]
+    CountPush: type[PushCount]
+    Loop: type[RecordLoop]
+    Window: type[WindowParts]
+    WindowCounter: type[WindowCounting]
+
+    Outbox: type[Outbox]
+    Chunk: type[RecordChunk]
+    PackedRecords: type[PackedRecords]
+
+    def answer(self, answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
+        """An answer to Fetch, version 12, without its length: the milliseconds that the broker is to be left alone, an
+        error, the session, and the partitions. Raises ``ValueError`` for anything else."""
+
+    def stamped(self, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
+        """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
+        producer sends it from this sequence number on."""
+
+    def results(self, held: list[Any], topic: str, /) -> list[Any]:
+        """The records that tell a topic of windows, ``(cell, key, start, end)``; they are no longer held."""
