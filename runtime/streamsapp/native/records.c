@@ -54,6 +54,7 @@ PyMODINIT_FUNC PyInit_records(void) {
                              &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType, &ChunkType, &PackedType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();
+    take_large_arenas();
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */

@@ -25,7 +25,7 @@ _ARENA_BYTES = 8 * 1024
 
 
 #: Changelog records that an instance may have to replay after a crash: some seconds of work.
-_BACKLOG_RECORDS = 2_000_000
+_BACKLOG_RECORDS = 4_000_000
 
 
 class BacklogShare(NamedTuple):
