@@ -13,11 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import KafkaError
+from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecords
 
 from streamsapp.brokers.connection import Connection, Node, NotSentError, UnreachableError
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches import client
+from streamsapp.kafka.batches.produce import ProduceAnswer
 
 LOST_REQUEST, LOST_ANSWER, NOT_SENT = -1, -2, -3
 
@@ -88,17 +90,17 @@ class ScriptedBrokers:
         return SimpleNamespace(topics=topics)
 
     def _produce(self, request: Any, node: Node, code: int) -> Any:
-        topics = []
-        for topic in request.topic_data:
-            parts = [
-                SimpleNamespace(index=each.index, error_code=code or self._write(topic.name, each, node, request))
-                for each in topic.partition_data
-            ]
-            topics.append(SimpleNamespace(name=topic.name, partition_responses=parts))
-        lost = [each for topic in topics for each in topic.partition_responses if each.error_code < 0]
-        if lost:
+        request.API_VERSION = request.max_version
+        request.with_header(1, "producer")
+        asked = ProduceRequest.decode(request.encode()[4:], version=request.API_VERSION, header=True)
+        codes = {
+            (topic.name, each.index): code or self._write(topic.name, each, node, asked)
+            for topic in asked.topic_data
+            for each in topic.partition_data
+        }
+        if any(each < 0 for each in codes.values()):
             raise UnreachableError("the connection is lost")
-        return SimpleNamespace(responses=topics)
+        return ProduceAnswer(codes, 0)
 
     def _write(self, topic: str, data: Any, node: Node, request: Any) -> int:
         at = self.partitions[topic, data.index]

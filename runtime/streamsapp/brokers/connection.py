@@ -75,6 +75,8 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.transport", "KafkaTCPTransport.write", ("self", "data")),
     ("kafka.net.transport", "KafkaTCPTransport._read_from_sock", ("self",)),
     ("kafka.net.connection", "KafkaConnection.send_request", ("self", "request", "request_timeout_ms")),
+    ("kafka.protocol.parser", "KafkaProtocol.send_request", ("self", "request", "correlation_id")),
+    ("kafka.protocol.parser", "KafkaProtocol._process_response", ("self", "read_buffer")),
     ("kafka.net.connection", "KafkaConnection.close", ("self", "error")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__call__", ("self", "timeout_secs")),

@@ -41,6 +41,9 @@ RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 #: How often tasks are asked whether they want a commit, in seconds; and how many times as long as asking took must pass
 #: before they are asked again: with a thousand tasks that is longer.
 CHECK_PERIOD, CHECK_REST = 0.05, 50.0
+#: What is unwritten is weighed at each of these checks, but only at every fourth while it is less than a quarter of the
+#: limit.
+SELDOM, LITTLE = 4, 0.25
 
 
 class Epochs(Protocol):
@@ -210,6 +213,8 @@ class CommitSchedule:
         self._due = clock.monotonic() + interval
         self._check_at = 0.0
         self._asked_in_round = -1
+        #: Checks until what is unwritten is weighed.
+        self._unweighed = 0
 
     def looks_in(self, tasks: TaskManager) -> float:
         """Seconds until ``due`` is to be asked again: sooner than the interval ends if tasks may have come to want a
@@ -224,18 +229,21 @@ class CommitSchedule:
             return True
         if now < self._check_at:
             return False
-        self._asked_in_round = tasks.rounds
         wanted = self._wanted(tasks)
         took = self._clock.monotonic() - now
         self._check_at = now + max(min(self._interval, CHECK_PERIOD), CHECK_REST * took)
         return wanted
 
     def _wanted(self, tasks: TaskManager) -> bool:
-        unwritten = 0
-        for task in tasks.tasks.values():
-            if task.context.commit_requested:
-                return True
-            unwritten += task.unwritten_bytes
+        owned = tasks.tasks.values()
+        if any(task.context.commit_requested for task in owned):
+            return True
+        self._unweighed -= 1
+        if self._unweighed > 0:
+            return False
+        self._asked_in_round = tasks.rounds
+        unwritten = sum(task.unwritten_bytes for task in owned)
+        self._unweighed = SELDOM if unwritten < LITTLE * self._unwritten_limit else 0
         return unwritten > self._unwritten_limit
 
     def restart(self, took: float = 0.0) -> None:

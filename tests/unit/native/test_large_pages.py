@@ -28,7 +28,7 @@ def flags_at(address: int, maps: str) -> list[str]:
     for begin, end, rest in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ((?:.*\n)*?)(?=^[0-9a-f]+-|\Z)", maps, re.MULTILINE):
         if int(begin, 16) <= address < int(end, 16):
             [flags] = re.findall(r"^VmFlags: (.*)$", rest, re.MULTILINE)
-            return flags.split()
+            return str(flags).split()
     raise AssertionError(f"{address:x} is nobody's")
 
 

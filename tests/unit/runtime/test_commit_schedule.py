@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from streamsapp import Consumed, Grouped, ProcessorContext, Record, Serdes, Stores, StreamsBuilder, Topology
-from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.runtime.commit import CHECK_PERIOD, SELDOM, CommitSchedule
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
 from task_parts import config, feed, raw, task_of, through
+
+#: Long enough for the next look.
+PERIOD_MS = round(1000 * CHECK_PERIOD) + 1
 
 
 def storing() -> Topology:
@@ -40,6 +44,15 @@ class Scheduled:
     @property
     def due(self) -> bool:
         return self.schedule.due(self.tasks)
+
+    @property
+    def soon_due(self) -> bool:
+        """Within the time in which what is unwritten is weighed once, however little it was."""
+        for _ in range(SELDOM):
+            self.clock.advance(PERIOD_MS)
+            if self.due:
+                return True
+        return False
 
 
 def test_a_commit_is_due_when_the_interval_is_over() -> None:
@@ -84,9 +97,8 @@ def test_a_commit_is_due_when_uncommitted_writes_grow_beyond_the_limit() -> None
     assert not it.due
     feed(it.task, [raw(0, value=b"v" * 10_000)])
     it.task.process(it.task.control, 1)
-    it.clock.advance(100)
 
-    assert it.due
+    assert it.soon_due
 
 
 def test_what_waits_for_rocksdb_counts_with_the_uncommitted_writes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +106,9 @@ def test_what_waits_for_rocksdb_counts_with_the_uncommitted_writes(monkeypatch: 
     assert not it.due
 
     monkeypatch.setattr(TaskStores, "unwritten_bytes", 6_000)
-    it.clock.advance(100)
 
     assert it.task.stores.uncommitted_bytes == 0
-    assert it.due
+    assert it.soon_due
 
 
 def test_partial_counts_in_front_of_a_repartition_topic_count_with_the_uncommitted_writes() -> None:
@@ -108,13 +119,44 @@ def test_partial_counts_in_front_of_a_repartition_topic_count_with_the_uncommitt
     assert not it.due
     feed(it.task, [raw(offset, value=b"%d" % offset) for offset in range(20)])
     it.task.process(it.task.control, 20)
-    it.clock.advance(100)
 
     assert it.task.stores.unwritten_bytes == 0
-    assert it.due
+    assert it.soon_due
     it.task.emit_all_held()
-    it.clock.advance(100)
+    assert not it.soon_due
+
+
+def test_what_is_unwritten_is_weighed_at_each_look_when_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    it, sizes = Scheduled(unwritten_limit=5_000), [0]
+    weighed: list[int] = []
+
+    def weigh(stores: TaskStores) -> int:
+        weighed.append(sizes[-1])
+        return sizes[-1]
+
+    monkeypatch.setattr(TaskStores, "unwritten_bytes", property(weigh))
     assert not it.due
+    for size, looks in ((0, 1), (1_000, 1), (1_300, 1), (4_000, SELDOM)):
+        weighed.clear()
+        sizes.append(size)
+        assert not it.soon_due
+        assert len(weighed) == looks
+    sizes.append(5_001)
+    it.clock.advance(PERIOD_MS)
+    assert it.due
+
+
+def test_tasks_that_rest_are_looked_at_until_what_they_have_is_weighed() -> None:
+    it = Scheduled(interval=10.0)
+    resting: Any = SimpleNamespace(resting=True, rounds=0, tasks=it.tasks.tasks)
+    assert not it.schedule.due(resting)
+    assert it.schedule.looks_in(resting) > 1
+    resting.rounds += 1  # they have done something since, and rest again
+    for _ in range(SELDOM):
+        assert it.schedule.looks_in(resting) < 1
+        it.clock.advance(PERIOD_MS)
+        assert not it.schedule.due(resting)
+    assert it.schedule.looks_in(resting) > 1
 
 
 def test_tasks_are_looked_at_only_now_and_then() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from confluent_kafka import KafkaError
@@ -19,6 +20,7 @@ from streamsapp import native
 from streamsapp.brokers.connection import Connection, Node, UnreachableError, WakeUp
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
+from streamsapp.kafka.batches.produce import ProduceAnswer, ProduceRequest
 from streamsapp.kafka.batches.progress import Progress
 from streamsapp.kafka.batches.settings import BatchSettings
 from streamsapp.kafka.batches.topics import Topics
@@ -292,7 +294,7 @@ class Sender:
                     self._settle(one, batch, codes.get(one.name, KafkaError.NETWORK_EXCEPTION))
             self.progress.tell()
 
-    async def _asked(self, node: Node, sent: list[tuple[Partition, RecordBatch]]) -> dict[wire.Name, int]:
+    async def _asked(self, node: Node, sent: list[tuple[Partition, RecordBatch]]) -> Mapping[wire.Name, int]:
         """Each partition's error code, as far as there is an answer."""
         producer, codec = self._transaction.producer, self._settings.codec
         attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
@@ -300,7 +302,7 @@ class Sender:
             (one.name, self._path.stamped(codec.applied(batch), *producer, one.sequence, attributes))
             for one, batch in sent
         ]
-        request = wire.produce(self._settings.transactional_id, batches, self._settings.request_timeout)
+        request = ProduceRequest(self._settings.transactional_id, batches, self._settings.request_timeout)
         left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
         if left <= 0:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
@@ -308,7 +310,8 @@ class Sender:
         # The broker's own time-out comes first.
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
-            return dict(wire.produced(await self._connection.send(request, node, timeout)))
+            answer: ProduceAnswer = await self._connection.send(request, node, timeout)
+            return answer.codes
         except UnreachableError as error:
             log.debug("records are sent again: %s", error)
         return {}

@@ -1,4 +1,5 @@
-"""The requests of a producer that sends whole record batches, in kafka-python's classes, and what is read of answers.
+"""The requests of a producer that sends whole record batches, in kafka-python's classes, and what is read of answers;
+all but the one that brings the batches, which is in ``produce``.
 
 Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
 the next ones mean something else, a transaction that adds its partitions by itself (KIP-890) or topics by their ids.
@@ -6,7 +7,7 @@ the next ones mean something else, a transaction that adds its partitions by its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.metadata import MetadataRequest
@@ -15,7 +16,6 @@ from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
-    ProduceRequest,
     TxnOffsetCommitRequest,
 )
 
@@ -40,30 +40,6 @@ def topics(names: Iterable[str]) -> Request:
     any producer."""
     one = MetadataRequest.MetadataRequestTopic
     return MetadataRequest(topics=[one(name=name) for name in names], allow_auto_topic_creation=True, max_version=9)
-
-
-def produce(transactional_id: str | None, batches: Iterable[tuple[Name, bytes]], timeout: float) -> Request:
-    """Write batches, one per partition at most; answered when all replicas in sync have them."""
-    topic_of = ProduceRequest.TopicProduceData
-    partition_of = topic_of.PartitionProduceData
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), data in batches:
-        by_topic.setdefault(topic, []).append(partition_of(index=partition, records=data))
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=round(timeout * 1000),
-        topic_data=[topic_of(name=topic, partition_data=partitions) for topic, partitions in by_topic.items()],
-        min_version=3,
-        max_version=9,
-    )
-
-
-def produced(answer: Response) -> Iterator[tuple[Name, int]]:
-    """Each partition's error code."""
-    for topic in answer.responses:
-        for partition in topic.partition_responses:
-            yield (topic.name, partition.index), partition.error_code
 
 
 def init_producer(transactional_id: str | None, transaction_timeout_ms: int) -> Request:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from streamsapp.kafka.encoding import compact_count
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.fetching.session import FetchSession
 from streamsapp.kafka.fetching.settings import FetchSettings
@@ -116,21 +117,11 @@ def lacks(answer: bytearray) -> bool:
 
 
 def _by_topic(parts: Mapping[str, Sequence[bytes]]) -> bytes:
-    encoded = [_count(len(parts))]
+    encoded = [compact_count(len(parts))]
     for topic, of_it in parts.items():
         name = topic.encode()
-        encoded += (_count(len(name)), name, _count(len(of_it)), *of_it, b"\0")
+        encoded += (compact_count(len(name)), name, compact_count(len(of_it)), *of_it, b"\0")
     return b"".join(encoded)
-
-
-def _count(items: int) -> bytes:
-    """The number of items of an array, or of bytes of a string, that is not none."""
-    left, encoded = items + 1, bytearray()
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    encoded.append(left)
-    return bytes(encoded)
 
 
 def _encoded(request: Request, version: int, client_id: str) -> Encoded:

@@ -1,0 +1,151 @@
+"""Produce requests written by hand are those that kafka-python writes, and answers are read as it reads them."""
+
+from __future__ import annotations
+
+import random
+import struct
+from io import BytesIO
+from typing import Any
+
+import pytest
+from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.producer import ProduceRequest as Theirs, ProduceResponse
+
+from streamsapp.kafka.batches.produce import ProduceRequest
+from streamsapp.kafka.batches.wire import Name
+
+VERSIONS = range(3, 10)
+TOPICS = ("t", "ü" * 100, "x" * 249)
+
+
+def batches(rng: random.Random) -> dict[Name, bytes]:
+    names = [(rng.choice(TOPICS), rng.randrange(1 << 31)) for _ in range(rng.choice([0, 1, 5, 200]))]
+    return {name: rng.randbytes(rng.choice([0, 1, 126, 127, 128, 20_000])) for name in names}
+
+
+def theirs(transactional_id: str | None, given: dict[Name, bytes], timeout_ms: int) -> Theirs:
+    topic_of = Theirs.TopicProduceData
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, number), records in given.items():
+        by_topic.setdefault(topic, []).append(topic_of.PartitionProduceData(index=number, records=records))
+    topics = [topic_of(name=topic, partition_data=partitions) for topic, partitions in by_topic.items()]
+    return Theirs(transactional_id=transactional_id, acks=-1, timeout_ms=timeout_ms, topic_data=topics)
+
+
+def asked(version: int, given: dict[Name, bytes] | None = None, number: int = 5) -> ProduceRequest:
+    request = ProduceRequest("app", (given or {("t", 0): b"records"}).items(), 12.345)
+    request.API_VERSION = version
+    request.with_header(number, "client")
+    return request
+
+
+def answer(version: int, codes: dict[Name, int], number: int = 5, throttled: int = 0, reasons: bool = False) -> bytes:
+    """In kafka-python's encoding, without its length."""
+    topic_of = ProduceResponse.TopicProduceResponse
+    part_of = topic_of.PartitionProduceResponse
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, index), code in codes.items():
+        one = part_of(index=index, error_code=code, base_offset=7, log_append_time_ms=-1, log_start_offset=0)
+        if reasons:
+            reason = part_of.BatchIndexAndErrorMessage
+            one.record_errors = [reason(batch_index=1, batch_index_error_message=it) for it in ("no", None)]
+            one.error_message = "ü"
+        by_topic.setdefault(topic, []).append(one)
+    responses = [topic_of(name=topic, partition_responses=partitions) for topic, partitions in by_topic.items()]
+    made = ProduceResponse(responses=responses, throttle_time_ms=throttled, version=version)
+    made.with_header(correlation_id=number)
+    return bytes(made.encode(header=True))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.seeds(5)
+def test_requests_are_the_same_bytes(seed: int, version: int) -> None:
+    rng = random.Random(seed)
+    given, number, timeout = batches(rng), rng.randrange(1 << 31), rng.randrange(1 << 20)
+    transactional_id, client_id = rng.choice([None, "", "ü" * 70]), rng.choice(["c", "ü" * 90])
+    expected = theirs(transactional_id, given, timeout)
+    expected.API_VERSION = version
+    expected.with_header(correlation_id=number, client_id=client_id)
+
+    request = ProduceRequest(transactional_id, given.items(), timeout / 1000)
+    request.API_VERSION = version
+    request.with_header(number, client_id)
+
+    assert request.encode() == bytes(expected.encode(version=version, header=True, framed=True))
+
+
+@pytest.mark.parametrize("reasons", [False, True])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_answers_are_read(version: int, reasons: bool) -> None:
+    codes = {("t", 0): 0, ("ü" * 100, 3): -1, ("t", 1 << 30): 45, **{("many", number): number for number in range(200)}}
+    request, data = asked(version), BytesIO(answer(version, codes, 77, 123, reasons and version >= 8))
+    assert request.parse_header(data).correlation_id == 77
+    found = request.decode(data)
+    assert (found.codes, found.throttle_time_ms) == (codes, 123)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_that_is_cut_off_or_harmed_is_refused_or_read_and_nothing_else_happens(version: int) -> None:
+    rng, whole = random.Random(version), answer(version, {("t", 0): 0, ("u", 1): 2}, reasons=version >= 8)
+    for size in range(len(whole)):
+        with pytest.raises((ValueError, struct.error)):
+            read(version, whole[:size])
+    refused = 0
+    for _ in range(3000):
+        harmed = bytearray(whole)
+        harmed[rng.randrange(len(harmed))] = rng.randrange(256)
+        try:
+            read(version, bytes(harmed))
+        except (ValueError, struct.error):
+            refused += 1
+    assert refused
+
+
+def read(version: int, data: bytes) -> None:
+    request, given = asked(version), BytesIO(data)
+    request.parse_header(given)
+    request.decode(given)
+
+
+@pytest.mark.parametrize(("least", "most", "chosen"), [(0, 12, 9), (0, 9, 9), (3, 8, 8), (0, 3, 3), (7, 7, 7)])
+def test_the_greatest_version_is_used_that_a_broker_knows(least: int, most: int, chosen: int) -> None:
+    broker = BrokerVersionData(None, {0: (least, most)})
+    assert broker.api_version(asked(9)) == chosen
+
+
+@pytest.mark.parametrize("known", [(0, 2), (10, 12)])
+def test_a_broker_that_knows_none_of_them_is_told(known: tuple[int, int]) -> None:
+    with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest"):
+        BrokerVersionData(None, {0: known}).api_version(asked(9))
+
+
+def test_kafka_pythons_protocol_takes_them_among_its_own() -> None:
+    protocol = KafkaProtocol(client_id="client")
+    numbers = []
+    for version in (9, 3):
+        request = ProduceRequest(None, [(("t", 0), b"records")], 1.0)
+        request.API_VERSION = version
+        numbers.append(protocol.send_request(request))
+        other = theirs(None, {("t", 0): b"records"}, 1000)
+        other.API_VERSION = version
+        numbers.append(protocol.send_request(other))
+    framed = b""
+    for number, version in zip(numbers, (9, 9, 3, 3), strict=True):
+        data = answer(version, {("t", 0): number}, number)
+        framed += struct.pack(">i", len(data)) + data
+    (first, ours), (_, again), *rest = protocol.receive_bytes(framed[:30]) + protocol.receive_bytes(framed[30:])
+    assert (first, ours.codes) == (numbers[0], {("t", 0): numbers[0]})
+    assert again.responses[0].partition_responses[0].error_code == numbers[1]
+    assert [number for number, _ in rest] == numbers[2:]
+
+
+def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+    protocol = KafkaProtocol(client_id="client")
+    request = ProduceRequest(None, [], 1.0)
+    request.API_VERSION = 9
+    number = protocol.send_request(request)
+    wrong = answer(9, {("t", 0): 0}, number)[:-3]
+    with pytest.raises(KafkaProtocolError, match="Unable to decode"):
+        protocol.receive_bytes(struct.pack(">i", len(wrong)) + wrong)
