@@ -26,8 +26,12 @@ log = logging.getLogger(__name__)
 
 #: Records per fetch.
 BATCH = 2000
-#: More than this buffered in Python buys nothing: the consumer has a queue of its own.
-MAX_BUFFERED_BYTES = 32 * 1024 * 1024
+#: What is buffered in Python: so much for each partition, and in all as much at least and at most. More buys nothing, as
+#: the consumer has a queue of its own, and costs: records that lie about for long are not in the processor's caches any
+#: more when they are processed, nor is their memory when it is used again.
+PARTITION_BYTES = 128 * 1024
+LEAST_BUFFERED_BYTES, MOST_BUFFERED_BYTES = 1024 * 1024, 32 * 1024 * 1024
+#: A partition that is of no use now is not paused before it has so much.
 MIN_PARTITION_BYTES = 256 * 1024
 #: Seconds between two observations of the input lag.
 LAG_PERIOD = 0.5
@@ -42,7 +46,7 @@ class InputFeeder:
         self._consumer = consumer
         self._positions = positions
         self._tasks = tasks
-        self._budget_bytes = min(budget_bytes, MAX_BUFFERED_BYTES)
+        self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
         #: Buffers that held something when they were last looked at.
@@ -153,11 +157,16 @@ class InputFeeder:
         low, high = watermarks
         return max(0, high - (low if queue.position is None else queue.position))
 
+    @property
+    def _budget_bytes(self) -> int:
+        return min(self._most_bytes, max(LEAST_BUFFERED_BYTES, PARTITION_BYTES * len(self._owners)))
+
     def _over_budget(self) -> bool:
-        if self._at_most_buffered >= self._budget_bytes:
+        budget = self._budget_bytes
+        if self._at_most_buffered >= budget:
             self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
             self._at_most_buffered = sum(queue.bytes for queue in self._filled.values())
-        return self._at_most_buffered >= self._budget_bytes
+        return self._at_most_buffered >= budget
 
     def _starving(self) -> bool:
         """Return whether nobody can use what is buffered, while the broker may have what somebody could."""
