@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 #: Records per fetch.
 BATCH = 2000
-#: What is buffered in Python: so much for each partition, and in all as much at least and at most. More buys nothing, as
-#: the consumer has a queue of its own, and costs: records that lie about for long are not in the processor's caches any
+#: Bytes that are buffered in Python for each partition, and in all at least and at most. More buys nothing, as the
+#: consumer has a queue of its own, and costs: records that lie about for long are not in the processor's caches any
 #: more when they are processed, nor is their memory when it is used again.
 PARTITION_BYTES = 128 * 1024
 LEAST_BUFFERED_BYTES, MOST_BUFFERED_BYTES = 1024 * 1024, 32 * 1024 * 1024
