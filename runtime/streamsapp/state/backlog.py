@@ -48,6 +48,11 @@ class BackloggedStore:
         """The number of keys that wait, at most: a key that was written in several epochs may count for each."""
         return sum(map(len, self._waiting))
 
+    @property
+    def has_commits(self) -> bool:
+        """Says whether an epoch waits, if only with ranges that are to be deleted."""
+        return bool(self._waiting)
+
     def take_in(self, epoch: Writes, slice_size: int) -> Iterator[None]:
         """Takes an epoch in one step."""
         older = self._waiting

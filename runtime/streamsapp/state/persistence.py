@@ -84,7 +84,7 @@ class Persistence:
     @property
     def _commits_wait(self) -> bool:
         """Says whether there are any of a task that was active here, and is restored now."""
-        return any(engine.entries for engine in self._engines.values())
+        return any(engine.has_commits for engine in self._engines.values())
 
     def write_gathered(self) -> None:
         """Writes the records of changelogs that are gathered."""
