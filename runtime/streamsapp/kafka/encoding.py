@@ -1,4 +1,4 @@
-"""How Kafka's newer requests write lengths (KIP-482). Pure; called by the modules that write requests by hand."""
+"""Lengths as Kafka's newer requests write them (KIP-482). Pure; called by the modules that write requests by hand."""
 
 from __future__ import annotations
 

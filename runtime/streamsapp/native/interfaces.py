@@ -1,4 +1,5 @@
-"""The types of the native data path's parts, as Python sees them: each is a class or function of ``records.c``."""
+"""The types of the native data path's parts, as Python sees them: each is a class or function of ``records.c``, and
+used on the thread of whoever has made it, unless it says otherwise."""
 
 from __future__ import annotations
 
@@ -146,8 +147,8 @@ class Cells(Protocol):
 
 
 class StepKind(IntEnum):
-    """How a step without state uses its function, in the order of ``steps.h``. Those that end in ``KEYED`` give it key
-    and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
+    """The ways in which a step without state uses its function, in the order of ``steps.h``. Those that end in
+    ``KEYED`` give it key and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
 
     FILTER = 0
     FILTER_NOT = 1
@@ -253,7 +254,7 @@ class RecordLoop(Protocol):
 
 
 class Why(IntEnum):
-    """Why a record was not taken, in the order of ``outbox.h``."""
+    """The reasons for which a record was not taken, in the order of ``outbox.h``."""
 
     TAKEN = 0
     FULL = 1

@@ -41,8 +41,8 @@ RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 #: How often tasks are asked whether they want a commit, in seconds; and how many times as long as asking took must pass
 #: before they are asked again: with a thousand tasks that is longer.
 CHECK_PERIOD, CHECK_REST = 0.05, 50.0
-#: What is unwritten is weighed at each of these checks, but only at every fourth while it is less than a quarter of the
-#: limit.
+#: Unwritten entries are weighed at each of these checks, but only at every fourth while they are less than a quarter of
+#: the limit.
 SELDOM, LITTLE = 4, 0.25
 
 
@@ -213,7 +213,7 @@ class CommitSchedule:
         self._due = clock.monotonic() + interval
         self._check_at = 0.0
         self._asked_in_round = -1
-        #: Checks until what is unwritten is weighed.
+        #: Checks until unwritten entries are weighed.
         self._unweighed = 0
 
     def looks_in(self, tasks: TaskManager) -> float:

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.skipif(not LARGE_PAGES.exists(), reason="this system ha
 
 
 def run(program: str) -> str:
-    """What a process of its own prints, with the native data path loaded first."""
+    """Returns what a process of its own prints, with the native data path loaded first."""
     loading = f"from streamsapp import native\npath = native._loaded({data_paths.compiled().__file__!r})\n"
     done = subprocess.run([sys.executable, "-c", loading + program], check=True, capture_output=True, text=True)
     return done.stdout
 
 
 def flags_at(address: int, maps: str) -> list[str]:
-    """What the system is asked to do with the memory there."""
+    """Returns the flags of the memory there, which say what the system is asked to do with it."""
     for begin, end, rest in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ((?:.*\n)*?)(?=^[0-9a-f]+-|\Z)", maps, re.MULTILINE):
         if int(begin, 16) <= address < int(end, 16):
             [flags] = re.findall(r"^VmFlags: (.*)$", rest, re.MULTILINE)

@@ -51,7 +51,7 @@ class ProduceRequest:
 
     @property
     def header(self) -> ProduceRequest:
-        """What kafka-python keeps until the answer comes."""
+        """The object that kafka-python keeps until the answer comes: the request itself."""
         return self
 
     @property
