@@ -157,11 +157,18 @@ static int chunk_open(Chunk *self) {
     return 1;
 }
 
+/* Points at the bytes of a field; NULL, with a size of -1, if there is none. */
+static const unsigned char *point_at_field(Reader *reader, int64_t *size) {
+    *size = read_varint(reader);
+    const unsigned char *at = *size < 0 ? NULL : read_bytes(reader, (uint64_t)*size);
+    if (!at) *size = -1;
+    return at;
+}
+
 static PyObject *read_field(Reader *reader) {
-    int64_t size = read_varint(reader);
-    if (size < 0) return Py_NewRef(Py_None);
-    const unsigned char *at = read_bytes(reader, (uint64_t)size);
-    return at ? PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)size) : Py_NewRef(Py_None);
+    int64_t size;
+    const unsigned char *at = point_at_field(reader, &size);
+    return bytes_or_none(at, at ? (size_t)size : 0);
 }
 
 /* (name, value), or the exception that the name raises; NULL with another one. */
@@ -191,14 +198,6 @@ static PyObject *read_headers(Reader *reader) {
         } else Py_XSETREF(result, header);
     }
     return result;
-}
-
-/* Points at the bytes of a field; NULL, with a size of -1, if there is none. */
-static const unsigned char *point_at_field(Reader *reader, int64_t *size) {
-    *size = read_varint(reader);
-    const unsigned char *at = *size < 0 ? NULL : read_bytes(reader, (uint64_t)*size);
-    if (!at) *size = -1;
-    return at;
 }
 
 /* A record of the batch, whose key, value and headers are still to be read. */

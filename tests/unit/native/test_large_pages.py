@@ -16,10 +16,12 @@ LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 pytestmark = pytest.mark.skipif(not LARGE_PAGES.exists(), reason="this system has no transparent large pages")
 
 
-def run(program: str) -> str:
-    """Returns what a process of its own prints, with the native data path loaded first."""
+def run(program: str, before: str = "") -> str:
+    """Returns what a process of its own prints, with the native data path loaded after what is to come before."""
     loading = f"from streamsapp import native\npath = native._loaded({data_paths.compiled().__file__!r})\n"
-    done = subprocess.run([sys.executable, "-c", loading + program], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", before + loading + program], check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -75,11 +77,7 @@ def test_objects_of_before_and_of_forked_processes_are_freed() -> None:
         "    print(os.waitpid(child, 0)[1])\n"
     )
     before = "kept = [bytes(100) + b'%d' % number for number in range(100_000)]\n"
-    loading = f"from streamsapp import native\npath = native._loaded({data_paths.compiled().__file__!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", before + loading + "del kept\n" + program], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.split() == ["0"]
+    assert run("del kept\n" + program, before).split() == ["0"]
 
 
 def test_a_process_without_the_data_path_is_as_it_was() -> None:
