@@ -29,6 +29,7 @@ Fate = Callable[[str, int, list[Any]], int]
 _METHODS = {
     "MetadataRequest": "_metadata",
     "ProduceRequest": "_produce",
+    "ApiVersionsRequest": "_api_versions",
     "InitProducerIdRequest": "_init_producer_id",
     "FindCoordinatorRequest": "_find_coordinator",
     "AddPartitionsToTxnRequest": "_add_partitions_to_txn",
@@ -49,6 +50,9 @@ class Partition:
 class ScriptedBrokers:
     """Some brokers, and the connection of one producer to them."""
 
+    #: Says whether what is written admits its partition or group to the transaction (KIP-890).
+    implicit = False
+
     def __init__(self, topics: dict[str, int], brokers: int = 1) -> None:
         self.partitions = {
             (topic, number): Partition(1 + number % brokers)
@@ -59,7 +63,9 @@ class ScriptedBrokers:
         #: Codes that requests are answered with, by their class's name, in turn.
         self.answers: dict[str, list[int]] = defaultdict(list)
         self.asked: list[str] = []
-        self.epoch = -1
+        self.producer, self.epoch = 7, -1
+        #: Of the cluster where nothing is admitted implicitly; ``None``: it has none.
+        self.transaction_version: int | None = 1
         self.added: set[tuple[str, int]] = set()
         self.ended: list[bool] = []
         self.groups: set[str] = set()
@@ -111,6 +117,8 @@ class ScriptedBrokers:
             return KafkaError.NOT_LEADER_FOR_PARTITION
         if batch.producer_epoch < self.epoch:
             return KafkaError.INVALID_PRODUCER_EPOCH
+        if request.transactional_id is not None and request.API_VERSION >= 12:
+            self._admit(self.added, (topic, data.index))
         if request.transactional_id is not None and (topic, data.index) not in self.added:
             self.broken.append(f"{topic}-{data.index} is no part of the transaction")
             return KafkaError.INVALID_TXN_STATE
@@ -128,9 +136,19 @@ class ScriptedBrokers:
         at.log += records
         return fate
 
+    def _admit(self, admitted: set[Any], one: Any) -> None:
+        if not self.implicit:
+            self.broken.append(f"{one} admits itself to a transaction of a cluster that does not know of that")
+        admitted.add(one)
+
+    def _api_versions(self, request: Any, node: Node, code: int) -> Any:
+        levels = {"metadata.version": 29, "transaction.version": 2 if self.implicit else self.transaction_version}
+        features = [SimpleNamespace(name=it, max_version_level=level) for it, level in levels.items() if level]
+        return SimpleNamespace(error_code=code, finalized_features_epoch=7, finalized_features=features)
+
     def _init_producer_id(self, request: Any, node: Node, code: int) -> Any:
         self.epoch += not code
-        return SimpleNamespace(error_code=code, producer_id=7, producer_epoch=self.epoch)
+        return SimpleNamespace(error_code=code, producer_id=self.producer, producer_epoch=self.epoch)
 
     def _find_coordinator(self, request: Any, node: Node, code: int) -> Any:
         return SimpleNamespace(error_code=code, coordinators=None)
@@ -150,6 +168,8 @@ class ScriptedBrokers:
         return SimpleNamespace(error_code=code)
 
     def _txn_offset_commit(self, request: Any, node: Node, code: int) -> Any:
+        if request._max_version >= 5:
+            self._admit(self.groups, request.group_id)
         if request.group_id not in self.groups:
             self.broken.append(f"offsets of {request.group_id}, which is not part of the transaction")
         if not code:
@@ -169,7 +189,8 @@ class ScriptedBrokers:
             if request.committed:
                 self.offsets |= self.pending_offsets
             self.pending_offsets.clear()
-        return SimpleNamespace(error_code=max(code, 0))
+            self.epoch += request._max_version >= 5
+        return SimpleNamespace(error_code=max(code, 0), producer_id=self.producer, producer_epoch=self.epoch)
 
 
 class ScriptedConnection(Connection):

@@ -5,25 +5,17 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
-import data_paths
-from scripted_brokers import LOST_ANSWER, LOST_REQUEST, NOT_SENT, PROPERTIES, ScriptedBrokers, connected
-from streamsapp import TopicPartition
-from streamsapp.kafka.batches.client import BatchProducer
+from batch_producers import Make, flush, make, record, send
+from scripted_brokers import LOST_ANSWER, LOST_REQUEST, PROPERTIES, ScriptedBrokers
 from streamsapp.kafka.batches.partitions import Verdict, verdict
 from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
-from streamsapp.kafka.group_member import Member
-from streamsapp.tasks.output import OutputRecord
 
-Make = Callable[..., BatchProducer]
-Offsets = dict[TopicPartition, tuple[int, str]]
-Commit = Callable[[BatchProducer, Offsets], None]
+__all__ = ["make"]  # a fixture
 
 PASSING = [
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -32,43 +24,6 @@ PASSING = [
     LOST_REQUEST,
     LOST_ANSWER,
 ]
-MEMBER = Member("group", 3, "member", None)
-OFFSETS = {TopicPartition("in", 0): (7, "")}
-
-
-@pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Makes producers for brokers; they are closed after the test."""
-    with ExitStack() as stack:
-
-        def made(brokers: ScriptedBrokers, **more: Any) -> BatchProducer:
-            connected(brokers, monkeypatch)
-            properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-            producer = BatchProducer(data_paths.compiled(), properties)
-            stack.callback(producer.purge)
-            return producer
-
-        yield made
-
-
-def record(key: bytes, partition: int = 0, topic: str = "t", value: bytes = b"v") -> OutputRecord:
-    return (topic, value, key, partition, None, None, 1, None)
-
-
-def send(producer: BatchProducer, records: list[OutputRecord], refused: list[Any] | None = None) -> None:
-    def note(error: KafkaError, record: OutputRecord) -> None:
-        assert refused is not None, error
-        refused.append((error.code(), record[2]))
-
-    left = records
-    while left:
-        assert not producer._sender.failed, producer.take_failures()
-        left = producer.send(left, note)
-
-
-def flush(producer: BatchProducer) -> None:
-    while producer.flush(1):
-        assert not producer._sender.failed, producer.take_failures()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -236,209 +191,6 @@ def test_a_topic_that_is_made_later_gets_its_records(make: Make) -> None:
     flush(producer)
 
     assert [key for key, _ in brokers.partitions["later", 0].log] == [b"1"]
-
-
-# ---- transactions --------------------------------------------------------------------------------------------------
-
-
-def transactional(brokers: ScriptedBrokers, make: Make) -> BatchProducer:
-    producer = make(brokers, transactional_id="id")
-    producer.init_transactions(5)
-    producer.begin_transaction()
-    return producer
-
-
-def offsets_after(producer: BatchProducer, offsets: Offsets) -> None:
-    flush(producer)
-    producer.send_offsets(offsets, MEMBER, 5)
-    producer.commit_transaction(5)
-
-
-def offsets_beside(producer: BatchProducer, offsets: Offsets) -> None:
-    """Begins with the offsets while records are on their way."""
-    producer.begin_offsets(offsets, MEMBER)
-    producer.flush(20)
-    producer.commit_transaction(5)
-
-
-ways = pytest.mark.parametrize("commit", [offsets_after, offsets_beside])
-
-
-@ways
-def test_transactions_one_after_the_other_have_their_partitions_and_offsets(commit: Commit, make: Make) -> None:
-    brokers = ScriptedBrokers({"t": 2})
-    producer = transactional(brokers, make)
-    for number in range(3):
-        if number:
-            producer.begin_transaction()
-        send(producer, [record(b"%d" % number, partition) for partition in (0, 1)])
-        commit(producer, {TopicPartition("in", 0): (number, "m")})
-
-    assert brokers.ended == [True] * 3
-    assert brokers.offsets == {("in", 0): 2}
-    assert brokers.broken == []
-    assert [key for key, _ in brokers.partitions["t", 1].log] == [b"0", b"1", b"2"]
-
-
-@pytest.mark.parametrize(
-    ("request_name", "code"),
-    [
-        ("AddPartitionsToTxnRequest", KafkaError.CONCURRENT_TRANSACTIONS),
-        ("AddOffsetsToTxnRequest", KafkaError.NOT_COORDINATOR),
-        ("TxnOffsetCommitRequest", KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
-        ("EndTxnRequest", KafkaError.CONCURRENT_TRANSACTIONS),
-        ("AddPartitionsToTxnRequest", NOT_SENT),
-        ("TxnOffsetCommitRequest", NOT_SENT),
-        ("EndTxnRequest", NOT_SENT),
-        ("FindCoordinatorRequest", LOST_ANSWER),
-        ("FindCoordinatorRequest", KafkaError.COORDINATOR_NOT_AVAILABLE),
-        ("InitProducerIdRequest", LOST_ANSWER),
-        ("InitProducerIdRequest", KafkaError.CONCURRENT_TRANSACTIONS),
-    ],
-)
-@ways
-def test_a_coordinator_that_is_not_ready_is_asked_again(
-    request_name: str, code: int, commit: Commit, make: Make
-) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.answers[request_name] = [code, code]
-    producer = transactional(brokers, make)
-    send(producer, [record(b"1")])
-    commit(producer, OFFSETS)
-
-    assert (brokers.ended, brokers.offsets, brokers.broken) == ([True], {("in", 0): 7}, [])
-
-
-@pytest.mark.parametrize("lost", [LOST_REQUEST, LOST_ANSWER])
-@pytest.mark.parametrize("request_name", ["AddOffsetsToTxnRequest", "TxnOffsetCommitRequest", "EndTxnRequest"])
-@ways
-def test_a_transaction_whose_coordinator_does_not_answer_is_not_asked_for_again(
-    request_name: str, lost: int, commit: Commit, make: Make
-) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.answers[request_name] = [lost]
-    producer = transactional(brokers, make)
-    send(producer, [record(b"1")])
-
-    with pytest.raises(KafkaException) as failure:
-        commit(producer, OFFSETS)
-
-    assert failure.value.args[0].txn_requires_abort()
-    assert not failure.value.args[0].retriable()
-    assert brokers.asked.count(request_name) == 1
-
-
-@pytest.mark.parametrize(
-    ("request_name", "code", "abort"),
-    [
-        ("TxnOffsetCommitRequest", KafkaError.ILLEGAL_GENERATION, True),
-        ("TxnOffsetCommitRequest", KafkaError.GROUP_AUTHORIZATION_FAILED, False),
-        ("EndTxnRequest", KafkaError.PRODUCER_FENCED, True),
-        ("EndTxnRequest", KafkaError.INVALID_TXN_STATE, True),
-        ("InitProducerIdRequest", KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, False),
-    ],
-)
-@ways
-def test_a_transaction_that_cannot_go_on_says_why(
-    request_name: str, code: int, abort: bool, commit: Commit, make: Make
-) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.answers[request_name] = [code]
-
-    with pytest.raises(KafkaException) as failure:
-        commit(transactional(brokers, make), OFFSETS)
-
-    error = failure.value.args[0]
-    assert (error.code(), error.txn_requires_abort(), error.fatal()) == (code, abort, not abort)
-
-
-def test_offsets_that_are_on_their_way_when_a_transaction_is_aborted_are_part_of_no_other(make: Make) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.answers["TxnOffsetCommitRequest"] = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 3
-    producer = transactional(brokers, make)
-    send(producer, [record(b"1")])
-    flush(producer)
-    producer.begin_offsets(OFFSETS, MEMBER)
-    producer.abort_transaction(5)
-    producer.begin_transaction()
-    send(producer, [record(b"2")])
-    flush(producer)
-    producer.commit_transaction(5)
-
-    assert (brokers.ended, brokers.offsets, brokers.broken) == ([False, True], {}, [])
-
-
-def test_partitions_are_admitted_and_sent_before_the_offsets_that_come_beside_them(make: Make) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    producer = transactional(brokers, make)
-    for number in range(5):
-        if number:
-            producer.begin_transaction()
-        brokers.asked.clear()
-        send(producer, [record(b"%d" % number)])
-        offsets_beside(producer, OFFSETS)
-        told = [name for name in brokers.asked if name not in ("MetadataRequest", "FindCoordinatorRequest")]
-        assert told[:2] == ["AddPartitionsToTxnRequest", "AddOffsetsToTxnRequest"]
-        assert sorted(told[2:4]) == ["ProduceRequest", "TxnOffsetCommitRequest"]
-        assert told[4:] == ["EndTxnRequest"]
-
-
-def test_after_an_abort_that_is_not_answered_nothing_is_sent_under_this_identity(make: Make) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.answers["EndTxnRequest"] = [LOST_ANSWER]
-    producer = transactional(brokers, make)
-    send(producer, [record(b"1")])
-    flush(producer)
-
-    with pytest.raises(KafkaException):
-        producer.abort_transaction(5)
-    with pytest.raises(KafkaException, match="lost"):
-        producer.begin_transaction()
-    assert producer.send([record(b"2")], lambda *refused: None) == [record(b"2")]
-
-
-def test_a_start_that_was_given_up_does_not_go_on(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsapp.kafka.batches.client.GIVE_UP_AFTER", 0.0)
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.answers["InitProducerIdRequest"] = [LOST_REQUEST] * 4
-    producer = make(brokers, transactional_id="id")
-
-    with pytest.raises(KafkaException):
-        producer.init_transactions(0.25)
-    asked = brokers.asked.count("InitProducerIdRequest")
-    time.sleep(0.5)
-
-    assert brokers.asked.count("InitProducerIdRequest") <= asked + 1
-    assert brokers.epoch == -1
-
-
-def test_a_transaction_with_records_that_are_not_acknowledged_is_not_committed(make: Make) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    brokers.fate = lambda *batch: LOST_REQUEST
-    producer = transactional(brokers, make)
-    send(producer, [record(b"1")])
-
-    with pytest.raises(KafkaException, match="not written yet"):
-        producer.commit_transaction(5)
-
-    assert "EndTxnRequest" not in brokers.asked
-
-
-def test_a_transaction_is_aborted_and_what_it_had_is_not_sent_later(make: Make) -> None:
-    brokers = ScriptedBrokers({"t": 1})
-    producer = transactional(brokers, make)
-    send(producer, [record(b"1")])
-    flush(producer)
-    brokers.fate = lambda *batch: LOST_REQUEST
-    send(producer, [record(b"2")])
-    producer.abort_transaction(5)
-    brokers.fate = lambda *batch: 0
-    time.sleep(0.05)
-
-    assert brokers.ended == [False]
-    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
-    with pytest.raises(KafkaException, match="lost"):
-        producer.begin_transaction()
 
 
 # ---- settings ------------------------------------------------------------------------------------------------------

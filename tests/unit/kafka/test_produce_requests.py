@@ -16,7 +16,7 @@ from kafka.protocol.producer import ProduceRequest as Theirs, ProduceResponse
 from streamsapp.kafka.batches.produce import ProduceRequest
 from streamsapp.kafka.batches.wire import Name
 
-VERSIONS = range(3, 10)
+VERSIONS = [*range(3, 10), 12]
 TOPICS = ("t", "ü" * 100, "x" * 249)
 
 
@@ -119,6 +119,14 @@ def test_the_greatest_version_is_used_that_a_broker_knows(least: int, most: int,
 def test_a_broker_that_knows_none_of_them_is_told(known: tuple[int, int]) -> None:
     with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest"):
         BrokerVersionData(None, {0: known}).api_version(asked(9))
+
+
+def test_records_that_admit_their_partitions_are_sent_in_no_other_version_than_that_which_says_so() -> None:
+    request = ProduceRequest("app", [(("t", 0), b"records")], 1.0, implicit=True)
+    assert BrokerVersionData(None, {0: (0, 13)}).api_version(request) == 12
+    for known in ((0, 11), (13, 14)):
+        with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest"):
+            BrokerVersionData(None, {0: known}).api_version(request)
 
 
 def test_kafka_pythons_protocol_takes_them_among_its_own() -> None:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from confluent_kafka import KafkaError
 
-from streamsapp.kafka.batches.wire import Name
+from streamsapp.kafka.batches.wire import Name, Producer
 
 #: Sequence numbers begin again after this one.
 _HIGHEST = 2**31 - 1
@@ -106,8 +106,9 @@ class Partition:
     """A partition to which something was sent, or is to be."""
 
     name: Name
-    #: That of the next record.
+    #: That of the next record, as this producer counts them.
     sequence: int = 0
+    producer: Producer | None = None
     #: To be sent before anything that waits in the outbox.
     batches: deque[RecordBatch] = field(default_factory=deque)
     #: Says whether the outbox may have more.
@@ -116,6 +117,12 @@ class Partition:
     queued: bool = False
     #: Not to be sent before, in monotonic seconds.
     not_before: float = 0.0
+
+    def sequence_of(self, producer: Producer) -> int:
+        """Returns the number of the first batch, of which nothing is on its way; an epoch begins with 0 (KIP-98)."""
+        if producer != self.producer:
+            self.producer, self.sequence = producer, 0
+        return self.sequence
 
     def written(self) -> RecordBatch:
         """The first batch is acknowledged, and returned."""

@@ -2,7 +2,8 @@
 send few records, and that is asked for more often than anything else but Fetch.
 
 Pure; used on the thread of the connection, whose protocol takes a ``ProduceRequest`` of these as one of kafka-python's
-own. Versions 3 to 9, as brokers know them; later ones mean something else (KIP-890, KIP-516).
+own. Versions 3 to 9, as brokers know them; or 12, whose records admit their partitions to the transaction (KIP-890).
+Later ones mean something else (KIP-516).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import NamedTuple
 from streamsapp.kafka.batches.wire import Name
 from streamsapp.kafka.encoding import compact_count
 
+#: The least and the greatest version, for those who admit partitions first, and for records that do so.
+_EXPLICIT, _IMPLICIT = (3, 9), (12, 12)
 #: From this version on lengths are varints, and whatever may be added later has tags (KIP-482).
 _COMPACT = 9
 _HEADER, _ACKS = struct.Struct(">hhih"), struct.Struct(">hi")
@@ -29,10 +32,18 @@ class ProduceRequest:
     attributes are those that kafka-python looks at."""
 
     name, API_KEY = "ProduceRequest", 0
-    min_version = _min_version = 3
-    max_version = _max_version = 9
 
-    def __init__(self, transactional_id: str | None, batches: Iterable[tuple[Name, bytes]], timeout: float) -> None:
+    def __init__(
+        self,
+        transactional_id: str | None,
+        batches: Iterable[tuple[Name, bytes]],
+        timeout: float,
+        *,
+        implicit: bool = False,
+    ) -> None:
+        """``implicit``: they admit their partitions."""
+        self.min_version, self.max_version = _IMPLICIT if implicit else _EXPLICIT
+        self._min_version, self._max_version = self.min_version, self.max_version
         self._transactional_id = transactional_id
         self._timeout_ms = round(timeout * 1000)
         self._by_topic: dict[str, list[tuple[int, bytes]]] = {}

@@ -299,10 +299,15 @@ class Sender:
         producer, codec = self._transaction.producer, self._settings.codec
         attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
         batches = [
-            (one.name, self._path.stamped(codec.applied(batch), *producer, one.sequence, attributes))
+            (one.name, self._path.stamped(codec.applied(batch), *producer, one.sequence_of(producer), attributes))
             for one, batch in sent
         ]
-        request = ProduceRequest(self._settings.transactional_id, batches, self._settings.request_timeout)
+        request = ProduceRequest(
+            self._settings.transactional_id,
+            batches,
+            self._settings.request_timeout,
+            implicit=self._transaction.implicit,
+        )
         left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
         if left <= 0:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
@@ -321,6 +326,7 @@ class Sender:
         if what is Verdict.WRITTEN:
             one.written()
             one.not_before = 0.0
+            self._transaction.wrote()
             self._finish(batch)
         elif what is Verdict.AGAIN:
             log.debug("%s-%d: records are sent again: %s", *one.name, KafkaError(code).str())

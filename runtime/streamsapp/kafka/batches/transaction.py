@@ -62,6 +62,10 @@ class Transaction:
         self._partitions: set[wire.Name] = set()
         self._groups: set[str] = set()
         self._open = False
+        #: Says whether records and offsets admit their partition and group, and each transaction has its own epoch
+        #: (KIP-890); and whether any broker has something of this one.
+        self.implicit = False
+        self._wrote = False
         #: The group of which offsets are on their way, and what became of those that were.
         self._offsets_of: str | None = None
         self._offsets_error: Exception | None = None
@@ -99,8 +103,9 @@ class Transaction:
     async def _init(self, request: wire.Request) -> wire.Response:
         if self._id is None:
             return await self._connection.ask_any(lambda: request, self._settings.request_timeout, apart=True)
-        node = await self._coordinator(TRANSACTION, self._id)
-        return await self._connection.send(request, node, self._settings.request_timeout)
+        node, timeout = await self._coordinator(TRANSACTION, self._id), self._settings.request_timeout
+        self.implicit = wire.admits_implicitly(await self._connection.send(wire.features(), node, timeout))
+        return await self._connection.send(request, node, timeout)
 
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
@@ -118,6 +123,8 @@ class Transaction:
         if missing:
             transactional_id, producer = self._id, self.producer
             self._partitions.update(missing)  # before: whatever becomes of the answer, they have to be ended
+            if self.implicit:
+                return True
             await self._ask(
                 TRANSACTION,
                 transactional_id,
@@ -133,6 +140,8 @@ class Transaction:
         transactional_id, producer = self._id, self.producer
         if group_id not in self._groups:
             self._groups.add(group_id)
+            if self.implicit:
+                return
             await self._ask(
                 TRANSACTION,
                 transactional_id,
@@ -140,28 +149,34 @@ class Transaction:
                 _error_code,
             )
 
+    def wrote(self) -> None:
+        """Brokers have something that is part of it."""
+        self._wrote = True
+
     def begin(self) -> None:
         """A transaction begins; the brokers learn of it with the first partition."""
         self._partitions.clear()
         self._groups.clear()
         self._offsets_error = None
         self._open = True
+        self._wrote = False
 
     async def commit_offsets(
         self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]], after: float = 0.0
     ) -> None:
         """Make offsets part of the transaction, ``after`` so many seconds. Raises ``TransactionError``."""
         assert self._id is not None
-        transactional_id, producer = self._id, self.producer
+        transactional_id, producer, implicit = self._id, self.producer, self.implicit
         async with self._admission:
             await self._admit_group(member.group_id)
         await self._connection.sleep(after)
         await self._ask(
             GROUP,
             member.group_id,
-            lambda: wire.commit_offsets(transactional_id, producer, member, offsets),
+            lambda: wire.commit_offsets(transactional_id, producer, member, offsets, implicit=implicit),
             wire.commit_offsets_errors,
         )
+        self.wrote()
 
     def offsets_begin(self, group_id: str) -> None:
         """``send_offsets`` comes next, on the connection's thread. Any thread."""
@@ -187,21 +202,25 @@ class Transaction:
             pass  # after those that are on their way: they would be part of another transaction
         if committed and self._offsets_error is not None:
             raise self._offsets_error
-        transactional_id, producer = self._id, self.producer
+        transactional_id, producer, implicit = self._id, self.producer, self.implicit
+        if implicit and not self._wrote:
+            committed = False  # nobody was told of it: it may be aborted, and has nothing to commit
         self._open = False
         if self._partitions or self._groups:
-            await self._ask(
+            answer = await self._ask(
                 TRANSACTION,
                 transactional_id,
-                lambda: wire.end(transactional_id, producer, committed=committed),
+                lambda: wire.end(transactional_id, producer, committed=committed, implicit=implicit),
                 _error_code,
             )
+            if implicit:
+                self.producer = wire.Producer(answer.producer_id, answer.producer_epoch)
 
     async def _ask(
         self, kind: int, key: str, request: Callable[[], wire.Request], errors: Callable[[Any], list[int]]
-    ) -> None:
-        """Ask the coordinator of a kind until it has done so. A group's says that it loads also when the transaction's
-        is just doing something, which is over in a moment (KIP-890)."""
+    ) -> wire.Response:
+        """Ask the coordinator of a kind until it has done so; returns its answer. A group's says that it loads also
+        when the transaction's is just doing something, which is over in a moment (KIP-890)."""
         busy = _SOON
         while True:
             node = await self._coordinator(kind, key)
@@ -218,7 +237,7 @@ class Transaction:
                 raise TransactionError(KafkaError._TRANSPORT, str(error), abort=True) from error
             codes = errors(answer)
             if not codes:
-                return
+                return answer
             if codes[0] == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
                 busy = min(2 * busy, _AWAY)
                 await self._connection.sleep(busy)

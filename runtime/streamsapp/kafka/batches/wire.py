@@ -2,7 +2,8 @@
 all but the one that brings the batches, which is in ``produce``.
 
 Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
-the next ones mean something else, a transaction that adds its partitions by itself (KIP-890) or topics by their ids.
+the next ones mean something else. Where a transaction admits partitions and groups implicitly (KIP-890, version 2 of
+transactions), the versions that say so are the only ones.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -18,6 +19,7 @@ from kafka.protocol.producer import (
     InitProducerIdRequest,
     TxnOffsetCommitRequest,
 )
+from kafka.version import __version__
 
 from streamsapp.kafka.group_member import Member
 from streamsapp.record import TopicPartition
@@ -40,6 +42,20 @@ def topics(names: Iterable[str]) -> Request:
     any producer."""
     one = MetadataRequest.MetadataRequestTopic
     return MetadataRequest(topics=[one(name=name) for name in names], allow_auto_topic_creation=True, max_version=9)
+
+
+def features() -> Request:
+    """Ask for what the cluster has agreed on, in the name that the connection has."""
+    return ApiVersionsRequest(client_software_name="kafka-python", client_software_version=__version__, max_version=3)
+
+
+def admits_implicitly(answer: Response) -> bool:
+    """Returns whether transactions of this cluster admit partitions and groups with what is written to them, and have
+    an epoch each (KIP-890)."""
+    if answer.error_code or answer.finalized_features_epoch < 0:
+        return False
+    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+    return bool(levels.get("transaction.version", 0) >= 2)
 
 
 def init_producer(transactional_id: str | None, transaction_timeout_ms: int) -> Request:
@@ -92,8 +108,14 @@ def add_offsets(transactional_id: str, producer: Producer, group_id: str) -> Req
 
 
 def commit_offsets(
-    transactional_id: str, producer: Producer, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]
+    transactional_id: str,
+    producer: Producer,
+    member: Member,
+    offsets: Mapping[TopicPartition, tuple[int, str]],
+    *,
+    implicit: bool,
 ) -> Request:
+    """``implicit``: they admit their group."""
     topic_of = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
     partition_of = topic_of.TxnOffsetCommitRequestPartition
     by_topic: dict[str, list[Any]] = {}
@@ -111,8 +133,8 @@ def commit_offsets(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
-        min_version=3,  # older ones do not tell the member: nothing would be fenced
-        max_version=4,
+        min_version=5 if implicit else 3,  # older ones do not tell the member: nothing would be fenced
+        max_version=5 if implicit else 4,
     )
 
 
@@ -120,13 +142,15 @@ def commit_offsets_errors(answer: Response) -> list[int]:
     return [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code]
 
 
-def end(transactional_id: str, producer: Producer, *, committed: bool) -> Request:
+def end(transactional_id: str, producer: Producer, *, committed: bool, implicit: bool) -> Request:
+    """``implicit``: the answer has the epoch of the next transaction."""
     return EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=producer.id,
         producer_epoch=producer.epoch,
         committed=committed,
-        max_version=4,
+        min_version=5 if implicit else 0,
+        max_version=5 if implicit else 4,
     )
 
 

@@ -1,0 +1,52 @@
+"""Producers of batches, as tests make and feed them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+import data_paths
+from scripted_brokers import PROPERTIES, ScriptedBrokers, connected
+from streamsapp.kafka.batches.client import BatchProducer
+from streamsapp.tasks.output import OutputRecord
+
+Make = Callable[..., BatchProducer]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes producers for brokers; they are closed after the test."""
+    with ExitStack() as stack:
+
+        def made(brokers: ScriptedBrokers, **more: Any) -> BatchProducer:
+            connected(brokers, monkeypatch)
+            properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
+            producer = BatchProducer(data_paths.compiled(), properties)
+            stack.callback(producer.purge)
+            return producer
+
+        yield made
+
+
+def record(key: bytes, partition: int = 0, topic: str = "t", value: bytes = b"v") -> OutputRecord:
+    return (topic, value, key, partition, None, None, 1, None)
+
+
+def send(producer: BatchProducer, records: list[OutputRecord], refused: list[Any] | None = None) -> None:
+    def note(error: KafkaError, record: OutputRecord) -> None:
+        assert refused is not None, error
+        refused.append((error.code(), record[2]))
+
+    left = records
+    while left:
+        assert not producer._sender.failed, producer.take_failures()
+        left = producer.send(left, note)
+
+
+def flush(producer: BatchProducer) -> None:
+    while producer.flush(1):
+        assert not producer._sender.failed, producer.take_failures()
