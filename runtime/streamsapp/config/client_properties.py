@@ -35,6 +35,8 @@ _ALIASES = {
 
 #: At a low rate this is most of a result's way; 100, as Kafka Streams has it, saves some CPU at full load.
 _LINGER_MS = 10
+#: In seconds: a commit may be far away.
+_HELD = 0.1
 
 
 def main_consumer(config: StreamsConfig) -> ClientProperties:
@@ -52,6 +54,12 @@ def input_rest(config: StreamsConfig) -> float:
         return max(0.0, min(float(linger), _LINGER_MS)) / 1000
     except ValueError:
         return 0.0  # of which the producer tells
+
+
+def input_held(config: StreamsConfig) -> float:
+    """Returns the seconds for which results are held back in any case, as nobody can read them before the commit; and
+    half as much again, so that records are looked for when a commit begins and not just before."""
+    return 1.5 * min(config.commit_interval_ms / 1000, _HELD) if config.exactly_once else 0.0
 
 
 def restore_consumer(config: StreamsConfig) -> ClientProperties:

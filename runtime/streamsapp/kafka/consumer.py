@@ -59,10 +59,11 @@ class PartitionConsumer:
         deadline: Deadline | None = None,
         wakeup: Wakeup | None = None,
         rest: float = 0.0,
+        held: float = 0.0,
     ) -> None:
         """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
         when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds or
-        longer."""
+        longer, and not before ``poll_all`` if that is called within ``held`` seconds."""
         self._deadline = deadline
         self._wakeup = wakeup
         self._requests = Requests(deadline)
@@ -81,7 +82,7 @@ class PartitionConsumer:
             self._fetcher = Fetcher(path, fetch_settings(properties), self._consumer.list_topics, wakeup)
             self._fetching = self._fetcher
         self._events_at = 0.0
-        self._rest = Rest(rest, time.monotonic)
+        self._rest = Rest(rest, time.monotonic, held)
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -123,27 +124,35 @@ class PartitionConsumer:
             if self._wakeup.wait_without_records(min(rest, timeout)) or timeout < rest:
                 return Fetched()
             timeout -= rest
-        fetched = self._fetch(limit, timeout)
-        self._rest.after(fetched.count)
-        return fetched
+        return self._fetch(limit, timeout)
+
+    def poll_all(self, limit: int, timeout: float) -> Fetched:
+        """Up to ``limit`` of the records that brokers have by now, whether the consumer rests or not; waits for their
+        answers up to ``timeout`` seconds, and not at all for a while after ``hurry``. Raises as ``poll`` does."""
+        return self._fetch(limit, 0.0 if self._rest.hurries else timeout, at_once=True)
 
     @property
     def rests(self) -> bool:
         """True if ``poll`` returns no records now, as the last ones were few."""
         return self._rest.left > 0
 
-    def end_rest(self) -> None:
-        """Let the next ``poll`` return what is there."""
-        self._rest.end()
+    def hurry(self) -> None:
+        """``poll_all`` takes too long, or the processing of what it returned: look for records sooner, for a while."""
+        self._rest.hurry()
 
-    def _fetch(self, limit: int, timeout: float) -> Fetched:
+    def _fetch(self, limit: int, timeout: float, *, at_once: bool = False) -> Fetched:
+        fetched = self._fetched(limit, timeout, at_once=at_once)
+        self._rest.after(fetched.count, more=fetched.more)
+        return fetched
+
+    def _fetched(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
         if self._fetcher is None or self._fetching is self._client:
-            return self._client.fetch(limit, timeout)
+            return self._client.fetch(limit, 0.0 if at_once else timeout)
         if (now := time.monotonic()) >= self._events_at:
             self._events_at = now + _EVENTS_PERIOD
             self._client.fetch_at_once(_EVENTS)  # it tells what becomes of other requests
         try:
-            return self._fetcher.fetch(limit, timeout)
+            return self._fetcher.fetch_all(limit, timeout) if at_once else self._fetcher.fetch(limit, timeout)
         except NotImplementedError as error:
             log.warning("%s: %s; librdkafka fetches from now on", self._description, error)
             positions, paused = self._fetcher.close()

@@ -12,17 +12,24 @@ from collections.abc import Callable
 FEW = 500
 #: A rest is to bring about so many records, and is so many times as long as the shortest one at most.
 TOGETHER, LONGEST = 4, 4
+#: For so many seconds rests are no longer than their rate says, after one that was.
+HURRY = 10.0
 #: The rate is that of about so many records: a look that finds one of many does not say that they come seldom.
 REMEMBERED = 16
 
 
 class Rest:
-    """A rest that begins when records were found, and is longer where they come seldom."""
+    """A rest that begins when records were found, and is longer where they come seldom, or where nobody can read
+    results before somebody ends it."""
 
-    def __init__(self, shortest: float, monotonic: Callable[[], float]) -> None:
-        """Takes the shortest rest in seconds; 0 if there are to be none."""
+    def __init__(self, shortest: float, monotonic: Callable[[], float], held: float = 0.0) -> None:
+        """Takes the shortest rest in seconds, 0 if there are to be none; and the seconds for which results are ``held``
+        back at most, however soon there are any: a rest takes as long, unless it is ended."""
         self._shortest = shortest
         self._monotonic = monotonic
+        self._held = held if shortest else 0.0
+        #: When rests may be so long again.
+        self._hurries_until = 0.0
         self._looked_at = monotonic()
         #: The seconds from one record to the next, lately.
         self._apart = 0.0
@@ -33,18 +40,24 @@ class Rest:
         """The seconds that are left of it; 0 or less if there is none."""
         return self._until - self._monotonic()
 
-    def after(self, records: int) -> None:
-        """A look found so many records."""
+    def after(self, records: int, *, more: bool = False) -> None:
+        """A look found so many records, and perhaps not all that there are."""
         now = self._monotonic()
         if records:
             apart = (now - self._looked_at) / records
             self._apart += (apart - self._apart) * min(1.0, records / REMEMBERED)
             self._looked_at = now
-        self._until = now + self._wanted if 0 < records < FEW else 0.0
+        held = 0.0 if more or self.hurries else self._held
+        self._until = now + max(held, self._wanted) if 0 < records < FEW else 0.0
 
-    def end(self) -> None:
-        """Looks for more are wanted."""
-        self._until = 0.0
+    def hurry(self) -> None:
+        """Looks at the end of a long rest take too long, or the processing of what they find."""
+        self._hurries_until = self._monotonic() + HURRY
+
+    @property
+    def hurries(self) -> bool:
+        """True if rests are only as long as the rate of records says."""
+        return self._monotonic() < self._hurries_until
 
     @property
     def _wanted(self) -> float:

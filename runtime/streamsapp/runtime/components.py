@@ -125,8 +125,8 @@ class Components:
 
     def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
         properties = client_properties.main_consumer(config)
-        rest = client_properties.input_rest(config)
-        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest)
+        rest, held = client_properties.input_rest(config), client_properties.input_held(config)
+        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest, held)
         return InputFeeder(consumer, StartPositions(consumer, clock), self.tasks, config.memory.input_buffers)
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:

@@ -92,16 +92,22 @@ class InputFeeder:
         """True if the last records were few, and more are not looked for yet."""
         return self._consumer.rests
 
-    def end_rest(self) -> None:
-        """Let the next ``feed`` take what is there."""
-        self._consumer.end_rest()
+    def feed_all(self, timeout: float) -> Fetched:
+        """Fill buffers with what brokers have by now; waits up to ``timeout`` seconds for their answers."""
+        return self._fill(self._consumer.poll_all(BATCH, timeout))
+
+    def hurry(self) -> None:
+        """``feed_all`` takes long, or the processing of what it brings: rest less for a while."""
+        self._consumer.hurry()
 
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
         if self._over_budget() and self._starving():
             self._pause_overfull()
-        fetched = self._consumer.poll(BATCH, timeout)
+        return self._fill(self._consumer.poll(BATCH, timeout))
+
+    def _fill(self, fetched: Fetched) -> Fetched:
         touched: dict[int, StreamTask] = {}
         for partition, records in fetched.records:
             task = self._owners[partition]

@@ -10,8 +10,8 @@ from streamsapp.tasks.task_manager import TaskManager
 
 #: How long to wait for processing threads to make room in the input buffers, in seconds.
 ROOM_WAIT = 0.002
-#: How long a commit waits for records that came just before, in seconds.
-CATCH_UP = 0.002
+#: How long a commit waits for records that came just before, and for them to be processed, in seconds.
+FETCH, CATCH_UP = 0.04, 0.01
 
 
 class InputPolling:
@@ -32,13 +32,18 @@ class InputPolling:
             self.wait_for_tasks()
         return 0
 
+    @property
+    def rests(self) -> bool:
+        """True if there may be records that are not looked for yet, as the last ones were few."""
+        return self._feeder.rests
+
     def catch_up(self) -> None:
         """Have records processed that came while the consumer rested, so that they are part of the commit that begins
         now: they would wait for the next one."""
         if self._feeder.rests and not self._feeder.full:
-            self._feeder.end_rest()
-            self._feeder.feed(0.0)
-            self._tasks.wait_for_rest(CATCH_UP)
+            fetched = self._feeder.feed_all(FETCH)
+            if fetched.more or not self._tasks.wait_for_rest(CATCH_UP):
+                self._feeder.hurry()
 
     def wait_for_tasks(self) -> None:
         """Yield to the processing threads."""

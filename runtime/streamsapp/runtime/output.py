@@ -76,10 +76,10 @@ class Output:
         """True if tasks did anything since the last commit."""
         return self._tasks.anything_touched()
 
-    @property
-    def commit_in(self) -> float:
-        """Seconds until it is to be looked whether a commit is due; infinite while no task does anything."""
-        return math.inf if self._idle else self._schedule.looks_in(self._tasks)
+    def commit_in(self, *, rests: bool) -> float:
+        """Seconds until it is to be looked whether a commit is due; infinite while no task does anything. One that is
+        due brings the records that came while the input ``rests``."""
+        return math.inf if self._idle and not rests else self._schedule.looks_in(self._tasks)
 
     @property
     def _idle(self) -> bool:

@@ -112,7 +112,8 @@ class PollingThread(threading.Thread):
         """Seconds until something is due by the clock, or may be."""
         if not (self._life.calm and self._life.may_commit) or self._draining:
             return min(LONGEST_WAIT, self._wall_clock.due_in, self._output.send_in)
-        return min(LONGEST_REST, self._wall_clock.due_in, self._output.commit_in, self._output.send_in)
+        commit_in = self._output.commit_in(rests=self._input.rests)
+        return min(LONGEST_REST, self._wall_clock.due_in, commit_in, self._output.send_in)
 
     def _take_pause(self) -> None:
         if self._requests.paused != self._paused:

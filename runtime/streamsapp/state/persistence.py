@@ -101,11 +101,12 @@ class Persistence:
     def due(self) -> bool:
         """Says whether as many entries wait as may be replayed after a crash, or leave no room for as many uncommitted
         writes as there were last, and as many again while these are committed."""
-        engines = self._engines
-        records = sum(engine.records for engine in engines.values())
-        newest = self._bytes({name: engine.newest for name, engine in engines.items()})
-        share = self._resources.backlog_share(len(engines))
-        return records > share.records or self.waiting_bytes + 2 * newest > share.bytes
+        records = size = 0
+        for name, engine in self._engines.items():
+            records += engine.records
+            size += (engine.entries + 2 * engine.newest) * self._stores[name].layers.entry_bytes
+        share = self._resources.backlog_share(len(self._engines))
+        return records > share.records or size > share.bytes
 
     @property
     def waiting_bytes(self) -> int:
@@ -115,9 +116,6 @@ class Persistence:
             if entries := engine.entries:
                 total += entries * self._stores[name].layers.entry_bytes
         return total
-
-    def _bytes(self, entries: Mapping[str, int]) -> int:
-        return sum(number * self._stores[name].layers.entry_bytes for name, number in entries.items())
 
     def write(self, slice_size: int) -> Iterator[None]:
         """Writes the entries that wait, a bounded batch per step."""

@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
@@ -78,7 +79,7 @@ class ConsumedOffset:
     #: False for the position of a snapshot, which stands in for one that the group does not have.
     in_group: bool = True
 
-    @property
+    @cached_property
     def metadata(self) -> str:
         """The committed offset's metadata string, in Kafka Streams' format."""
         return OffsetMetadata(self.partition_time, self.processor_metadata).encode()

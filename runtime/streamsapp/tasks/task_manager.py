@@ -106,10 +106,10 @@ class TaskManager:
             self._epoch_end = None
             return self._epoch
 
-    def wait_for_rest(self, timeout: float) -> None:
-        """Return when no task is processed or about to be, or after ``timeout`` seconds."""
+    def wait_for_rest(self, timeout: float) -> bool:
+        """Return when no task is processed or about to be, or after ``timeout`` seconds; and say whether it is so."""
         with self._condition:
-            self._condition.wait_for(lambda: not self._working, timeout)
+            return self._condition.wait_for(lambda: not self._working, timeout)
 
     def wait_for_progress(self, timeout: float) -> None:
         """Let processing threads run: returns when one gives a task back, or after ``timeout`` seconds."""

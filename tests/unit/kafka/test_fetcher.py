@@ -20,10 +20,12 @@ from fetched_brokers import (
     MALFORMED,
     OF_ANOTHER,
     SENSELESS,
+    SILENT,
     FetchedBrokers,
 )
 from fetching_parts import (
     A1,
+    ENDLESS,
     MOVED,
     PASSING,
     A,
@@ -398,6 +400,40 @@ def test_who_answers_something_else_is_asked_anew_over_another_connection(fate: 
     reader.until(lambda: reader.ends)
 
     assert (reader.offsets[A], brokers.accepted[1]) == (list(range(5)), 2)
+
+
+def test_all_that_brokers_have_is_told_at_once_also_if_it_is_nothing(start: Start, read: Read) -> None:
+    brokers = start({"a": 3}, brokers=3)
+    reader = read(brokers, {TopicPartition("a", number): 0 for number in range(3)}, fetch_wait_max_ms=60_000)
+    reader.until(lambda: len(brokers.accepted) == 3 and brokers.answered)
+    brokers.write(A, 5)
+    brokers.write(A1, 2)
+    reader.until(lambda: len(reader.offsets) == 2)
+
+    # The third one has been asked, and waits for records; the others have just answered.
+    for _ in range(3):
+        asked = len(brokers.asked)
+        fetched = reader.fetcher.fetch_all(100, ENDLESS)
+        assert len(brokers.asked) == asked + 2
+        assert not fetched.records
+        assert not fetched.more
+    brokers.write(A, 3)
+    brokers.write(A1, 4)
+    fetched = reader.fetcher.fetch_all(100, ENDLESS)
+    assert sorted((name.partition, len(records)) for name, records in fetched.records) == [(0, 3), (1, 4)]
+    assert not fetched.more
+
+
+def test_more_is_said_to_be_there_if_a_broker_does_not_answer_or_less_was_taken(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    reader = read(brokers, {A: 0})
+    brokers.write(A, 5)
+    reader.until(lambda: len(reader.offsets[A]) == 5)
+    brokers.write(A, 5)
+    assert reader.fetcher.fetch_all(3, ENDLESS).more
+    assert not reader.fetcher.fetch_all(3, ENDLESS).more
+    brokers.fate = lambda broker, partition: SILENT
+    assert reader.fetcher.fetch_all(3, 0.01).more
 
 
 def test_an_older_format_of_records_is_left_to_librdkafka(start: Start, read: Read) -> None:

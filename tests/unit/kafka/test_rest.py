@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamsapp.kafka.rest import FEW, LONGEST, TOGETHER, Rest
+from streamsapp.kafka.rest import FEW, HURRY, LONGEST, TOGETHER, Rest
 
 
 class Time:
@@ -55,7 +55,7 @@ def test_without_records_with_many_and_without_a_shortest_rest_there_is_none(rec
     assert rest_after(records, 1.0, 1, shortest) <= 0
 
 
-def test_a_rest_ends_by_itself_and_when_somebody_ends_it() -> None:
+def test_a_rest_ends_by_itself_and_with_the_next_look() -> None:
     time = Time()
     rest = Rest(0.01, time)
     rest.after(1)
@@ -63,5 +63,35 @@ def test_a_rest_ends_by_itself_and_when_somebody_ends_it() -> None:
     time.now += LONGEST
     assert rest.left <= 0
     rest.after(1)
-    rest.end()
+    rest.after(0)
+    assert rest.left <= 0
+
+
+@pytest.mark.parametrize(
+    ("records", "more", "expected"), [(1, False, 0.1), (FEW - 1, False, 0.1), (1, True, 0.01), (FEW, False, 0.0)]
+)
+def test_a_rest_is_as_long_as_results_are_held_unless_there_are_more_records(
+    records: int, more: bool, expected: float
+) -> None:
+    rest = Rest(0.01, Time(), held=0.1)
+    rest.after(records, more=more)
+    assert max(0.0, rest.left) == pytest.approx(expected)
+
+
+def test_a_rest_that_took_too_long_is_shorter_for_a_while() -> None:
+    time = Time()
+    rest = Rest(0.01, time, held=0.1)
+    rest.hurry()
+    rest.after(1)
+    assert rest.hurries
+    assert rest.left == pytest.approx(0.01)
+    time.now += HURRY
+    rest.after(100)
+    assert not rest.hurries
+    assert rest.left == pytest.approx(0.1)
+
+
+def test_without_a_shortest_rest_there_is_none_whatever_is_held() -> None:
+    rest = Rest(0.0, Time(), held=0.1)
+    rest.after(1)
     assert rest.left <= 0

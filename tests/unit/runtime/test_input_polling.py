@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.runtime.input_polling import CATCH_UP, ROOM_WAIT, InputPolling
+from streamsapp.runtime.input_polling import CATCH_UP, FETCH, ROOM_WAIT, InputPolling
 
 LONG = 3600.0
 
@@ -16,9 +16,15 @@ class FakeFeeder:
     def __init__(self) -> None:
         self.full = self.holds_back = self.rests = False
         self.timeouts: list[float] = []
+        self.fetched = Fetched()
+        self.hurried = 0
 
-    def end_rest(self) -> None:
-        self.rests = False
+    def feed_all(self, timeout: float) -> Fetched:
+        self.timeouts.append(timeout)
+        return self.fetched
+
+    def hurry(self) -> None:
+        self.hurried += 1
 
     def feed(self, timeout: float) -> Fetched:
         assert not self.rests
@@ -33,12 +39,14 @@ class FakeTasks:
         self.waits: list[float] = []
         self.rests: list[float] = []
         self.resting = False
+        self.done_in_time = True
 
     def wait_for_progress(self, timeout: float) -> None:
         self.waits.append(timeout)
 
-    def wait_for_rest(self, timeout: float) -> None:
+    def wait_for_rest(self, timeout: float) -> bool:
         self.rests.append(timeout)
+        return self.done_in_time
 
 
 class Polling:
@@ -87,8 +95,22 @@ def test_records_that_came_while_the_consumer_rests_are_processed_before_a_commi
     it.feeder.rests = True
     it.polling.catch_up()
 
-    assert it.feeder.timeouts == [0.0]
+    assert it.feeder.timeouts == [FETCH]
     assert it.tasks.rests == [CATCH_UP]
+    assert it.feeder.hurried == 0
+
+
+def test_records_are_looked_for_sooner_if_brokers_do_not_tell_them_in_time_or_they_take_long_to_be_processed() -> None:
+    it = Polling()
+    it.feeder.rests = True
+    it.feeder.fetched = Fetched(more=True)
+    it.polling.catch_up()
+    assert it.feeder.hurried == 1
+
+    it.feeder.fetched = Fetched()
+    it.tasks.done_in_time = False
+    it.polling.catch_up()
+    assert it.feeder.hurried == 2
 
 
 def test_a_commit_does_not_wait_for_records_while_many_come_or_the_buffers_are_full() -> None:

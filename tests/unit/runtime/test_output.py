@@ -52,34 +52,40 @@ class Processed:
 
 def test_tasks_without_anything_to_commit_are_looked_at_once_until_one_had_its_turn() -> None:
     it = Processed()
-    assert [it.output.commit_in for _ in range(3)] == [math.inf] * 3
+    assert [it.output.commit_in(rests=False) for _ in range(3)] == [math.inf] * 3
     assert it.tasks.looks == 1
 
     it.turn(touched=False)
-    assert [it.output.commit_in for _ in range(3)] == [math.inf] * 3
+    assert [it.output.commit_in(rests=False) for _ in range(3)] == [math.inf] * 3
     assert it.tasks.looks == 2
 
 
 def test_a_commit_is_looked_for_as_soon_as_a_task_did_something_and_until_it_is_committed() -> None:
     it = Processed()
-    assert it.output.commit_in == math.inf
+    assert it.output.commit_in(rests=False) == math.inf
 
     it.turn(touched=True)
-    assert it.output.commit_in <= 10.0
-    assert it.output.commit_in <= 10.0
+    assert it.output.commit_in(rests=False) <= 10.0
+    assert it.output.commit_in(rests=False) <= 10.0
 
     it.turn(touched=False)
-    assert it.output.commit_in == math.inf
+    assert it.output.commit_in(rests=False) == math.inf
+
+
+def test_a_commit_is_looked_for_while_there_may_be_records_that_it_brings() -> None:
+    it = Processed()
+    assert it.output.commit_in(rests=False) == math.inf
+    assert it.output.commit_in(rests=True) <= 10.0
 
 
 def test_a_commit_is_looked_for_while_a_task_is_processed() -> None:
     it = Processed()
-    assert it.output.commit_in == math.inf
+    assert it.output.commit_in(rests=False) == math.inf
 
     it.tasks.mark_ready([it.task])
-    assert it.output.commit_in <= 10.0
+    assert it.output.commit_in(rests=False) <= 10.0
     it.tasks.take(0)
-    assert it.output.commit_in <= 10.0
+    assert it.output.commit_in(rests=False) <= 10.0
 
 
 class Results:

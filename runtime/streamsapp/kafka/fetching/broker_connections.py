@@ -48,6 +48,10 @@ class BrokerConnections:
             leader = self._watched[descriptor]
             yield leader, self._brokers[leader]
 
+    def free(self) -> list[BrokerConnection]:
+        """Those that have answered all that they were asked."""
+        return [broker for broker in self._brokers.values() if broker.asked is None]
+
     def late(self, seconds: float) -> list[tuple[int, BrokerConnection]]:
         """Those that have not answered for so long."""
         return [(leader, broker) for leader, broker in self._brokers.items() if broker.waited > seconds]

@@ -32,6 +32,8 @@ class Fetched:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     #: Partitions whose position the broker no longer (or not yet) has.
     out_of_range: list[TopicPartition] = field(default_factory=list)
+    #: Says whether brokers are known to have more of partitions whose records these are, or may have and do not tell.
+    more: bool = False
 
     @property
     def count(self) -> int:

@@ -132,6 +132,20 @@ class Fetcher:
                 return fetched
             interrupted = self._is_interrupted(min(left, pause))
 
+    def fetch_all(self, limit: int, timeout: float) -> Fetched:
+        """As ``fetch``, once each broker that can be reached has told what it has now, or after ``timeout`` seconds.
+        One that has been asked already, and waits for records, has none."""
+        give_up = time.monotonic() + timeout
+        self._receive()
+        asked = self._connections.free()
+        self._ask(at_once=True)
+        while (owing := any(broker.asked is not None for broker in asked)) and (left := give_up - time.monotonic()) > 0:
+            self._wakeup.wait(left)
+            self._receive()
+        fetched = self._take(limit)
+        fetched.more = fetched.more or owing
+        return fetched
+
     def _is_interrupted(self, timeout: float) -> bool:
         """Wait for something to happen; returns whether it is for somebody else than a fetcher: answers without records
         are not, and end no wait of its caller's."""
@@ -154,6 +168,7 @@ class Fetcher:
                 break
             if partition.chunks:
                 self._news[name] = partition  # the others come first then
+            fetched.more = fetched.more or partition.has_more(committed_only=self._settings.committed_only)
         return fetched
 
     def _take_from(self, partition: FetchedPartition, limit: int, fetched: Fetched) -> int:
@@ -173,15 +188,15 @@ class Fetcher:
 
     # ---- asking ------------------------------------------------------------------------------------------------
 
-    def _ask(self) -> float:
-        """Ask each broker that is free for what is wanted of it; returns the seconds until it makes sense to look
-        again."""
+    def _ask(self, *, at_once: bool = False) -> float:
+        """Ask each broker that is free for what is wanted of it, which is to be told ``at_once`` also if it is nothing;
+        returns the seconds until it makes sense to look again."""
         pause = self._find_leaders()
         for leader, partitions in self._led.items():
-            pause = min(pause, self._ask_leader(leader, partitions))
+            pause = min(pause, self._ask_leader(leader, partitions, at_once=at_once))
         return pause
 
-    def _ask_leader(self, leader: int, partitions: list[FetchedPartition]) -> float:
+    def _ask_leader(self, leader: int, partitions: list[FetchedPartition], *, at_once: bool) -> float:
         broker = self._connections.to(leader, self._leaders.address(leader))
         if broker is None:
             return RECONNECT
@@ -198,7 +213,7 @@ class Fetcher:
             if without_offset:
                 self._ask_for_offsets(broker, without_offset)
             else:
-                self._ask_for_records(leader, broker, wanted)
+                self._ask_for_records(leader, broker, wanted, at_once=at_once)
         except OSError as error:
             self._lose(leader, error)
         return _LATE
@@ -209,10 +224,12 @@ class Fetcher:
         request = requests.list_offsets(self._settings, ((each.name, _WHICH[each.position]) for each in wanted))
         broker.ask(request, (take, asked))
 
-    def _ask_for_records(self, leader: int, broker: BrokerConnection, wanted: list[FetchedPartition]) -> None:
+    def _ask_for_records(
+        self, leader: int, broker: BrokerConnection, wanted: list[FetchedPartition], *, at_once: bool
+    ) -> None:
         session = broker.session
         # Most of what an instance costs that has nothing to do is asking for records.
-        waits = self._settings.wait * (2 if session.has_nothing else 1)
+        waits = 0.0 if at_once else self._settings.wait * (2 if session.has_nothing else 1)
         if any(
             each.chunks and not each.paused and self._leaders.of(name) == leader for name, each in self._news.items()
         ):

@@ -83,6 +83,10 @@ class FetchedPartition:
             self.chunks.clear()
         self.broken += 1
 
+    def has_more(self, *, committed_only: bool) -> bool:
+        """Return whether there is something to be taken, or the broker has told of more than was."""
+        return bool(self.chunks) or self.position < (self.stable if committed_only else self.high)
+
     def reached_end(self, *, committed_only: bool) -> bool:
         """Return whether all was taken, for the first time since there was more. It is the caller's to tell."""
         end = self.stable if committed_only else self.high
