@@ -136,6 +136,10 @@ class PartitionConsumer:
         """True if ``poll`` returns no records now, as the last ones were few."""
         return self._rest.left > 0
 
+    def end_rest(self) -> None:
+        """More records are wanted: the next ``poll`` looks for them."""
+        self._rest.end()
+
     def hurry(self) -> None:
         """``poll_all`` takes too long, or the processing of what it returned: look for records sooner, for a while."""
         self._rest.hurry()

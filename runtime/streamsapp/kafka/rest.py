@@ -50,6 +50,10 @@ class Rest:
         held = 0.0 if more or self.hurries else self._held
         self._until = now + max(held, self._wanted) if 0 < records < FEW else 0.0
 
+    def end(self) -> None:
+        """More records are wanted."""
+        self._until = 0.0
+
     def hurry(self) -> None:
         """Looks at the end of a long rest take too long, or the processing of what they find."""
         self._hurries_until = self._monotonic() + HURRY

@@ -105,6 +105,8 @@ class InputFeeder:
         self._resume_emptied()
         if self._over_budget() and self._starving():
             self._pause_overfull()
+        if self._consumer.rests and self._tasks.resting and self._holds_any:
+            self._consumer.end_rest()  # what is buffered waits for other inputs of its task, and perhaps not for long
         return self._fill(self._consumer.poll(BATCH, timeout))
 
     def _fill(self, fetched: Fetched) -> Fetched:
@@ -170,9 +172,17 @@ class InputFeeder:
     def _over_budget(self) -> bool:
         budget = self._budget_bytes
         if self._at_most_buffered >= budget:
-            self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
+            self._forget_emptied()
             self._at_most_buffered = sum(queue.bytes for queue in self._filled.values())
         return self._at_most_buffered >= budget
+
+    @property
+    def _holds_any(self) -> bool:
+        self._forget_emptied()
+        return bool(self._filled)
+
+    def _forget_emptied(self) -> None:
+        self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
 
     def _starving(self) -> bool:
         """Return whether nobody can use what is buffered, while the broker may have what somebody could."""

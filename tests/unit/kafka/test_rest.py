@@ -55,7 +55,7 @@ def test_without_records_with_many_and_without_a_shortest_rest_there_is_none(rec
     assert rest_after(records, 1.0, 1, shortest) <= 0
 
 
-def test_a_rest_ends_by_itself_and_with_the_next_look() -> None:
+def test_a_rest_ends_by_itself_and_with_the_next_look_and_when_somebody_ends_it() -> None:
     time = Time()
     rest = Rest(0.01, time)
     rest.after(1)
@@ -64,6 +64,9 @@ def test_a_rest_ends_by_itself_and_with_the_next_look() -> None:
     assert rest.left <= 0
     rest.after(1)
     rest.after(0)
+    assert rest.left <= 0
+    rest.after(1)
+    rest.end()
     assert rest.left <= 0
 
 

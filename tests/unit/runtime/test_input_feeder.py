@@ -27,6 +27,10 @@ class FakeConsumer:
         self.assigned: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.marks: dict[TopicPartition, tuple[int, int]] = {}
+        self.rests = False
+
+    def end_rest(self) -> None:
+        self.rests = False
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.assigned |= positions
@@ -81,6 +85,25 @@ def test_a_batch_goes_to_the_buffer_of_its_partition_and_wakes_the_task() -> Non
     assert (len(it.task.queues[A]), len(it.task.queues[B])) == (2, 0)
     assert it.tasks.take(0) is it.task
     assert it.feeder.records_consumed == 2
+
+
+def test_a_rest_ends_when_a_task_waits_for_another_of_its_inputs_and_not_before() -> None:
+    it = Fed()
+    it.consumer.rests = True
+    it.feeder.feed(0)
+    assert it.consumer.rests  # nothing is buffered
+
+    it.arrives(A, 0)
+    it.feeder.feed(0)
+    assert it.consumer.rests  # it is about to be processed
+
+    held = it.tasks.take(0)
+    assert held is it.task
+    it.feeder.feed(0)
+    assert it.consumer.rests
+    it.tasks.give_back(held, more=False)
+    it.feeder.feed(0)
+    assert not it.consumer.rests
 
 
 def test_the_end_of_an_empty_input_lets_the_task_go_on_with_the_others() -> None:
