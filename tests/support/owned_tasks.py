@@ -38,6 +38,7 @@ class FakeConsumer:
         self.positions: dict[TopicPartition, int] = {}
         self.by_time: dict[int, int] = {}
         self.polls: list[Fetched] = []
+        self.rests = False
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
         return {each: self.offsets[each] for each in partitions if each in self.offsets}
