@@ -43,6 +43,14 @@ def instances(kafka: Kafka, tmp_path: Path) -> Iterator[Instances]:
 
 
 @pytest.fixture
+def there(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Instances]:
+    """Instances on a broker that may be stopped."""
+    made = Instances(Kafka(own_broker.bootstrap_servers), tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def words(kafka: Kafka) -> str:
     """The topic that an application of counts reads."""
     return kafka.create_topic("words", 4)

@@ -101,10 +101,10 @@ class Persistence:
     def due(self) -> bool:
         """Says whether as many entries wait as may be replayed after a crash, or leave no room for as many uncommitted
         writes as there were last, and as many again while these are committed."""
-        records = size = 0
+        records, size = 0, self.waiting_bytes
         for name, engine in self._engines.items():
             records += engine.records
-            size += (engine.entries + 2 * engine.newest) * self._stores[name].layers.entry_bytes
+            size += 2 * engine.newest * self._stores[name].layers.entry_bytes
         share = self._resources.backlog_share(len(self._engines))
         return records > share.records or size > share.bytes
 

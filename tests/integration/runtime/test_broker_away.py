@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ AWAY, LONG_AWAY = 5.0, 16.0
 TRANSACTION_TIMEOUT_MS = "10000"
 #: States in which an instance works, whatever the broker does: it may be away for longer than the group waits.
 WELL = (ClientState.RUNNING, ClientState.REBALANCING)
-
-
-@pytest.fixture
-def there(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Instances]:
-    made = Instances(Kafka(own_broker.bootstrap_servers), tmp_path)
-    yield made
-    made.close()
 
 
 def some_words(seed: int, number: int) -> list[bytes]:

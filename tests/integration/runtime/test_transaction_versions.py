@@ -4,8 +4,6 @@ that the cluster has agreed on (KIP-890)."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
@@ -20,13 +18,6 @@ from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.local.broker import EmbeddedBroker
 
 EXPLICIT, IMPLICIT = 1, 2
-
-
-@pytest.fixture
-def there(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Instances]:
-    made = Instances(Kafka(own_broker.bootstrap_servers), tmp_path)
-    yield made
-    made.close()
 
 
 def agree_on(version: int, broker: EmbeddedBroker) -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,6 @@ _SPECULATION = {
 _OUTAGE = 30.0
 #: Bytes on a disk that is full but for the directories of a worker.
 _ROOM = 24 << 10
-
-
-@pytest.fixture
-def there(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Instances]:
-    """Instances on a broker that may be stopped."""
-    made = Instances(Kafka(own_broker.bootstrap_servers), tmp_path)
-    yield made
-    made.close()
 
 
 class Running:

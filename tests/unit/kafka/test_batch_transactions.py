@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -40,6 +40,14 @@ def transactional(brokers: ScriptedBrokers, make: Make) -> BatchProducer:
     return producer
 
 
+def one_after_the_other(producer: BatchProducer, count: int) -> Iterator[int]:
+    """So many transactions, each begun; the first one was before."""
+    for number in range(count):
+        if number:
+            producer.begin_transaction()
+        yield number
+
+
 def offsets_after(producer: BatchProducer, offsets: Offsets) -> None:
     flush(producer)
     producer.send_offsets(offsets, MEMBER, 5)
@@ -60,9 +68,7 @@ ways = pytest.mark.parametrize("commit", [offsets_after, offsets_beside])
 def test_transactions_one_after_the_other_have_their_partitions_and_offsets(commit: Commit, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 2})
     producer = transactional(brokers, make)
-    for number in range(3):
-        if number:
-            producer.begin_transaction()
+    for number in one_after_the_other(producer, 3):
         send(producer, [record(b"%d" % number, partition) for partition in (0, 1)])
         commit(producer, {TopicPartition("in", 0): (number, "m")})
 
@@ -167,9 +173,7 @@ def test_offsets_that_are_on_their_way_when_a_transaction_is_aborted_are_part_of
 def test_partitions_are_admitted_and_sent_before_the_offsets_that_come_beside_them(make: Make, implicit: bool) -> None:
     brokers = ScriptedBrokers({"t": 1})
     producer = transactional(brokers, make)
-    for number in range(5):
-        if number:
-            producer.begin_transaction()
+    for number in one_after_the_other(producer, 5):
         brokers.asked.clear()
         send(producer, [record(b"%d" % number)])
         offsets_beside(producer, OFFSETS)
@@ -185,9 +189,7 @@ def test_each_transaction_has_an_epoch_of_its_own_where_they_are_admitted_implic
 ) -> None:
     brokers = ScriptedBrokers({"t": 1})
     producer = transactional(brokers, make)
-    for number in range(4):
-        if number:
-            producer.begin_transaction()
+    for number in one_after_the_other(producer, 4):
         send(producer, [record(b"%d" % number)])
         flush(producer)
         if number == 2:
@@ -201,9 +203,8 @@ def test_each_transaction_has_an_epoch_of_its_own_where_they_are_admitted_implic
     assert begun == ({(7, epoch): (1, 0) for epoch in range(4)} if implicit else {(7, 0): (4, 3)})
 
 
-def test_an_identity_whose_epochs_are_used_up_is_followed_by_another(make: Make, implicit: bool) -> None:
-    if not implicit:
-        return  # the epoch stays
+@pytest.mark.parametrize("implicit", [True], indirect=True)
+def test_an_identity_whose_epochs_are_used_up_is_followed_by_another(make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})
     producer = transactional(brokers, make)
     send(producer, [record(b"1")])
@@ -235,11 +236,9 @@ def test_a_transaction_of_which_no_broker_has_anything_is_not_committed(make: Ma
     assert len(producer.take_failures()) == 2
 
 
+@pytest.mark.parametrize("implicit", [False], indirect=True)
 @pytest.mark.parametrize("level", [0, 1, None])
-def test_a_cluster_that_does_not_know_of_it_is_asked_for_each_partition(
-    level: int | None, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ScriptedBrokers, "implicit", False)
+def test_a_cluster_that_does_not_know_of_it_is_asked_for_each_partition(level: int | None, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})
     brokers.transaction_version = level
     producer = transactional(brokers, make)

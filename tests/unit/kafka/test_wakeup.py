@@ -221,6 +221,15 @@ def test_a_consumer_rests_after_few_records_whatever_comes_until_it_is_told_othe
             assert consumer.rests
             assert not consumer.poll(10, 0.2).records
             assert not consumer.poll(10, 0).records
+            consumer.end_rest()
+            assert fetched(consumer, 1) == [b"%d" % number]
+
+
+def test_all_that_brokers_have_is_looked_for_while_a_consumer_rests(home: Producer) -> None:
+    with resting(home, Wakeup()) as consumer:
+        for number in range(1, 4):
+            put(home, number)
+            assert consumer.rests
             records = consumer.poll_all(10, ENDLESS).records
             found = [record.value() for _, some in records for record in some]
             # Librdkafka's consumer does not ask anew.
@@ -257,3 +266,5 @@ def test_a_consumer_that_gets_many_records_does_not_rest(home: Producer, monkeyp
         while not (records := values(consumer, 20, ENDLESS)):
             pass
         assert consumer.rests == (len(records) < 20)
+        consumer.end_rest()
+        assert not consumer.rests
