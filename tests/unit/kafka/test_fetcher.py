@@ -405,12 +405,15 @@ def test_who_answers_something_else_is_asked_anew_over_another_connection(fate: 
 def test_all_that_brokers_have_is_told_at_once_also_if_it_is_nothing(start: Start, read: Read) -> None:
     brokers = start({"a": 3}, brokers=3)
     reader = read(brokers, {TopicPartition("a", number): 0 for number in range(3)}, fetch_wait_max_ms=60_000)
-    reader.until(lambda: len(brokers.accepted) == 3 and brokers.answered)
+    reader.until(lambda: len(brokers.asked) == 3)
+    brokers.wait_until(lambda: brokers.answered == 3)  # which versions they know
     brokers.write(A, 5)
     brokers.write(A1, 2)
-    reader.until(lambda: len(reader.offsets) == 2)
+    brokers.wait_until(lambda: brokers.answered == 5)
+    reader.until(lambda: reader.offsets)
 
-    # The third one has been asked, and waits for records; the others have just answered.
+    # The third one has been asked, and waits for records; the others have answered, and both answers were taken.
+    assert set(reader.offsets) == {A, A1}
     for _ in range(3):
         asked = len(brokers.asked)
         fetched = reader.fetcher.fetch_all(100, ENDLESS)
