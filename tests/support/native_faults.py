@@ -27,7 +27,7 @@ import pytest
 from confluent_kafka import Producer, cimpl
 
 from data_paths import mock_brokers
-from native_stress import Layers, consumer, producer
+from native_stress import Times, consumer, producer, staged
 from streamsapp import TopicPartition, native
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
@@ -183,22 +183,27 @@ def counting_pushes(path: native.DataPath, cells: native.Cells) -> list[Any]:
 
 def counting(path: native.DataPath) -> Callable[[], None]:
     """Returns a function that counts keys and windows, new ones with each call, and sends them."""
-    layers, held, headers = Layers(), list[Any](), dict[int, Any]()
-    counters = [
-        path.WindowCounter(layers, layers, lambda: None, held, headers, None),
-        path.WindowCounter(layers, layers, lambda: None, None, None, lambda *counted: None),
-    ]
+    times, held, headers = Times(), list[Any](), dict[int, Any]()
     numbers = count()
 
     def count_some() -> None:
-        cells = dict[bytes, Any]()
-        windows = ((0, 40, cells, path.Window(b"8 before", b"twelve after", True)),)
+        counts = path.Cells(lambda key: (None, -1), 12)
+        counters = [
+            path.WindowCounter(counts, times, lambda: None, held, headers, None),
+            path.WindowCounter(counts, times, lambda: None, None, None, lambda *counted: None),
+        ]
+        written = counts.begin()
+        around = [path.Window(b"8 before", b"twelve after", is_new) for is_new in (True, False, True)]
+        windows = tuple((start, 40, each) for start, each in enumerate(around))
         for number in islice(numbers, 10):
             for each, sink in product(counters, (None, ("out", bool))):
                 key = b"%d" % (number % 4)
-                each.count(windows, "key", key, number, 0, number % 3, [("h", b"")] if sink is None else None, sink)
-        path.results(held, "out")
+                each.count(windows, "key", key, number, 0, [("h", b"")] if sink is None else None, sink)
+        path.results(held, "out", lambda key, start: start)
         held.clear()
+        for part in (written[3:], written.behind(8)):
+            assert len(list(part)) == len(staged(part))
+        assert len(written.only(written.keys_from(0))) == len(written)
         keys, waiting = path.Cells(lambda key: (None, -1)), path.CellLog()
         pushes = counting_pushes(path, keys)
         for _ in range(2):
@@ -211,11 +216,11 @@ def counting(path: native.DataPath) -> Callable[[], None]:
                 keys.put(b"read", (number, number))
                 keys.read(b"read %d" % number)
             waiting.absorb(log)
-            for part in (log[2:], waiting.in_order()):
-                assert len(list(part)) == len(part.keys_from(0))
+            assert len(list(waiting.in_order())) == len(waiting.in_order().keys_from(0))
+            assert len(list(log[2:])) == len(log) - 2
             log.entry(keys.at_hand(b"a"))
             keys.results([b"b", b"read", b"a"], "out")
-            waiting.physical()
+            staged(waiting[:])
             keys.grow_old()
 
     return count_some

@@ -147,25 +147,42 @@ def counted(rng: random.Random, count: int) -> None:
     """Counts keys and windows, sends them, and has Python count windows that are not at hand."""
     path = native.data_path()
     assert path is not None
-    layers, sent = Layers(), list[Any]()
+    times, sent = Times(), list[Any]()
+    known, logs = [(None, -1), (7, 3)], list[Any]()
+
+    def load(key: bytes) -> Any:
+        """An entry, or a cell that was forgotten."""
+        found = logs and len(logs[-1]) and logs[-1].cell(rng.randrange(len(logs[-1])))
+        return found or rng.choice(known)
+
+    counts = path.Cells(load, 12)
     around = b"8 before", b"twelve after"
-    windows = tuple((start, start + 40, _Cells(path), path.Window(*around, True)) for start in (0, 9))
+    windows = tuple((start, start + 40, path.Window(*around, not start % 2)) for start in range(11))
     held, headers = list[Any](), dict[int, Any]()
     ways: list[Any] = [(None, None, None), (held, headers, None), (None, None, lambda *counted: sent.append(counted))]
     for how in ways:
-        counter = path.WindowCounter(layers, layers, lambda: None, *how)
+        counter, log = path.WindowCounter(counts, times, lambda: None, *how), counts.begin()
+        logs.append(log)
         for number in range(count):
             key, named = rng.randbytes(rng.randrange(3)), rng.choice([None, None, None, [("h", b"1")]])
             sink = ("out", sent.append) if rng.randrange(2) else None
-            counter.count(windows, "key", key, number, rng.choice([0, 40]), layers.epoch, named, sink)
+            some = windows[: rng.choice([0, 1, 2, 11])]
+            counter.count(some, "key", key, number, rng.choice([0, 40]), named, sink)
             if not rng.randrange(500):
-                layers.epoch, layers.dirty = layers.epoch + 1, {}
-                sent += path.results(held, "out")
+                if held and rng.randrange(2):
+                    held[0][0][0] = None
+                sent += path.results(held, "out", lambda key, start: start)
                 held.clear()
                 headers.clear()
-                for _, _, cells, window in windows:
-                    window.older, window.whole = dict(cells), rng.random() < 0.5
-                    cells.clear()
+                ordered = log.in_order()
+                keys_in_order = ordered.keys_from(0)
+                sent += [*log.behind(8)[3:9], *staged(log.behind(5)[3:9])]
+                sent += [ordered.only(keys_in_order[::2])[:], ordered.only(keys_in_order)]
+                log = counts.begin()
+                logs[:] = [*logs[-3:], log]
+                rng.choice([counts.grow_old, counts.clear])()
+                for _, _, window in windows:
+                    window.whole = rng.random() < 0.5
     kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
     keys = path.Cells(lambda key: rng.choice(kept))
     log, waiting = keys.begin(), path.CellLog()
@@ -180,12 +197,23 @@ def counted(rng: random.Random, count: int) -> None:
             keys.write(key, rng.choice([None, number]), number)
         if not rng.randrange(500):
             waiting.absorb(log)
-            sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), log.physical()]
+            sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), *staged(log[:])]
             sent += keys.results([b"%d" % each for each in range(200)], "out")
             log = keys.begin()
             rng.choice([keys.grow_old, keys.clear])()
             waiting = rng.choice([waiting, path.CellLog()])
     sent.clear()
+
+
+def staged(run: native.CellRun) -> list[tuple[object, ...]]:
+    """Gives writes to functions that take them as a batch of RocksDB's does; returns what they were given."""
+    given = list[tuple[object, ...]]()
+
+    def take(*entry: object) -> None:
+        given.append(entry)
+
+    run.stage(take, take, None)
+    return given
 
 
 def counting_pushes(path: native.DataPath, cells: native.Cells, sent: list[Any], told: list[object]) -> list[Any]:
@@ -214,31 +242,14 @@ def checked_bytes(key: Any) -> bytes:
     return bytes(key)
 
 
-class Layers:
-    """The layers of a store, and its segments, as far as counting asks for them."""
+class Times:
+    """A store's ``Segments``, as far as counting asks for them."""
 
-    stream_time, epoch = -1, 0
-
-    def __init__(self) -> None:
-        self.dirty: dict[bytes, Any] = {}
-
-    def running(self) -> tuple[dict[bytes, Any], dict[bytes, Any] | None]:
-        return self.dirty, None if self.epoch % 2 else dict(self.dirty)
+    stream_time = -1
 
     def observe(self, time: int) -> bool:
         self.stream_time = time
         return True
-
-
-class _Cells(dict[bytes, Any]):
-    """Counts in Python that are forgotten at once."""
-
-    def __init__(self, path: native.DataPath) -> None:
-        super().__init__()
-        self._path = path
-
-    def count_anew(self, key: bytes, cell: Any, timestamp: int) -> Any:
-        return self._path.Cell(b"8 before" + key + b"twelve after", 1, timestamp)
 
 
 def stepped(rng: random.Random, count: int) -> None:

@@ -18,6 +18,7 @@ from typing import cast
 from streamsapp.errors import ConfigError
 from streamsapp.native.interfaces import (
     CellLog,
+    CellRun,
     Cells,
     DataPath,
     FetchedPart,
@@ -38,6 +39,7 @@ from streamsapp.native.interfaces import (
 __all__ = (
     "VARIABLE",
     "CellLog",
+    "CellRun",
     "Cells",
     "DataPath",
     "FetchedPart",
@@ -108,5 +110,6 @@ def _loaded(path: str) -> DataPath:
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    Sequence.register(module.CellLog)
+    for kind in (module.CellLog, module.CellRun):
+        Sequence.register(kind)
     return cast(DataPath, module)

@@ -18,8 +18,8 @@ typedef struct {
     PyObject *physical; /* the key that the store has for it */
     int64_t timestamp;
     uint64_t count;
-    long long epoch;
     Place places[PLACES];
+    uint32_t generation; /* the younger one that has it */
     char is_there, held;
 } Cell;
 
@@ -35,8 +35,8 @@ static Cell *new_cell(PyObject *physical, uint64_t count, int64_t timestamp) {
     cell->physical = physical;
     cell->timestamp = timestamp;
     cell->count = count;
-    cell->epoch = -1;
     for (int i = 0; i < PLACES; i++) cell->places[i].log = 0; /* which no log is */
+    cell->generation = 0;
     cell->is_there = 1;
     cell->held = 0;
     return cell;
@@ -86,9 +86,7 @@ static PyObject *cell_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     return (PyObject *)cell;
 }
 
-static PyMemberDef cell_members[] = {{"epoch", T_LONGLONG, offsetof(Cell, epoch), 0, NULL},
-                                     {"held", T_BOOL, offsetof(Cell, held), 0, NULL},
-                                     {NULL}};
+static PyMemberDef cell_members[] = {{"held", T_BOOL, offsetof(Cell, held), 0, NULL}, {NULL}};
 static PySequenceMethods cell_sequence = {
     .sq_length = (lenfunc)cell_length, .sq_item = (ssizeargfunc)cell_item, .sq_ass_item = (ssizeobjargproc)cell_set};
 static PyTypeObject CellType = {
@@ -113,13 +111,13 @@ static int count_up(Cell *cell, int64_t timestamp) {
 
 /* (topic, value, key, -1, None, None, timestamp, None), as streamsapp.tasks.output has records. Takes over the key,
  * which may be NULL. */
-static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key) {
+static PyObject *told_at(const Cell *cell, PyObject *topic, PyObject *key, int64_t at) {
     char number[COUNT_SIZE];
     uint64_t count = htobe64(cell->count);
     memcpy(number, &count, sizeof(number));
     PyObject *value = !key ? NULL : cell->is_there ? PyBytes_FromStringAndSize(number, COUNT_SIZE) : Py_NewRef(Py_None);
     PyObject *partition = value ? PyLong_FromLong(-1) : NULL;
-    PyObject *timestamp = partition ? PyLong_FromLongLong(cell->timestamp) : NULL;
+    PyObject *timestamp = partition ? PyLong_FromLongLong(at) : NULL;
     PyObject *made = timestamp ? PyTuple_Pack(8, topic, value, key, partition, Py_None, Py_None, timestamp, Py_None)
                                : NULL;
     Py_XDECREF(value);
@@ -127,4 +125,8 @@ static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key) {
     Py_XDECREF(partition);
     Py_XDECREF(timestamp);
     return made;
+}
+
+static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key) {
+    return told_at(cell, topic, key, cell->timestamp);
 }

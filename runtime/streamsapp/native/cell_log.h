@@ -115,14 +115,35 @@ static PyObject *entry_written(const Write write) {
     return count ? Py_BuildValue("(NL)", count, (long long)write.timestamp) : NULL;
 }
 
-/* (key, entry) */
-static PyObject *log_item(CellLog *self, Py_ssize_t at) {
-    if (at < 0 || at >= self->size) {
-        PyErr_SetString(PyExc_IndexError, "the log has no such write");
+/* Where the key of a write begins that is shown without its first, hidden bytes; NULL with an exception if it has
+ * fewer. */
+static const char *shown_key(const Write *write, Py_ssize_t hidden, size_t *size) {
+    Py_ssize_t all = PyBytes_GET_SIZE(write->cell->physical);
+    if (all < hidden) {
+        PyErr_Format(PyExc_ValueError, "a key of %zd bytes has none behind %zd", all, hidden);
         return NULL;
     }
-    PyObject *key = self->writes[at].cell->physical, *entry = entry_written(self->writes[at]);
-    return entry ? Py_BuildValue("(ON)", key, entry) : NULL;
+    *size = (size_t)(all - hidden);
+    return PyBytes_AS_STRING(write->cell->physical) + hidden;
+}
+
+/* (key, entry) */
+static PyObject *item_written(const Write write, Py_ssize_t hidden) {
+    size_t size;
+    const char *shown = shown_key(&write, hidden, &size);
+    if (!shown) return NULL;
+    PyObject *key = hidden ? PyBytes_FromStringAndSize(shown, (Py_ssize_t)size) : Py_NewRef(write.cell->physical);
+    PyObject *entry = key ? entry_written(write) : NULL;
+    PyObject *made = entry ? PyTuple_Pack(2, key, entry) : NULL;
+    Py_XDECREF(entry);
+    Py_XDECREF(key);
+    return made;
+}
+
+static PyObject *log_item(CellLog *self, Py_ssize_t at) {
+    if (at >= 0 && at < self->size) return item_written(self->writes[at], 0);
+    PyErr_SetString(PyExc_IndexError, "the log has no such write");
+    return NULL;
 }
 
 /* entry(cell): what was written last of it; None if nothing was, or for anything else than a cell. Of two epochs in
@@ -134,21 +155,13 @@ static PyObject *log_entry(CellLog *self, PyObject *given) {
     Py_RETURN_NONE;
 }
 
-/* physical(): each key and what RocksDB has for it: the timestamp and the count, of 8 bytes each, or None. */
-static PyObject *log_physical(CellLog *self, PyObject *none) {
-    PyObject *made = PyList_New(self->size);
-    for (Py_ssize_t i = 0; made && i < self->size; i++) {
-        look_ahead(self, i);
-        const Write *write = &self->writes[i];
-        uint64_t numbers[2] = {htobe64((uint64_t)write->timestamp), htobe64(write->count)};
-        PyObject *value = write->is_there ? PyBytes_FromStringAndSize((char *)numbers, sizeof(numbers))
-                                          : Py_NewRef(Py_None);
-        PyObject *pair = value ? PyTuple_Pack(2, write->cell->physical, value) : NULL;
-        Py_XDECREF(value);
-        if (pair) PyList_SET_ITEM(made, i, pair);
-        else Py_CLEAR(made);
-    }
-    return made;
+/* cell(at) */
+static PyObject *log_cell(CellLog *self, PyObject *given) {
+    Py_ssize_t at = PyNumber_AsSsize_t(given, PyExc_IndexError);
+    if (at == -1 && PyErr_Occurred()) return NULL;
+    if (at >= 0 && at < self->size) return Py_NewRef(self->writes[at].cell);
+    PyErr_SetString(PyExc_IndexError, "the log has no such write");
+    return NULL;
 }
 
 /* keys_from(begin): those of all writes from there on. */
@@ -163,14 +176,22 @@ static PyObject *log_keys_from(CellLog *self, PyObject *given) {
     return keys;
 }
 
-static PyObject *log_part(const CellLog *self, PyObject *slice) {
-    Py_ssize_t begin, end, step;
-    if (PySlice_Unpack(slice, &begin, &end, &step)) return NULL;
-    if (step != 1) return PyErr_Format(PyExc_ValueError, "a part of a log is without gaps");
-    Py_ssize_t size = PySlice_AdjustIndices(self->size, &begin, &end, 1);
-    CellLog *part = new_log(size);
-    for (Py_ssize_t i = 0; part && i < size; i++) add_write(part, &self->writes[begin + i]);
-    return (PyObject *)part;
+static PyObject *new_run(CellLog *log, Py_ssize_t begin, Py_ssize_t size, Py_ssize_t hidden);
+
+/* Some writes in a row. */
+static PyObject *log_part(CellLog *self, PyObject *slice) {
+    PyObject *all = new_run(self, 0, self->size, 0);
+    PyObject *part = all ? PyObject_GetItem(all, slice) : NULL;
+    Py_XDECREF(all);
+    return part;
+}
+
+/* behind(size): all writes, with keys without so many bytes before them. */
+static PyObject *log_behind(CellLog *self, PyObject *given) {
+    Py_ssize_t hidden = PyLong_AsSsize_t(given);
+    if (hidden == -1 && PyErr_Occurred()) return NULL;
+    if (hidden < 0) return PyErr_Format(PyExc_ValueError, "keys have not %zd bytes less", hidden);
+    return new_run(self, 0, self->size, hidden);
 }
 
 static PyObject *log_subscript(CellLog *self, PyObject *given) {
@@ -262,16 +283,33 @@ static PyObject *log_in_order(CellLog *self, PyObject *none) {
     return (PyObject *)sorted;
 }
 
+/* only(keys): a log of the writes of these keys, which are some of its own, in its order. */
+static PyObject *log_only(CellLog *self, PyObject *keys) {
+    if (!PyList_Check(keys)) return PyErr_Format(PyExc_TypeError, "the keys of a log are in a list");
+    CellLog *made = new_log(PyList_GET_SIZE(keys));
+    for (Py_ssize_t i = 0; made && i < self->size && made->size < PyList_GET_SIZE(keys); i++) {
+        look_ahead_to_change(self, i, 0);
+        if (self->writes[i].cell->physical == PyList_GET_ITEM(keys, made->size)) add_write(made, &self->writes[i]);
+    }
+    if (made && made->size < PyList_GET_SIZE(keys)) {
+        PyErr_SetString(PyExc_ValueError, "these keys are not the log's, in its order");
+        Py_CLEAR(made);
+    }
+    return (PyObject *)made;
+}
+
 static PyObject *log_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     return PyArg_ParseTuple(args, "") ? (PyObject *)new_log(0) : NULL;
 }
 
 static PyMethodDef log_methods[] = {
     {"keys_from", (PyCFunction)log_keys_from, METH_O, "keys_from(begin)"},
-    {"physical", (PyCFunction)log_physical, METH_NOARGS, "physical(): keys and values of RocksDB"},
+    {"cell", (PyCFunction)log_cell, METH_O, "cell(at): that of a write"},
     {"entry", (PyCFunction)log_entry, METH_O, "entry(cell): what was written of it"},
     {"absorb", (PyCFunction)log_absorb, METH_O, "absorb(newer log)"},
     {"in_order", (PyCFunction)log_in_order, METH_NOARGS, "in_order(): a log by key"},
+    {"only", (PyCFunction)log_only, METH_O, "only(keys): a log of their writes"},
+    {"behind", (PyCFunction)log_behind, METH_O, "behind(size): its writes, by their keys without so many bytes"},
     {NULL}};
 static PySequenceMethods log_sequence = {.sq_length = (lenfunc)log_length, .sq_item = (ssizeargfunc)log_item};
 static PyMappingMethods log_mapping = {.mp_length = (lenfunc)log_length, .mp_subscript = (binaryfunc)log_subscript};

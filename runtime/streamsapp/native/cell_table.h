@@ -12,6 +12,7 @@ typedef struct {
     CellSlot *slots; /* a power of two, twice as many as cells or more; NULL if there are none */
     size_t mask;
     Py_ssize_t count;
+    uint32_t number;
 } Generation;
 
 /* That of the key, or the empty one where it belongs. */
@@ -58,13 +59,14 @@ static int put_cell(Generation *self, Py_hash_t hash, Cell *cell) {
     Cell *before = slot->cell;
     self->count += !before;
     *slot = (CellSlot){hash, (Cell *)Py_NewRef(cell)};
+    cell->generation = self->number;
     Py_XDECREF(before);
     return 0;
 }
 
 static void drop_cells(Generation *self) {
     Generation gone = *self;
-    *self = (Generation){NULL, 0, 0};
+    *self = (Generation){.number = gone.number};
     for (size_t i = 0; gone.slots && i <= gone.mask; i++) Py_XDECREF(gone.slots[i].cell);
     PyMem_Free(gone.slots);
 }

@@ -7,7 +7,9 @@ typedef struct {
     PyObject_HEAD
     PyObject *load; /* is asked for entries that are not here */
     CellLog *running; /* the writes of the running epoch; NULL before the first one begins */
+    long long before; /* the number of the log of the epoch before */
     Generation young, old;
+    Py_ssize_t start_at; /* before a key's end; 0: keys have no window */
 } Cells;
 
 /* Where the loop that runs on this thread keeps the cells that were used last; NULL outside of one. */
@@ -23,6 +25,12 @@ static Cell *cell_after(PyObject *entry, PyObject *key) {
     return cell;
 }
 
+/* The cell that an entry is itself, if it was forgotten here, or one that is made of it. */
+static Cell *cell_again(PyObject *entry, PyObject *key) {
+    if (Py_IS_TYPE(entry, &CellType) && !by_bytes(((Cell *)entry)->physical, key)) return (Cell *)Py_NewRef(entry);
+    return cell_after(entry, key);
+}
+
 /* The cell of a key if it is here, borrowed; NULL if it is not, and with an exception. */
 static Cell *cell_at_hand(Cells *self, Py_hash_t hash, PyObject *key) {
     Cell *cell = find_cell(&self->young, hash, key);
@@ -31,14 +39,19 @@ static Cell *cell_at_hand(Cells *self, Py_hash_t hash, PyObject *key) {
     return cell && put_cell(&self->young, hash, cell) ? NULL : cell;
 }
 
-/* The cell of a key; NULL with an exception. */
-static Cell *cell_of(Cells *self, PyObject *key) {
+/* The cell of a key; NULL with an exception. One that is_new has none that is not here. */
+static Cell *cell_of(Cells *self, PyObject *key, int is_new) {
     Py_hash_t hash = PyBytes_Type.tp_hash(key);
     Cell *cell = cell_at_hand(self, hash, key);
     if (cell || PyErr_Occurred()) return (Cell *)Py_XNewRef(cell);
-    PyObject *entry = PyObject_CallOneArg(self->load, key);
-    cell = entry ? cell_after(entry, key) : NULL;
-    Py_XDECREF(entry);
+    if (is_new) {
+        cell = new_cell(Py_NewRef(key), 0, NO_TIMESTAMP);
+        if (cell) cell->is_there = 0;
+    } else {
+        PyObject *entry = PyObject_CallOneArg(self->load, key);
+        cell = entry ? cell_again(entry, key) : NULL;
+        Py_XDECREF(entry);
+    }
     if (cell && put_cell(&self->young, hash, cell)) Py_CLEAR(cell);
     return cell;
 }
@@ -50,17 +63,21 @@ static int may_write(const Cells *self) {
     return 0;
 }
 
-/* Counts one more for a key's bytes: its cell, or NULL with an exception. */
-static Cell *count_key(Cells *self, PyObject *key, int64_t timestamp) {
-    if (cells_used && *cells_used != (PyObject *)self) Py_XSETREF(*cells_used, Py_NewRef(self));
-    Cell *cell = cell_of(self, key);
+/* Counts one more; the cell, or NULL with an exception, as for NULL. */
+static Cell *count_cell(Cells *self, Cell *cell, int64_t timestamp) {
     if (!cell || !may_write(self) || count_up(cell, timestamp)) {
-        Py_CLEAR(cell);
+        Py_XDECREF(cell);
         return NULL;
     }
     cell->is_there = 1;
     write_down(self->running, cell);
     return cell;
+}
+
+/* Counts one more for a key's bytes: its cell, or NULL with an exception. */
+static Cell *count_key(Cells *self, PyObject *key, int64_t timestamp) {
+    if (cells_used && *cells_used != (PyObject *)self) Py_XSETREF(*cells_used, Py_NewRef(self));
+    return count_cell(self, cell_of(self, key, 0), timestamp);
 }
 
 static int is_key(PyObject *given) {
@@ -135,7 +152,7 @@ static PyObject *cells_results(Cells *self, PyObject *args) {
     for (Py_ssize_t at = 0; made && at < PyList_GET_SIZE(keys); at++) {
         look_at_keys(self, keys, at);
         PyObject *key = Py_NewRef(PyList_GET_ITEM(keys, at));
-        Cell *cell = is_key(key) ? cell_of(self, key) : NULL;
+        Cell *cell = is_key(key) ? cell_of(self, key, 0) : NULL;
         PyObject *record = cell ? told_by(cell, topic, Py_NewRef(key)) : NULL;
         if (cell) cell->held = 0;
         if (!record || PyList_Append(made, record)) Py_CLEAR(made);
@@ -149,7 +166,7 @@ static PyObject *cells_results(Cells *self, PyObject *args) {
 /* ---- as a cache ---- */
 
 /* read(key's bytes): its cell, which is asked for if it is not here. */
-static PyObject *cells_read(Cells *self, PyObject *key) { return is_key(key) ? (PyObject *)cell_of(self, key) : NULL; }
+static PyObject *cells_read(Cells *self, PyObject *key) { return is_key(key) ? (PyObject *)cell_of(self, key, 0) : NULL; }
 
 /* at_hand(key's bytes): its cell, or None. Any thread may ask. */
 static PyObject *cells_at_hand(Cells *self, PyObject *key) {
@@ -166,19 +183,59 @@ static PyObject *cells_put(Cells *self, PyObject *const *given, Py_ssize_t count
     if (!is_key(given[0])) return NULL;
     Py_hash_t hash = PyBytes_Type.tp_hash(given[0]);
     if (cell_at_hand(self, hash, given[0])) Py_RETURN_NONE;
-    Cell *cell = PyErr_Occurred() ? NULL : cell_after(given[1], given[0]);
+    Cell *cell = PyErr_Occurred() ? NULL : cell_again(given[1], given[0]);
     int failed = !cell || put_cell(&self->young, hash, cell);
     Py_XDECREF(cell);
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-/* grow_old(): the cells are the older ones now, and others are forgotten. */
+/* When the window of a cell begins. */
+static int64_t start_of(const Cells *self, const Cell *cell) {
+    Py_ssize_t size = PyBytes_GET_SIZE(cell->physical);
+    uint64_t start;
+    if (self->start_at < (Py_ssize_t)sizeof(start) || size < self->start_at) return INT64_MAX;
+    memcpy(&start, PyBytes_AS_STRING(cell->physical) + size - self->start_at, sizeof(start));
+    return (int64_t)be64toh(start);
+}
+
+/* True if a commit is still to come that writes it. */
+static int is_uncommitted(const Cells *self, const Cell *cell) {
+    long long log = cell->places[IN_EPOCH].log;
+    return log && ((self->running && log == self->running->number) || log == self->before);
+}
+
+/* Keeps the uncommitted cells of the old generation, unless the young one has them; 0, or -1 with an exception. Tells
+ * the latest start of the others' windows, -1 if there are none. */
+static int keep_uncommitted(Cells *self, int64_t *latest) {
+    const Generation *old = &self->old;
+    *latest = -1;
+    for (size_t i = 0; old->slots && i <= old->mask; i++) {
+        const Cell *next = i + 2 * AHEAD <= old->mask ? old->slots[i + 2 * AHEAD].cell : NULL;
+        if (next) __builtin_prefetch(next);
+        next = i + AHEAD <= old->mask ? old->slots[i + AHEAD].cell : NULL;
+        if (next) __builtin_prefetch(next->physical);
+        Cell *cell = old->slots[i].cell;
+        if (!cell || cell->generation != old->number) continue;
+        if (is_uncommitted(self, cell)) {
+            if (put_cell(&self->young, old->slots[i].hash, cell)) return -1;
+        } else {
+            int64_t start = start_of(self, cell);
+            if (start > *latest) *latest = start;
+        }
+    }
+    return 0;
+}
+
+/* grow_old(): the cells are the older ones now, and others are forgotten, unless they are uncommitted; the latest start
+ * of those. */
 static PyObject *cells_grow_old(Cells *self, PyObject *none) {
+    int64_t latest;
+    if (keep_uncommitted(self, &latest)) return NULL;
     Generation gone = self->old;
     self->old = self->young;
-    self->young = (Generation){NULL, 0, 0};
+    self->young = (Generation){.number = self->old.number + 1};
     drop_cells(&gone);
-    Py_RETURN_NONE;
+    return PyLong_FromLongLong(latest);
 }
 
 static PyObject *cells_clear(Cells *self, PyObject *none) {
@@ -197,15 +254,19 @@ static int cells_contain(Cells *self, PyObject *key) {
 static PyObject *cells_begin(Cells *self, PyObject *none) {
     CellLog *log = new_log(0);
     if (!log) return NULL;
+    self->before = self->running ? self->running->number : 0;
     Py_XSETREF(self->running, (CellLog *)Py_NewRef(log));
     return (PyObject *)log;
 }
 
 static PyObject *cells_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *load;
-    if (!PyArg_ParseTuple(args, "O", &load)) return NULL;
+    Py_ssize_t start_at = 0;
+    if (!PyArg_ParseTuple(args, "O|n", &load, &start_at)) return NULL;
     Cells *self = (Cells *)type->tp_alloc(type, 0); /* zeros */
-    if (self) self->load = Py_NewRef(load);
+    if (!self) return NULL;
+    self->load = Py_NewRef(load);
+    self->start_at = start_at;
     return (PyObject *)self;
 }
 
@@ -236,7 +297,7 @@ static PyMethodDef cells_methods[] = {
     {"read", (PyCFunction)cells_read, METH_O, "read(key's bytes): cell"},
     {"at_hand", (PyCFunction)cells_at_hand, METH_O, "at_hand(key's bytes): cell or None"},
     {"put", (PyCFunction)(void (*)(void))cells_put, METH_FASTCALL, "put(key's bytes, entry)"},
-    {"grow_old", (PyCFunction)cells_grow_old, METH_NOARGS, "grow_old(): forgets the older ones"},
+    {"grow_old", (PyCFunction)cells_grow_old, METH_NOARGS, "grow_old(): forgets the older ones, whose latest start it returns"},
     {"clear", (PyCFunction)cells_clear, METH_NOARGS, "clear(): forgets all"},
     {"begin", (PyCFunction)cells_begin, METH_NOARGS, "begin(): the log of an epoch that begins"},
     {NULL}};

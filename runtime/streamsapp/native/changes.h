@@ -50,18 +50,25 @@ static int prepare_count(const Values *values, PyObject *key, PyObject *stored, 
     return 1;
 }
 
-static int prepare_write(const Values *values, const Write *write, Change *out) {
+/* The same of a write in a log. */
+static int prepare_write(const Values *values, const CellRun *run, Py_ssize_t at, Change *out) {
+    const Write *write = write_in(run, at);
     PyObject *key = write->cell->physical;
-    if (values->number_size != COUNT_SIZE || !write->is_there)
-        return prepare_count(values, key, count_written(write), write->timestamp, out);
-    put_number(out->number, write->count, COUNT_SIZE);
-    out->content.value = out->number;
-    out->content.value_size = COUNT_SIZE;
-    out->content.time = write->timestamp;
-    out->kept[0] = Py_NewRef(key);
-    out->kept[1] = NULL;
-    point_at(key, &out->content.key, &out->content.key_size);
-    return 1;
+    if (values->number_size != COUNT_SIZE || !write->is_there) {
+        if (!prepare_count(values, key, count_written(write), write->timestamp, out)) return 0;
+    } else {
+        put_number(out->number, write->count, COUNT_SIZE);
+        out->content.value = out->number;
+        out->content.value_size = COUNT_SIZE;
+        out->content.time = write->timestamp;
+        out->kept[0] = Py_NewRef(key);
+        out->kept[1] = NULL;
+    }
+    out->content.key = shown_key(write, run->hidden, &out->content.key_size);
+    if (out->content.key) return 1;
+    Py_DECREF(out->kept[0]);
+    Py_XDECREF(out->kept[1]);
+    return 0;
 }
 
 /* True if it is (key, entry) as far as it is known here: the key bytes, the entry (stored, timestamp), as a tuple or a

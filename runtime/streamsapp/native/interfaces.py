@@ -28,27 +28,25 @@ class RecentRecords(Protocol):
 
 
 class WindowParts(Protocol):
-    """The windows that start at one time: the parts of their keys, and the counts that are not at hand."""
+    """The windows that start at one time: the parts of their keys, and whether their cells are at hand."""
 
     def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None: ...
 
     #: The bytes before a record's key in the physical key, and those after it.
     before: bytes
     after: bytes
-    #: Says whether keys that are missing have no such window: nothing was written that starts so late.
+    #: Says whether keys whose cells are not at hand have no such window.
     whole: bool
-    #: The generation before, which is asked for what is missing.
-    older: dict[bytes, Any]
 
 
 class WindowCounting(Protocol):
-    """Counts the records of one operator: made with the store's layers and ``Segments``; with a function that is
+    """Counts the records of one operator: made with the store's cells and ``Segments``; with a function that is
     called for each window that has closed; with a list of windows that are held for the commit and the headers by their
     cells' ``id``, or ``None`` twice; with the function to forward by, or ``None``."""
 
     def __init__(
         self,
-        layers: Any,
+        cells: Cells,
         segments: Any,
         late: Callable[[], None],
         held: list[Any] | None,
@@ -59,38 +57,61 @@ class WindowCounting(Protocol):
 
     def count(
         self,
-        windows: tuple[tuple[int, int, Any, Any], ...],
+        windows: tuple[tuple[int, int, Any], ...],
         key: Any,
         key_bytes: bytes,
         timestamp: int,
         closed_until: int,
-        epoch: int,
         headers: Any,
         sink: Any,
         /,
     ) -> None:
-        """Counts a record in its windows, ``(start, end, cells, Window)``, unless they end at ``closed_until`` or
-        before. Each count that is to be forwarded goes to a ``sink``, ``(topic, emit, ...)``, as a record, or else is
-        forwarded by ``(key, start, end, count, timestamp, headers)``."""
+        """Counts a record in its windows, ``(start, end, Window)``, unless they end at ``closed_until`` or before. Each
+        count that is to be forwarded goes to a ``sink``, ``(topic, emit, ...)``, as a record, or else is forwarded by
+        ``(key, start, end, count, timestamp, headers)``."""
 
 
-class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
-    """The writes of an epoch to a store whose entries are cells, in their order, as ``(key, (stored, timestamp))``. A
-    key comes again if its cell was forgotten in between. A part of it is a log, too. (This is its type; the class is
-    the library's.)"""
+class CellRun(Sequence[tuple[bytes, tuple[Any, int]]]):
+    """Some writes in a row of a log, as ``(key, (stored, timestamp))``, which stay in it. (This is its type; the class
+    is the library's.)"""
 
     @overload
     def __getitem__(self, at: int, /) -> tuple[bytes, tuple[Any, int]]: ...
 
     @overload
-    def __getitem__(self, at: slice, /) -> CellLog: ...
+    def __getitem__(self, at: slice, /) -> CellRun: ...
 
     @abstractmethod
     def __getitem__(self, at: Any, /) -> Any: ...
 
     @abstractmethod
-    def physical(self) -> list[tuple[bytes, bytes | None]]:
-        """The keys with the physical form of their entries, as ``TimestampedFormat`` writes longs."""
+    def stage(
+        self,
+        put: Callable[[bytes, bytes, Any], object],
+        delete: Callable[[bytes, Any], object],
+        family: Any,
+        /,
+    ) -> None:
+        """Gives the physical keys and the physical form of their entries, as ``TimestampedFormat`` writes longs, to
+        ``put``; keys of deletions to ``delete``."""
+
+
+class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
+    """The writes of an epoch to a store whose entries are cells, in their order, as ``(key, (stored, timestamp))``. A
+    key comes again if its cell was forgotten in between. (This is its type; the class is the library's.)"""
+
+    @overload
+    def __getitem__(self, at: int, /) -> tuple[bytes, tuple[Any, int]]: ...
+
+    @overload
+    def __getitem__(self, at: slice, /) -> CellRun: ...
+
+    @abstractmethod
+    def __getitem__(self, at: Any, /) -> Any: ...
+
+    @abstractmethod
+    def behind(self, size: int, /) -> CellRun:
+        """All writes, by their keys without the first ``size`` bytes."""
 
     @abstractmethod
     def keys_from(self, begin: int, /) -> list[bytes]:
@@ -102,6 +123,10 @@ class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
         it is in the logs of the last two epochs in which it was written, and in the last one that absorbed it."""
 
     @abstractmethod
+    def cell(self, at: int, /) -> Any:
+        """The cell of a write."""
+
+    @abstractmethod
     def absorb(self, newer: CellLog, /) -> None:
         """Takes the writes of another log; one that it has of the same cell is replaced."""
 
@@ -109,10 +134,15 @@ class CellLog(Sequence[tuple[bytes, tuple[Any, int]]]):
     def in_order(self) -> CellLog:
         """A log of the last write of each key, by key."""
 
+    @abstractmethod
+    def only(self, keys: list[bytes], /) -> CellLog:
+        """A log of the writes of some keys: of those that ``keys_from`` gave, in that order."""
+
 
 class Cells(Protocol):
     """The cells of a store by key, and their cache, in two generations; made with a function that returns the entry of
-    a key whose cell is not there."""
+    a key whose cell is not there, or a cell that was forgotten; and with the number of bytes before a key's end where
+    the start of its window stands, in 8 bytes, 0 if keys have none."""
 
     def __len__(self) -> int: ...
     def __contains__(self, key_bytes: bytes, /) -> bool: ...
@@ -139,8 +169,10 @@ class Cells(Protocol):
     def begin(self) -> CellLog:
         """An epoch begins; returns the log to which its writes go."""
 
-    def grow_old(self) -> None:
-        """Makes the younger generation the older one, and forgets that."""
+    def grow_old(self) -> int:
+        """Makes the younger generation the older one, and forgets that, but for cells that were written in the last two
+        epochs. Returns the latest start of the windows whose cells are forgotten, the highest number there is if keys
+        have none; -1 if no cell is."""
 
     def clear(self) -> None:
         """Forgets all."""
@@ -293,7 +325,7 @@ class Outbox(Protocol):
         number_size: int,
         /,
     ) -> tuple[int, int]:
-        """Takes up ``changes[begin:]``, a list of ``(key, (stored, timestamp))`` or a ``CellLog``, as records of a
+        """Takes up ``changes[begin:]``, a list of ``(key, (stored, timestamp))`` or a ``CellRun``, as records of a
         changelog; returns as ``add`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its
         errors are raised; ``None`` says that bytes are stored. It is not asked for whole numbers if these are written
         big-endian in ``number_size`` bytes; 0 if they are not."""
@@ -411,7 +443,7 @@ class DataPath(Protocol):
     #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
     Cell: Callable[[bytes, Any, int], Any]
     CellLog: Callable[[], CellLog]
-    Cells: Callable[[Callable[[bytes], tuple[Any, int]]], Cells]
+    Cells: Callable[..., Cells]
     Step: type[PushStep]
     Sink: type[PushSink]
     CountPush: type[PushCount]
@@ -431,5 +463,6 @@ class DataPath(Protocol):
         """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
         producer sends it from this sequence number on."""
 
-    def results(self, held: list[Any], topic: str, /) -> list[Any]:
-        """The records that tell a topic of windows, ``(cell, key, start, end)``; they are no longer held."""
+    def results(self, held: list[Any], topic: str, deleted_at: Callable[[Any, int], int], /) -> list[Any]:
+        """The records that tell a topic of windows, ``(cell, key, start, end)``, which are no longer held: of one that
+        was deleted a tombstone with the time that ``deleted_at`` gives for its key and start."""

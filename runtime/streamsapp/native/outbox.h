@@ -185,7 +185,7 @@ static PyObject *outbox_add(Outbox *self, PyObject *args) {
 }
 
 static Py_ssize_t size_of(PyObject *changes) {
-    return PyList_Check(changes) ? PyList_GET_SIZE(changes) : ((CellLog *)changes)->size;
+    return PyList_Check(changes) ? PyList_GET_SIZE(changes) : ((CellRun *)changes)->size;
 }
 
 /* An entry of a store, as a record of its changelog. */
@@ -194,7 +194,7 @@ static int add_change(Outbox *self, TopicBox *box, int partition, const Values *
     Change change = {.content = {.headers_size = headers_size(NULL)}};
     PyObject *pair = PyList_Check(changes) ? Py_NewRef(PyList_GET_ITEM(changes, at)) : NULL;
     int known = pair ? prepare_change(values, pair, &change) /* code of others may run, and partitions come */
-                     : prepare_write(values, &((CellLog *)changes)->writes[at], &change);
+                     : prepare_write(values, (CellRun *)changes, at, &change);
     Py_XDECREF(pair);
     if (!known) return PyErr_Occurred() ? -1 : NOT_KNOWN;
     int why = add_record(self, &box->partitions[partition], &change.content);
@@ -203,7 +203,7 @@ static int add_change(Outbox *self, TopicBox *box, int partition, const Values *
     return why;
 }
 
-/* add_changes(topic, partition, changes, begin, room, raw, number size): the changes are a list, or a CellLog. */
+/* add_changes(topic, partition, changes, begin, room, raw, number size): the changes are a list, or a part of a CellLog. */
 static PyObject *outbox_add_changes(Outbox *self, PyObject *args) {
     PyObject *topic, *changes;
     int partition;
@@ -211,8 +211,8 @@ static PyObject *outbox_add_changes(Outbox *self, PyObject *args) {
     Values values;
     if (!PyArg_ParseTuple(args, "UiOnnOi", &topic, &partition, &changes, &at, &room, &values.raw, &values.number_size))
         return NULL;
-    if (!PyList_Check(changes) && !Py_IS_TYPE(changes, &CellLogType))
-        return PyErr_Format(PyExc_TypeError, "add_changes takes entries in a list or a CellLog");
+    if (!PyList_Check(changes) && !Py_IS_TYPE(changes, &CellRunType))
+        return PyErr_Format(PyExc_TypeError, "add_changes takes entries in a list or a part of a CellLog");
     if (partition < 0 || at < 0 || values.number_size < 0 || values.number_size > 8)
         return PyErr_Format(PyExc_ValueError, "add_changes takes a topic and a partition, entries, where to begin, how "
                                               "many bytes may wait, and how values are written");
@@ -220,7 +220,7 @@ static PyObject *outbox_add_changes(Outbox *self, PyObject *args) {
     if (!box && PyErr_Occurred()) return NULL;
     int why = !box ? UNKNOWN_TOPIC : partition >= box->count ? UNKNOWN_PARTITION : TAKEN;
     for (; why == TAKEN && at < size_of(changes); at += why == TAKEN) {
-        if (!PyList_Check(changes)) look_ahead((CellLog *)changes, at);
+        if (!PyList_Check(changes)) look_ahead(((CellRun *)changes)->log, ((CellRun *)changes)->begin + at);
         why = self->bytes >= room ? FULL : add_change(self, box, partition, &values, changes, at);
     }
     return why < 0 ? NULL : Py_BuildValue("(ni)", at, why);

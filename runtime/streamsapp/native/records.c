@@ -26,6 +26,7 @@
 #include "recent.h"
 #include "cell.h"
 #include "cell_log.h"
+#include "cell_run.h"
 #include "cell_table.h"
 #include "cells_by_key.h"
 #include "windows.h"
@@ -43,14 +44,14 @@
 static PyMethodDef functions[] = {
     {"answer", answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
-    {"results", results, METH_VARARGS, "results([(cell, ...)], topic): records"},
+    {"results", results, METH_VARARGS, "results([(cell, key, start, end)], topic, deleted_at): records"},
     {"stamped", stamped, METH_VARARGS, "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellsType, &WindowType, &CounterType,
+    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellRunType, &CellsType, &WindowType, &CounterType,
                              &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType, &ChunkType, &PackedType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();

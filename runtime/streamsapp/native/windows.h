@@ -1,31 +1,38 @@
 /* Counts of windows: what streamsapp.state.counted_windows does for each window of a record, in one call for all of
- * them. What is rare, as a look into the store, is left to Python. Used by one thread at a time, with the interpreter. */
+ * them. Used by one thread at a time, with the interpreter. */
 
 enum { SEGMENT_SIZE = 8, NUMBER_SIZE = 4 }; /* of the store's keys: segment, key, start, number */
+enum { AT_ONCE = 8 }; /* windows whose keys are made before their cells are looked up */
 
-/* The windows that start at one time: what their keys have before and after that of a record, and which counts may
- * be known beside those at hand. */
+/* The windows that start at one time: what their keys have before and after that of a record, and whether all that have
+ * a count are at hand. */
 typedef struct {
     PyObject_HEAD
-    PyObject *before, *after, *older;
+    PyObject *before, *after;
     char whole, observed;
 } Window;
 
 static PyTypeObject WindowType;
 
-enum { LAYERS, SEGMENTS, LATE, NOTE, HELD_HEADERS, FORWARD, PARTS };
+enum { WINDOW_CELLS, SEGMENTS, LATE, NOTE, HELD_HEADERS, FORWARD, PARTS };
 
 typedef struct {
     PyObject_HEAD
     PyObject *part[PARTS];
 } Counter;
 
-/* A record that is counted: borrowed references, but for running, which the layers tell when they are asked. */
+/* A record that is counted: borrowed references. */
 typedef struct {
-    PyObject *key, *key_bytes, *headers, *topic, *emit, *running;
+    PyObject *key, *key_bytes, *headers, *topic, *emit;
     int64_t timestamp, closed_until;
-    long long epoch;
 } Counted;
+
+/* One of its windows; the last three parts are borrowed. */
+typedef struct {
+    PyObject *physical; /* NULL if the window has closed */
+    PyObject *start, *end;
+    Window *window;
+} Due;
 
 /* ---- windows of one start ---- */
 
@@ -33,15 +40,10 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *names)
     PyObject *before, *after;
     int whole;
     if (!PyArg_ParseTuple(args, "SSp", &before, &after, &whole)) return NULL;
-    PyObject *older = PyDict_New();
-    Window *self = older ? PyObject_New(Window, type) : NULL;
-    if (!self) {
-        Py_XDECREF(older);
-        return NULL;
-    }
+    Window *self = PyObject_New(Window, type);
+    if (!self) return NULL;
     self->before = Py_NewRef(before);
     self->after = Py_NewRef(after);
-    self->older = older;
     self->whole = (char)whole;
     self->observed = 0;
     return (PyObject *)self;
@@ -50,28 +52,13 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *names)
 static void window_dealloc(Window *self) {
     Py_DECREF(self->before);
     Py_DECREF(self->after);
-    Py_DECREF(self->older);
     PyObject_Free(self);
-}
-
-static PyObject *window_older(Window *self, void *unused) { return Py_NewRef(self->older); }
-
-static int window_set_older(Window *self, PyObject *given, void *unused) {
-    if (!given || !PyDict_CheckExact(given)) {
-        PyErr_SetString(PyExc_TypeError, "older counts are a dictionary");
-        return -1;
-    }
-    PyObject *before = self->older;
-    self->older = Py_NewRef(given);
-    Py_DECREF(before);
-    return 0;
 }
 
 static PyMemberDef window_members[] = {{"before", T_OBJECT_EX, offsetof(Window, before), READONLY, NULL},
                                        {"after", T_OBJECT_EX, offsetof(Window, after), READONLY, NULL},
                                        {"whole", T_BOOL, offsetof(Window, whole), 0, NULL},
                                        {NULL}};
-static PyGetSetDef window_getters[] = {{"older", (getter)window_older, (setter)window_set_older, NULL, NULL}, {NULL}};
 static PyTypeObject WindowType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Window",
     .tp_basicsize = sizeof(Window),
@@ -79,31 +66,45 @@ static PyTypeObject WindowType = {
     .tp_dealloc = (destructor)window_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_members = window_members,
-    .tp_getset = window_getters,
 };
 
 /* ---- results ---- */
 
 /* The key as time_windowed writes it is the store's without segment and number. */
-static PyObject *result_of(const Cell *cell, PyObject *topic) {
+static PyObject *result_of(const Cell *cell, PyObject *topic, int64_t at) {
     Py_ssize_t size = PyBytes_GET_SIZE(cell->physical) - SEGMENT_SIZE - NUMBER_SIZE;
-    return told_by(cell, topic, PyBytes_FromStringAndSize(PyBytes_AS_STRING(cell->physical) + SEGMENT_SIZE, size));
+    PyObject *key = PyBytes_FromStringAndSize(PyBytes_AS_STRING(cell->physical) + SEGMENT_SIZE, size);
+    return told_at(cell, topic, key, at);
 }
 
-/* results(held, topic): the records of windows that are held as (cell, key, start, end), which are no more. */
+/* Of a window (cell, key, start, end) that is held, and is no more; NULL with an exception. */
+static PyObject *held_result(PyObject *held, PyObject *topic, PyObject *deleted_at) {
+    if (!PyTuple_Check(held) || PyTuple_GET_SIZE(held) != 4 || !Py_IS_TYPE(PyTuple_GET_ITEM(held, 0), &CellType))
+        return PyErr_Format(PyExc_TypeError, "held windows are (cell, key, start, end)");
+    Cell *cell = (Cell *)PyTuple_GET_ITEM(held, 0);
+    int64_t at = cell->timestamp;
+    if (!cell->is_there) {
+        PyObject *told = PyObject_CallFunctionObjArgs(deleted_at, PyTuple_GET_ITEM(held, 1), PyTuple_GET_ITEM(held, 2),
+                                                      NULL);
+        int known = told && are_integers(&told, 1, &at);
+        Py_XDECREF(told);
+        if (!known) return NULL;
+    }
+    cell->held = 0;
+    return result_of(cell, topic, at);
+}
+
+/* results(held, topic, deleted_at): the records of windows that are held, and a tombstone for one that was deleted at
+ * deleted_at(key, start). */
 static PyObject *results(PyObject *module, PyObject *args) {
-    PyObject *held, *topic;
-    if (!PyArg_ParseTuple(args, "O!U", &PyList_Type, &held, &topic)) return NULL;
+    PyObject *held, *topic, *deleted_at;
+    if (!PyArg_ParseTuple(args, "O!UO", &PyList_Type, &held, &topic, &deleted_at)) return NULL;
     PyObject *made = PyList_New(0);
     for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(held); i++) {
-        PyObject *each = PyList_GET_ITEM(held, i);
-        int known = PyTuple_Check(each) && PyTuple_GET_SIZE(each) && Py_IS_TYPE(PyTuple_GET_ITEM(each, 0), &CellType);
-        Cell *cell = known ? (Cell *)Py_NewRef(PyTuple_GET_ITEM(each, 0)) : NULL;
-        PyObject *record = cell ? result_of(cell, topic) : PyErr_Format(PyExc_TypeError, "held windows have cells");
+        PyObject *each = Py_NewRef(PyList_GET_ITEM(held, i)), *record = held_result(each, topic, deleted_at);
         if (!record || PyList_Append(made, record)) Py_CLEAR(made);
-        else cell->held = 0;
         Py_XDECREF(record);
-        Py_XDECREF(cell);
+        Py_DECREF(each);
     }
     return made;
 }
@@ -135,55 +136,6 @@ static int observe(const Counter *self, Window *window, PyObject *start) {
     return 0;
 }
 
-/* Gives the store a cell that begins in the running epoch, as WriteBack.keep_cell does. */
-static int keep(const Counter *self, Counted *of, Cell *cell) {
-    if (!of->running) of->running = PyObject_CallMethod(self->part[LAYERS], "running", NULL);
-    if (!of->running) return -1;
-    if (!PyTuple_Check(of->running) || PyTuple_GET_SIZE(of->running) != 2) {
-        PyErr_SetString(PyExc_TypeError, "running gives the epoch, and the cache or None");
-        return -1;
-    }
-    PyObject *cache = PyTuple_GET_ITEM(of->running, 1);
-    cell->epoch = of->epoch;
-    if (PyDict_SetItem(PyTuple_GET_ITEM(of->running, 0), cell->physical, (PyObject *)cell)) return -1;
-    return cache == Py_None ? 0 : PyDict_SetItem(cache, cell->physical, (PyObject *)cell);
-}
-
-/* Leaves it to Python; a new reference, or NULL with an exception. */
-static Cell *counted_in_python(PyObject *cells, const Counted *of, PyObject *cell) {
-    PyObject *made = PyObject_CallMethod(cells, "count_anew", "OOL", of->key_bytes, cell ? cell : Py_None,
-                                         (long long)of->timestamp);
-    if (made && !Py_IS_TYPE(made, &CellType)) {
-        PyErr_SetString(PyExc_TypeError, "count_anew gives a cell");
-        Py_CLEAR(made);
-    }
-    return (Cell *)made;
-}
-
-/* Counts in a window whose cell, if one is at hand, is not of the running epoch; a new reference, or NULL with an
- * exception. */
-static Cell *count_anew(const Counter *self, Counted *of, PyObject *start, PyObject *cells, Window *window,
-                        PyObject *at_hand) {
-    PyObject *known = at_hand;
-    if (!known && PyDict_GET_SIZE(window->older)) {
-        known = PyDict_GetItemWithError(window->older, of->key_bytes);
-        if (!known && PyErr_Occurred()) return NULL;
-    }
-    const Cell *before = known && Py_IS_TYPE(known, &CellType) ? (Cell *)known : NULL;
-    if (known ? !before || before->epoch < 0 || !before->is_there : !window->whole)
-        return counted_in_python(cells, of, at_hand);
-    Cell *cell;
-    if (before && before->epoch == of->epoch) cell = (Cell *)Py_NewRef(known);
-    else {
-        PyObject *physical = before ? Py_NewRef(before->physical) : key_in_store(window, of->key_bytes);
-        cell = new_cell(physical, before ? before->count : 0, before ? before->timestamp : of->timestamp);
-    }
-    if (!cell) return NULL;
-    if (count_up(cell, of->timestamp) || (cell->epoch != of->epoch && keep(self, of, cell)) ||
-        PyDict_SetItem(cells, of->key_bytes, (PyObject *)cell) || observe(self, window, start)) Py_CLEAR(cell);
-    return cell;
-}
-
 /* Notes the window to be sent at the commit, with the headers of the record that came last. */
 static int note(const Counter *self, const Counted *of, Cell *cell, PyObject *start, PyObject *end) {
     if (!cell->held) {
@@ -203,13 +155,12 @@ static int note(const Counter *self, const Counted *of, Cell *cell, PyObject *st
 }
 
 /* Sends the count: to the topic where it goes there as it is, else to whatever comes next. */
-static int forward(const Counter *self, Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
+static int forward(const Counter *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
     PyObject *done, *made;
     if (of->topic) {
-        made = result_of(cell, of->topic);
+        made = result_of(cell, of->topic, cell->timestamp);
         done = made ? PyObject_CallOneArg(of->emit, made) : NULL;
     } else {
-        Py_CLEAR(of->running); /* others may use the store meanwhile */
         made = Py_BuildValue("(OOOLLO)", of->key, start, end, (long long)cell->count, (long long)cell->timestamp,
                              of->headers);
         done = made ? PyObject_CallObject(self->part[FORWARD], made) : NULL;
@@ -219,56 +170,73 @@ static int forward(const Counter *self, Counted *of, const Cell *cell, PyObject 
     return done ? 0 : -1;
 }
 
-static int count_in(const Counter *self, Counted *of, PyObject *found) {
-    PyObject **part = PyTuple_Check(found) && PyTuple_GET_SIZE(found) == 4 ? &PyTuple_GET_ITEM(found, 0) : NULL;
-    if (!part || !PyDict_Check(part[2]) || !Py_IS_TYPE(part[3], &WindowType)) {
-        PyErr_SetString(PyExc_TypeError, "windows are (start, end, cells, Window)");
-        return -1;
-    }
-    PyObject *start = part[0], *end = part[1], *cells = part[2];
-    int64_t end_ms = PyLong_AsLongLong(end);
-    if (end_ms == -1 && PyErr_Occurred()) return -1;
-    if (end_ms <= of->closed_until) {
+static int count_in(const Counter *self, const Counted *of, const Due *due) {
+    if (!due->physical) {
         PyObject *told = PyObject_CallNoArgs(self->part[LATE]);
         Py_XDECREF(told);
         return told ? 0 : -1;
     }
-    PyObject *at_hand = PyDict_GetItemWithError(cells, of->key_bytes);
-    if (!at_hand && PyErr_Occurred()) return -1;
-    Cell *cell;
-    if (at_hand && Py_IS_TYPE(at_hand, &CellType) && ((Cell *)at_hand)->epoch == of->epoch) {
-        cell = (Cell *)Py_NewRef(at_hand);
-        if (count_up(cell, of->timestamp)) Py_CLEAR(cell);
-    } else cell = count_anew(self, of, start, cells, (Window *)part[3], at_hand);
+    Cells *cells = (Cells *)self->part[WINDOW_CELLS];
+    Cell *cell = count_cell(cells, cell_of(cells, due->physical, due->window->whole), of->timestamp);
     if (!cell) return -1;
-    int failed = self->part[FORWARD] != Py_None ? forward(self, of, cell, start, end)
-                 : self->part[NOTE] != Py_None  ? note(self, of, cell, start, end)
-                                                : 0;
+    int failed = observe(self, due->window, due->start)       ? -1
+                 : self->part[FORWARD] != Py_None ? forward(self, of, cell, due->start, due->end)
+                 : self->part[NOTE] != Py_None    ? note(self, of, cell, due->start, due->end)
+                                                  : 0;
     Py_DECREF(cell);
     return failed;
 }
 
-/* count(windows, key, key's bytes, timestamp, closed until, epoch, headers, sink): counts a record in each of the
- * windows, which are (start, end, cells, Window). A sink is (topic, emit, ...), or None. */
+/* Makes the key of a window, (start, end, Window), unless that has closed; 0, or -1 with an exception. */
+static int make_due(const Counted *of, PyObject *found, Due *due) {
+    PyObject **part = PyTuple_Check(found) && PyTuple_GET_SIZE(found) == 3 ? &PyTuple_GET_ITEM(found, 0) : NULL;
+    if (!part || !Py_IS_TYPE(part[2], &WindowType)) {
+        PyErr_SetString(PyExc_TypeError, "windows are (start, end, Window)");
+        return -1;
+    }
+    int64_t end_ms = PyLong_AsLongLong(part[1]);
+    if (end_ms == -1 && PyErr_Occurred()) return -1;
+    *due = (Due){NULL, part[0], part[1], (Window *)part[2]};
+    if (end_ms <= of->closed_until) return 0;
+    due->physical = key_in_store(due->window, of->key_bytes);
+    return due->physical ? 0 : -1;
+}
+
+/* Counts in some windows, whose cells lie here and there; 0, or -1 with an exception. */
+static int count_some(const Counter *self, const Counted *of, PyObject *windows, Py_ssize_t begin) {
+    Due due[AT_ONCE];
+    Py_ssize_t size = PyTuple_GET_SIZE(windows) - begin, made = 0, at = 0;
+    if (size > AT_ONCE) size = AT_ONCE;
+    while (made < size && !make_due(of, PyTuple_GET_ITEM(windows, begin + made), &due[made])) made++;
+    int failed = made < size;
+    for (int step = 0; step < 3 && !failed && size > 1; step++)
+        for (Py_ssize_t i = 0; i < size; i++)
+            if (due[i].physical) look_up_soon((Cells *)self->part[WINDOW_CELLS], due[i].physical, step);
+    for (; at < size && !failed; at++) failed = count_in(self, of, &due[at]);
+    for (Py_ssize_t i = 0; i < made; i++) Py_XDECREF(due[i].physical);
+    return failed ? -1 : 0;
+}
+
+/* count(windows, key, key's bytes, timestamp, closed until, headers, sink): counts a record in each of the windows,
+ * which are (start, end, Window). A sink is (topic, emit, ...), or None. */
 static PyObject *counter_count(Counter *self, PyObject *const *given, Py_ssize_t count) {
-    int64_t of[3]; /* timestamp, closed until, epoch */
-    if (count != 8 || !PyTuple_Check(given[0]) || !PyBytes_CheckExact(given[2]) ||
-        (given[7] != Py_None && (!PyTuple_Check(given[7]) || PyTuple_GET_SIZE(given[7]) < 2)))
-        return PyErr_Format(PyExc_TypeError, "count takes windows, a key, its bytes, three numbers, headers, a sink");
-    if (!are_integers(given + 3, 3, of)) return NULL;
-    PyObject *topic = given[7] == Py_None ? NULL : PyTuple_GET_ITEM(given[7], 0);
-    Counted counted = {.key = given[1], .key_bytes = given[2], .headers = given[6], .topic = topic,
-                       .emit = topic ? PyTuple_GET_ITEM(given[7], 1) : NULL,
-                       .timestamp = of[0], .closed_until = of[1], .epoch = of[2]};
-    Py_ssize_t at = 0;
-    while (at < PyTuple_GET_SIZE(given[0]) && !count_in(self, &counted, PyTuple_GET_ITEM(given[0], at))) at++;
-    Py_XDECREF(counted.running);
-    return at < PyTuple_GET_SIZE(given[0]) ? NULL : Py_NewRef(Py_None);
+    int64_t of[2]; /* timestamp, closed until */
+    if (count != 7 || !PyTuple_Check(given[0]) || !PyBytes_CheckExact(given[2]) ||
+        (given[6] != Py_None && (!PyTuple_Check(given[6]) || PyTuple_GET_SIZE(given[6]) < 2)))
+        return PyErr_Format(PyExc_TypeError, "count takes windows, a key, its bytes, two numbers, headers, a sink");
+    if (!are_integers(given + 3, 2, of)) return NULL;
+    PyObject *topic = given[6] == Py_None ? NULL : PyTuple_GET_ITEM(given[6], 0);
+    Counted counted = {.key = given[1], .key_bytes = given[2], .headers = given[5], .topic = topic,
+                       .emit = topic ? PyTuple_GET_ITEM(given[6], 1) : NULL,
+                       .timestamp = of[0], .closed_until = of[1]};
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(given[0]); at += AT_ONCE)
+        if (count_some(self, &counted, given[0], at)) return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *counter_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *part[PARTS];
-    if (!PyArg_ParseTuple(args, "OOOOOO", &part[LAYERS], &part[SEGMENTS], &part[LATE], &part[NOTE],
+    if (!PyArg_ParseTuple(args, "O!OOOOO", &CellsType, &part[WINDOW_CELLS], &part[SEGMENTS], &part[LATE], &part[NOTE],
                           &part[HELD_HEADERS], &part[FORWARD])) return NULL;
     if (part[NOTE] != Py_None && (!PyList_CheckExact(part[NOTE]) || !PyDict_CheckExact(part[HELD_HEADERS])))
         return PyErr_Format(PyExc_TypeError, "windows are noted in a list, and their headers in a dictionary");
@@ -295,7 +263,7 @@ static void counter_dealloc(Counter *self) {
 
 static PyMethodDef counter_methods[] = {
     {"count", (PyCFunction)(void (*)(void))counter_count, METH_FASTCALL,
-     "count(windows, key, key's bytes, timestamp, closed until, epoch, headers, sink)"},
+     "count(windows, key, key's bytes, timestamp, closed until, headers, sink)"},
     {NULL}};
 static PyTypeObject CounterType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.WindowCounter",

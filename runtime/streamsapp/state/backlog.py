@@ -14,7 +14,7 @@ from functools import reduce
 
 from streamsapp.native import PackedRecords
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
-from streamsapp.state.epoch import Epoch, Living, Range, Writes, merged, over
+from streamsapp.state.epoch import Epoch, Living, Range, Staged, Writes, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
 
 #: An epoch that cannot be absorbed by the one before is merged with it into a new one unless that is so many times as
@@ -68,7 +68,7 @@ class BackloggedStore:
         self.records += len(epoch)
         return iter(())
 
-    def in_order(self) -> Iterator[PhysicalEntry]:
+    def in_order(self) -> Staged:
         """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Those that are deleted again
         with the last batch are left out, and those that have expired: what the newest epoch that waits knows of time is
         committed, which the store's own time, that of the running epoch, is not."""
@@ -79,9 +79,9 @@ class BackloggedStore:
         """The ranges to be deleted after all entries that wait have been written."""
         return [each for epoch in self._waiting for each in epoch.deleted]
 
-    def stage(self, batch: DatabaseBatch, writes: Sequence[PhysicalEntry]) -> None:
-        """Adds some of the entries to a batch."""
-        self._store.stage(batch, writes)
+    def stage(self, batch: DatabaseBatch, entries: Staged, limit: int) -> int:
+        """Adds up to so many of the entries to a batch; returns how many."""
+        return self._store.stage(batch, entries, limit)
 
     def stage_deleted(self, batch: DatabaseBatch) -> None:
         """Adds the deleted ranges to the batch that is written last."""

@@ -10,22 +10,33 @@ last time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import count
 from threading import Lock
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from streamsapp import native
-from streamsapp.state.entries import Entry, PhysicalEntry
-from streamsapp.state.epoch import Range, Writes
+from streamsapp.state.entries import Entry
+from streamsapp.state.epoch import Delete, Living, Put, Range, Staged, Writes, without
 
-#: Entries that are made Python's objects at once.
-_AT_ONCE = 500
+
+class _StagedCells:
+    """A log of which each write is staged once."""
+
+    def __init__(self, log: native.CellLog) -> None:
+        self._log = log
+        self._at = 0
+
+    def stage(self, put: Put, delete: Delete, family: Any, limit: int) -> int:
+        run = self._log[self._at : self._at + limit]
+        run.stage(put, delete, family)
+        self._at += len(run)
+        return len(run)
 
 
 class CellEpoch(Mapping[bytes, Entry]):
-    """:class:`~streamsapp.state.epoch.Writes` of cells. Its store expires nothing, and knows nothing but its keys."""
+    """:class:`~streamsapp.state.epoch.Writes` of cells."""
 
     def __init__(self, log: native.CellLog, since: int, at_hand: Callable[[bytes, int], tuple[Any, bool]]) -> None:
         """Takes the number of the (first) epoch, and a function that returns the cell that caches have of a key, or
@@ -67,26 +78,39 @@ class CellEpoch(Mapping[bytes, Entry]):
         entry = self.log.entry(cell)
         return default if entry is None else entry
 
+    def as_it_is(self, key: bytes) -> Any:
+        """Returns a cell that the caches have forgotten, and are to have again."""
+        with self._lock:
+            at = self._positions().get(key)
+        return None if at is None else self.log.cell(at)
+
     def writes(self) -> native.CellLog:
         return self.log
+
+    def behind(self, size: int) -> native.CellRun:
+        return self.log.behind(size)
 
     def absorb(self, newer: Writes) -> bool:
         with self._lock:
             if isinstance(self._index, SortedDict) or not isinstance(newer, CellEpoch):
                 return False
             self.log.absorb(newer.log)
+            self.deleted = (*self.deleted, *newer.deleted)
+            self.facts = newer.facts
             return True
 
     def waiting(self) -> CellEpoch:
         """Returns an epoch of the same writes. Its log knows where the cells have theirs, whatever becomes of them in
         later epochs."""
-        epoch = CellEpoch(self.log[:0], self._since, self._at_hand)
+        epoch = CellEpoch(self.log.only([]), self._since, self._at_hand)
         epoch.absorb(self)
         return epoch
 
-    def in_order(self, physical: object, living: object, deleted: object) -> Iterator[PhysicalEntry]:
+    def in_order(self, physical: object, living: Living, deleted: Sequence[Range]) -> Staged:
         log = self.log.in_order()
-        return chain.from_iterable(log[at : at + _AT_ONCE].physical() for at in range(0, len(log), _AT_ONCE))
+        if deleted or self.facts is not None:
+            log = log.only([*without(living(log.keys_from(0), self.facts), deleted)])
+        return _StagedCells(log)
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
         with self._lock:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, KeysView, Reversible, Sequence, ValuesView
 from itertools import chain, islice
+from operator import itemgetter
 from threading import Lock
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sortedcontainers import SortedList
 
@@ -21,6 +22,35 @@ Range: TypeAlias = tuple[bytes, bytes]
 
 #: ``(keys, facts)``: the keys of entries that live, as :meth:`Layout.living` says.
 Living: TypeAlias = Callable[[Iterable[bytes], bytes | None], Iterable[bytes]]
+
+#: Take an entry, or a key whose entry is deleted; and where it belongs.
+Put: TypeAlias = Callable[[bytes, bytes, Any], object]
+Delete: TypeAlias = Callable[[bytes, Any], object]
+
+
+class Staged(Protocol):
+    """Entries on their way to RocksDB, each once."""
+
+    def stage(self, put: Put, delete: Delete, family: Any, limit: int, /) -> int:
+        """Gives the next ones, up to so many, to ``put``, and keys of deletions to ``delete``; returns how many."""
+        ...
+
+
+class PhysicalEntries:
+    """Entries in their physical form, to be staged."""
+
+    def __init__(self, entries: Iterator[PhysicalEntry]) -> None:
+        self._entries = entries
+
+    def stage(self, put: Put, delete: Delete, family: Any, limit: int) -> int:
+        staged = 0
+        for key, physical in islice(self._entries, limit):
+            if physical is None:
+                delete(key, family)
+            else:
+                put(key, physical, family)
+            staged += 1
+        return staged
 
 
 class Writes(Protocol):
@@ -39,8 +69,16 @@ class Writes(Protocol):
     def keys(self) -> KeysView[bytes]: ...
     def values(self) -> ValuesView[Entry]: ...
 
+    def as_it_is(self, key: bytes, /) -> Entry | None:
+        """Returns an entry, or a cell itself if that is what was written."""
+        ...
+
     def writes(self) -> Reversible[tuple[bytes, Entry]]:
         """Returns keys and entries in the order of the writes. A key may come again; then the last one counts."""
+        ...
+
+    def behind(self, size: int) -> Iterable[tuple[bytes, Entry]]:
+        """Returns the same by the keys without their first ``size`` bytes."""
         ...
 
     def absorb(self, newer: Writes) -> bool:
@@ -53,9 +91,7 @@ class Writes(Protocol):
         """Returns a frozen epoch as one that absorbs others, which may be the same one."""
         ...
 
-    def in_order(
-        self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]
-    ) -> Iterator[PhysicalEntry]:
+    def in_order(self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]) -> Staged:
         """Returns the entries that live and are not in the deleted ranges, by key and in their physical form."""
         ...
 
@@ -75,6 +111,8 @@ class Epoch(dict[bytes, Entry]):
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")
 
+    as_it_is = dict.get
+
     def __init__(self, entries: Iterable[tuple[bytes, Entry]] = ()) -> None:
         super().__init__(entries)
         self.deleted: Sequence[Range] = ()
@@ -92,6 +130,9 @@ class Epoch(dict[bytes, Entry]):
     def writes(self) -> Reversible[tuple[bytes, Entry]]:
         return self.items()
 
+    def behind(self, size: int) -> Iterable[tuple[bytes, Entry]]:
+        return zip(map(itemgetter(slice(size, None)), self), self.values(), strict=True)
+
     def absorb(self, newer: Writes) -> bool:
         with self._lock:
             if self._ordered is not None:
@@ -104,14 +145,12 @@ class Epoch(dict[bytes, Entry]):
     def waiting(self) -> Epoch:
         return self
 
-    def in_order(
-        self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]
-    ) -> Iterator[PhysicalEntry]:
-        keys: Iterable[bytes] = living(self, self.facts)
-        for start, end in dict(sorted(deleted)).items():  # of one start the furthest end
-            keys = [key for key in keys if not start <= key < end]
+    def in_order(self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]) -> Staged:
+        keys = without(living(self, self.facts), deleted)
         entry_of = self.__getitem__
-        return ((key, physical(entry) if (entry := entry_of(key))[0] is not None else None) for key in sorted(keys))
+        return PhysicalEntries(
+            (key, physical(entry) if (entry := entry_of(key))[0] is not None else None) for key in sorted(keys)
+        )
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
         with self._lock:
@@ -122,6 +161,13 @@ class Epoch(dict[bytes, Entry]):
                 self._seen = len(self)
         keys: Iterator[bytes] = self._ordered.irange(start, end, inclusive=(True, False), reverse=reverse)
         return keys
+
+
+def without(keys: Iterable[bytes], deleted: Sequence[Range]) -> Iterable[bytes]:
+    """Returns the keys that are in no range, in their order."""
+    for start, end in dict(sorted(deleted)).items():  # of one start the furthest end
+        keys = [key for key in keys if not start <= key < end]
+    return keys
 
 
 def over(newer: Writes, older: Writes) -> Epoch:

@@ -52,6 +52,7 @@ class ManagedStore:
             keeps_timestamps=kind.keeps_timestamps,
             unwritten_from=self.layout.unwritten_from,
             library=native.data_path_at_hand() if self._keeps_longs(kind) else None,
+            start_at=self.layout.start_at,
         )
         self._parts = StoreParts(
             builder.name, key_serde, value_serde, self.format, self.layout, self.layers, context_timestamp
@@ -67,7 +68,7 @@ class ManagedStore:
 
     def _keeps_longs(self, kind: StoreType) -> bool:
         """Says whether entries are longs with a timestamp, each found by its key alone."""
-        return kind.keeps_timestamps and self.format.number_size == LONG_SIZE and isinstance(self.layout, PlainLayout)
+        return kind.keeps_timestamps and self.format.number_size == LONG_SIZE and self.layout.takes_cells
 
     @property
     def name(self) -> str:

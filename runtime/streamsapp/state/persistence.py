@@ -9,7 +9,6 @@ repaired by replaying from the offsets that are there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 from streamsapp.native import PackedRecords
@@ -131,9 +130,8 @@ class Persistence:
         batch, room = database.batch(), slice_size
         for engine in self._engines.values():
             waiting = engine.in_order()
-            while chunk := list(islice(waiting, room)):
-                engine.stage(batch, chunk)
-                room -= len(chunk)
+            while staged := engine.stage(batch, waiting, room):
+                room -= staged
                 if room == 0:
                     database.write(batch)
                     yield

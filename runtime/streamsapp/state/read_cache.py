@@ -8,29 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamsapp.state.entries import ABSENT, Entry
+from streamsapp.state.entries import Entry
+
+#: Later than any window begins.
+ANY_TIME = (1 << 63) - 1
+
+
+class Unwritten:
+    """The keys whose entries do not exist if a cache misses them: nothing from one key on was written before the cache
+    last forgot something."""
+
+    def __init__(self, unwritten_from: Callable[[], bytes]) -> None:
+        """Takes a function that tells the key from which on nothing was ever written, or ``b""``."""
+        self._unwritten_from = unwritten_from
+        #: ``None`` if it was not asked since the cache forgot something.
+        self._begin: bytes | None = None
+
+    def has(self, key: bytes) -> bool:
+        """Says whether an entry that is missing does not exist."""
+        return bool(self._begin) and key >= self._begin  # type: ignore[operator]
+
+    def learn(self) -> None:
+        """The cache has all that is written from now on."""
+        if self._begin is None:
+            self._begin = self._unwritten_from()
+
+    def forget(self) -> None:
+        """The cache has forgotten something."""
+        self._begin = None
 
 
 class ReadCache(dict[bytes, Entry]):
     """A dict that asks for keys it misses, so that a hot read is one lookup in C; and the generation before, which is
     forgotten when the younger one grows old. :class:`~streamsapp.native.Cells` is the same for cells in C."""
 
-    __slots__ = ("_complete_from", "_load", "_old", "_unwritten_from")
+    __slots__ = ("_load", "_old")
 
-    def __init__(self, load: Callable[[bytes], Entry], unwritten_from: Callable[[], bytes]) -> None:
+    def __init__(self, load: Callable[[bytes], Entry]) -> None:
         super().__init__()
         self._load = load
-        self._unwritten_from = unwritten_from
         self._old: dict[bytes, Entry] = {}
-        #: Keys from this one on that are missing do not exist; ``None`` if this is not known since it was cleared.
-        self._complete_from: bytes | None = None
 
     def __missing__(self, key: bytes) -> Entry:
-        if self._complete_from and key >= self._complete_from:
-            return ABSENT
         entry = self[key] = self._load(key)
-        if self._complete_from is None:
-            self._complete_from = self._unwritten_from()
         return entry
 
     @property
@@ -47,14 +67,15 @@ class ReadCache(dict[bytes, Entry]):
         """Remembers an entry that was read."""
         self[key] = entry
 
-    def grow_old(self) -> None:
-        """Makes the younger generation the older one, and forgets that."""
+    def grow_old(self) -> int:
+        """Makes the younger generation the older one, and forgets that. Returns ``ANY_TIME``, or -1 if there was
+        nothing to forget."""
+        forgets = bool(self._old)
         # The dict itself stays: its lookup has been handed out.
         self._old = dict(self)
         super().clear()
-        self._complete_from = None
+        return ANY_TIME if forgets else -1
 
     def clear(self) -> None:
         super().clear()
         self._old = {}
-        self._complete_from = None

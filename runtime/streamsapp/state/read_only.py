@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from streamsapp.errors import StateStoreError
 from streamsapp.state.engine import Reads
-from streamsapp.state.entries import Cell, Entry
+from streamsapp.state.entries import Entry
 
 
 class ReadOnlyLayers:
@@ -61,16 +61,13 @@ class ReadOnlyLayers:
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> NoReturn:
         self._refuse(key, stored, timestamp)
 
-    def keep_cell(self, key: bytes, cell: Cell) -> NoReturn:
-        self._refuse(key, *cell)
-
-    def read_uncached(self, key: bytes) -> Entry:
-        return self._engine().get(key)
-
-    def running(self) -> NoReturn:
+    def on_forgotten(self, told: object) -> NoReturn:
         raise StateStoreError(self._why)
 
-    def accompany(self, companion: object) -> NoReturn:
+    def at_hand(self, key: bytes) -> None:
+        """Returns ``None``: there is no cache."""
+
+    def running(self, key: bytes) -> NoReturn:
         raise StateStoreError(self._why)
 
     def _get(self, key: bytes) -> Entry:

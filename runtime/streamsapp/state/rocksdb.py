@@ -25,7 +25,7 @@ from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter,
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
 from streamsapp.native import PackedRecords
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry, TimestampedFormat
-from streamsapp.state.epoch import Range
+from streamsapp.state.epoch import PhysicalEntries, Range, Staged
 from streamsapp.state.resources import StateResources
 
 log = logging.getLogger(__name__)
@@ -245,14 +245,9 @@ class RocksDBStore:
         )
         return {name.replace("-", "_"): self._database.property(self._family, name) for name in names}
 
-    def stage(self, batch: DatabaseBatch, writes: Iterable[PhysicalEntry]) -> None:
-        """Add entries to a batch."""
-        put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
-        for key, physical in writes:
-            if physical is None:
-                delete(key, family)
-            else:
-                put(key, physical, family)
+    def stage(self, batch: DatabaseBatch, entries: Staged, limit: int) -> int:
+        """Adds up to so many of the entries to a batch; returns how many."""
+        return entries.stage(batch.writes.put, batch.writes.delete, batch.family(self._family), limit)
 
     def stage_deleted(self, batch: DatabaseBatch, ranges: Iterable[Range]) -> None:
         """Add the deletion of whole ranges to a batch, after what it has."""
@@ -271,11 +266,11 @@ class RocksDBStore:
         RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; those of one key
         stay in their order.
         """
-        ordered = sorted(restored, key=itemgetter(0))
-        for start in range(0, len(ordered), slice_size):
-            batch = self._database.batch()
-            self.stage(batch, ordered[start : start + slice_size])
+        ordered = PhysicalEntries(iter(sorted(restored, key=itemgetter(0))))
+        batch = self._database.batch()
+        while self.stage(batch, ordered, slice_size):
             self._database.write(batch)
+            batch = self._database.batch()
         if deleted:
             batch = self._database.batch()
             self.stage_deleted(batch, deleted)

@@ -8,7 +8,6 @@ One per store of a task. Written to on the processing thread that holds the task
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
 from struct import Struct
 
 from streamsapp.record import InputRecord
@@ -19,8 +18,6 @@ from streamsapp.state.epoch import Range, Writes
 _SEGMENT = Struct(">q")
 _pack_segment = _SEGMENT.pack
 _FACTS = Struct(">qq")
-#: Of a physical key: the changelog's.
-_logical = itemgetter(slice(_SEGMENT.size, None))
 
 #: The time of a store that has seen none.
 NO_TIME = -1
@@ -47,6 +44,8 @@ class Segments:
 
     #: The bytes between the segment and the changelog's key.
     mark = b""
+    takes_cells = False
+    start_at = 0
 
     def __init__(self, retention_ms: int, interval_ms: int, time_of: Callable[[bytes], int]) -> None:
         """Takes ``time_of``, which reads the time of an entry from the changelog's key."""
@@ -126,7 +125,7 @@ class Segments:
         return [(physical(key, time), value(record)) for time, key, record in timed if time >= expired_before]
 
     def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
-        return zip(map(_logical, writes), writes.values(), strict=True)
+        return writes.behind(_SEGMENT.size)
 
     def unwritten_from(self) -> bytes:
         return _SEGMENT.pack(self.stream_time // self._interval + 1)

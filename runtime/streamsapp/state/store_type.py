@@ -19,7 +19,7 @@ from streamsapp.state.entries import Cell, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowOf
-from streamsapp.state.write_back import Companion, WriteBack
+from streamsapp.state.write_back import WriteBack
 
 #: Settings of changelog topics, in milliseconds, that a type derives from what its stores keep; it has one at most.
 KEPT_FOR = ("retention.ms", "min.compaction.lag.ms")
@@ -67,20 +67,17 @@ class Layers(Protocol):
         """Says whether a key was written or deleted in the running epoch."""
         ...
 
-    def accompany(self, companion: Companion) -> None:
-        """Takes a cache that shares the memory of this one, and hears when it has to begin anew."""
+    def on_forgotten(self, told: Callable[[int], None]) -> None:
+        """Has somebody told when the cache has forgotten entries: the latest time at which the window of one of them
+        begins, ``ANY_TIME`` where that is not known."""
         ...
 
-    def keep_cell(self, key: bytes, cell: Cell) -> None:
-        """Writes a cell past the cache, for a companion that keeps it."""
+    def at_hand(self, key: bytes) -> Entry | None:
+        """Returns the entry of a key if the cache has it."""
         ...
 
-    def read_uncached(self, key: bytes) -> Entry | Cell:
-        """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
-        ...
-
-    def running(self) -> tuple[Writes, dict[bytes, Entry] | None]:
-        """Returns where :meth:`keep_cell` puts a cell now: the running epoch, and the cache if it gets it."""
+    def running(self, key: bytes) -> Entry | Cell | None:
+        """Returns what was written last of a key in the running epoch, also if that is a deletion."""
         ...
 
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell: ...
@@ -104,6 +101,18 @@ class Layout(Protocol):
     A layout whose entries expire knows the store's stream time: from writes, from restored records, and from
     ``facts``, which are kept with the offsets.
     """
+
+    @property
+    def takes_cells(self) -> bool:
+        """Says whether entries may be cells in C: each is written and read by its key alone, and nothing is
+        appended."""
+        ...
+
+    @property
+    def start_at(self) -> int:
+        """The number of bytes before a key's end where the start of its window stands, in 8 bytes; 0 if keys have no
+        window."""
+        ...
 
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
@@ -213,6 +222,9 @@ class StoreType(Protocol):
 
 class PlainLayout:
     """Keeps physical keys equal to the changelog's; nothing expires."""
+
+    takes_cells = True
+    start_at = 0
 
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads

@@ -18,6 +18,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed, time_windowed_in
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.counted_windows import CountedWindows
 from streamsapp.state.entries import (
+    NO_TIMESTAMP,
     Entry,
     EntryFormat,
     PlainFormat,
@@ -61,6 +62,12 @@ def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
 
 class WindowSegments(Segments):
     """Makes the keys of a store that never gives what has expired, whatever else its segment has."""
+
+    start_at = _SUFFIX.size
+
+    def __init__(self, retention_ms: int, interval_ms: int, *, takes_cells: bool) -> None:
+        super().__init__(retention_ms, interval_ms, _start_of)
+        self.takes_cells = takes_cells
 
     def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
         """Returns the keys of windows that live at the stream time of these facts. That of the running epoch may be
@@ -115,9 +122,9 @@ class WindowStoreImpl(SegmentedFacade):
             else:
                 self._recent.put(key, (start_ms, 0, (stored, timestamp)))
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
-        self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
-        if self._counted is not None:
-            self._counted.written(key, start_ms, stored, timestamp)
+        physical = segments.physical(window_key(key, start_ms), start_ms)
+        if self._counted is None or not self._counted.rewritten(physical, stored, timestamp):
+            self._write(physical, stored, timestamp)
         return kept
 
     def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
@@ -126,14 +133,18 @@ class WindowStoreImpl(SegmentedFacade):
         return inner is not None and inner.serialize is key.serialize and value_serde.serialize is value.serialize
 
     def counted_windows(self) -> CountedWindows:
-        """Returns the cache of an operator that counts in the store from now on, in place of an earlier one's."""
+        """Returns the windows of an operator that counts in the store from now on, in place of an earlier one's."""
 
         def around(start_ms: int) -> tuple[bytes, bytes]:
             return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
 
         counted = self._counted = CountedWindows(self._layers, self._segments, around)
-        self._layers.accompany(counted)
         return counted
+
+    def deleted_at(self, key: Any, start_ms: int) -> int:
+        """Returns the time at which a window was deleted in the running epoch."""
+        deleted = self.layers.running(self._segments.physical(window_key(self.key_bytes(key), start_ms), start_ms))
+        return NO_TIMESTAMP if deleted is None else deleted[1]
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both
@@ -303,7 +314,7 @@ class WindowType:
         return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
 
     def layout(self) -> Segments:
-        return WindowSegments(self.retention_ms, self.interval_ms, _start_of)
+        return WindowSegments(self.retention_ms, self.interval_ms, takes_cells=not self.retain_duplicates)
 
     def facade(self, parts: StoreParts) -> WindowStoreImpl:
         assert isinstance(parts.layout, Segments)

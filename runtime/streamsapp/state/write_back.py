@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from streamsapp import native
 from streamsapp.errors import StateStoreError
@@ -27,22 +27,8 @@ from streamsapp.state.engine import Reads
 from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
 from streamsapp.state.entry_size import EntrySize
 from streamsapp.state.epoch import Epoch, Writes, merged
-from streamsapp.state.read_cache import ReadCache
+from streamsapp.state.read_cache import ANY_TIME, ReadCache, Unwritten
 from streamsapp.state.resources import StateResources
-
-
-class Companion(Protocol):
-    """A cache that somebody keeps beside that of the layers, of entries that it reads and writes itself."""
-
-    def __len__(self) -> int: ...
-
-    def forget(self) -> None:
-        """Begins anew, after somebody wrote or reverted what lies below."""
-        ...
-
-    def make_room(self, room: int) -> None:
-        """Keeps about ``room`` entries; called between two epochs."""
-        ...
 
 
 @dataclass(slots=True)
@@ -66,23 +52,26 @@ class WriteBack:
         keeps_timestamps: bool,
         unwritten_from: Callable[[], bytes] = bytes,
         library: native.DataPath | None = None,
+        start_at: int = 0,
     ) -> None:
         """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``; and the
-        ``library`` whose cells are to be the entries, if all that is stored are longs with a timestamp."""
+        ``library`` whose cells are to be the entries, if all that is stored are longs with a timestamp, and how many
+        bytes before the end of a key the start of its window stands, 0 if it has none."""
         self._readable = format.readable
         self._resources = resources
-        self._live = ReadCache(self._load, unwritten_from)
+        self._live = ReadCache(self._load)
+        self._unwritten = Unwritten(unwritten_from)
         #: The entries that are cells in C, instead of those that are live.
-        self.cells: native.Cells | None = None if library is None else library.Cells(self._load)
+        self.cells: native.Cells | None = None if library is None else library.Cells(self._load, start_at)
         #: Number of the running epoch: cells that carry it may be changed in place.
         self.epoch = 0
         #: That of the last one in which the caches forgot what may have been written in it, or before.
         self._forgotten = -1
         self._dirty = self._begun()
         self._frozen: Writes | None = None
-        self._companion: Companion | None = None
+        self._on_forgotten: Callable[[int], None] = lambda latest: None
         self._committed: Reads | None = None
-        self._entry_size = EntrySize()
+        self._entry_size = EntrySize(in_cells=library is not None)
         self.figures = LayerFigures()
         self.read: Callable[[bytes], Entry] = self._live.__getitem__ if self.cells is None else self.cells.read
         self.write: Callable[[bytes, object, int], None] = (
@@ -123,29 +112,19 @@ class WriteBack:
         self._dirty[key] = self._live[key] = cell = Cell.of(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
 
-    def accompany(self, companion: Companion) -> None:
-        """Takes a cache that shares the memory of this one, and hears when it has to begin anew."""
-        self._companion = companion
+    def on_forgotten(self, told: Callable[[int], None]) -> None:
+        """Has somebody told, on the processing thread, when the cache has forgotten entries: the latest time at which
+        the window of one of them begins, ``ANY_TIME`` where that is not known."""
+        self._on_forgotten = told
 
-    def keep_cell(self, key: bytes, cell: Cell) -> None:
-        """Writes a cell as :meth:`write_cell` does, for a companion that will find it itself: the cache does not get
-        it unless it has entries, of which this may be one."""
-        cell.epoch = self.epoch
-        self._dirty[key] = cell
-        if self._live or self._live.older:
-            self._live[key] = cell  # type: ignore[assignment]
+    def at_hand(self, key: bytes) -> Entry | None:
+        """Returns the entry of a key if the cache has it."""
+        return self._cache.at_hand(key)
 
-    def read_uncached(self, key: bytes) -> Entry | Cell:
-        """Returns an entry for a companion that remembers it: a cell of the running epoch as it is."""
-        self.figures.read_misses += 1
+    def running(self, key: bytes) -> Entry | Cell | None:
+        """Returns what was written last of a key in the running epoch, also if that is a deletion."""
         entry: Entry | Cell | None = self._dirty.get(key)
-        if entry is None or isinstance(entry, tuple):
-            return self.peek(key, committed=False)
         return entry
-
-    def running(self) -> tuple[Writes, dict[bytes, Entry] | None]:
-        """Returns where :meth:`keep_cell` puts a cell now: the running epoch, and the cache if it gets it."""
-        return self._dirty, self._live if self._live or self._live.older else None
 
     def forget(self, key: bytes) -> None:
         """Takes back what :meth:`append` brought into the store in the running epoch: nobody else hears of it, and
@@ -248,8 +227,6 @@ class WriteBack:
         self.epoch += 1
         self._frozen, self._dirty = self._dirty, self._begun()
         self._evict_if_full()
-        if self._companion is not None:
-            self._companion.make_room(self.room())
         return self._frozen
 
     def drop_frozen(self) -> None:
@@ -267,8 +244,8 @@ class WriteBack:
         """Empties the caches, after somebody wrote below this layer."""
         self._forgotten = self.epoch
         self._cache.clear()
-        if self._companion is not None:
-            self._companion.forget()
+        self._unwritten.forget()
+        self._on_forgotten(ANY_TIME)
 
     @property
     def dirty_entries(self) -> int:
@@ -294,16 +271,19 @@ class WriteBack:
 
     @property
     def cached_entries(self) -> int:
-        return len(self._cache) + self._cache.older + len(self._companion or ())
+        return len(self._cache) + self._cache.older
 
     def _load(self, key: bytes) -> Entry:
         """Returns an entry that is not in the cache, which remembers it."""
+        if self._unwritten.has(key):
+            return ABSENT
         self.figures.read_misses += 1
         entry = self._uncommitted_or_old(key)
         if entry is None:
             entry = self._engine().get(key)
             self._entry_size.learn(key, entry)
         self._evict_if_full()
+        self._unwritten.learn()
         return entry
 
     def _at_hand(self, key: bytes, since: int) -> tuple[Any, bool]:
@@ -314,11 +294,11 @@ class WriteBack:
     def _uncommitted_or_old(self, key: bytes) -> Entry | None:
         # The cache has all cells that were written in the running epoch and the one before, or may have forgotten some.
         if self.cells is None or self.epoch - 1 <= self._forgotten:
-            entry = self._dirty.get(key)
+            entry = self._dirty.as_it_is(key)
             if entry is None and (frozen := self._frozen) is not None:
-                entry = frozen.get(key)
+                entry = frozen.as_it_is(key)
             if entry is not None:
-                return self._readable(entry)
+                return entry if self.cells is not None else self._readable(entry)
         return self._cache.at_hand(key)
 
     def _in_range(self, epoch: Writes, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
@@ -339,5 +319,8 @@ class WriteBack:
     def _evict_if_full(self) -> None:
         if len(self._cache) * self._entry_size.bytes > self._resources.read_cache_share:
             if self._cache.older:
-                self._forgotten = self.epoch  # before it does, as others may ask for a key meanwhile
-            self._cache.grow_old()
+                # Before it does, as others may ask for a key meanwhile. Cells of the last two epochs stay.
+                self._forgotten = max(self._forgotten, self.epoch - 2)
+            latest = self._cache.grow_old()
+            self._unwritten.forget()
+            self._on_forgotten(latest)

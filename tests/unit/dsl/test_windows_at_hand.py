@@ -10,7 +10,6 @@ import pytest
 from streamsapp import TimeWindows, UnlimitedWindows
 from streamsapp.dsl.operators.window_count import windows_by_step
 from streamsapp.state.counted_windows import CountedWindows
-from streamsapp.state.entries import ABSENT
 from streamsapp.state.segments import Segments
 
 
@@ -21,7 +20,7 @@ def counted(asked: list[int]) -> CountedWindows:
         asked.append(start_ms)
         return b"", b""
 
-    layers: Any = SimpleNamespace(read_uncached=lambda key: ABSENT)
+    layers: Any = SimpleNamespace(cells=None, on_forgotten=lambda told: None, peek=lambda key, committed: None)
     return CountedWindows(layers, Segments(1_000_000, 60_000, int.from_bytes), around)
 
 

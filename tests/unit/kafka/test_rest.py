@@ -31,7 +31,7 @@ def rest_after(records: int, seconds: float, looks: int = 100, shortest: float =
     ("records", "seconds", "expected"),
     [
         (TOGETHER, 0.015, 0.015),
-        (1, 0.004, 0.016),
+        (1, 0.004, TOGETHER * 0.004),
         (20, 0.02, 0.01),
         (FEW - 1, 0.02, 0.01),
         (1, 60, LONGEST * 0.01),

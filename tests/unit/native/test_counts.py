@@ -205,6 +205,15 @@ def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: n
     assert [len(cells), cells.older] == [0, 0]
 
 
+def staged(run: native.CellRun) -> list[tuple[bytes, bytes | None]]:
+    """Returns what RocksDB gets."""
+    given: list[tuple[bytes, bytes | None]] = []
+    run.stage(
+        lambda key, value, family: given.append((key, value)), lambda key, family: given.append((key, None)), None
+    )
+    return given
+
+
 @pytest.mark.seeds(6)
 def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled: native.DataPath) -> None:
     rng = random.Random(seed)
@@ -226,16 +235,22 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
 
     assert dict(waiting) == expected
     assert list(waiting.in_order()) == sorted(expected.items())
-    assert waiting.in_order().physical() == [
+    assert staged(waiting.in_order()[:]) == [
         (key, None if stored is None else TimestampedFormat(Serdes.long()).physical((stored, at)))
         for key, (stored, at) in sorted(expected.items())
     ]
     assert waiting.keys_from(0) == [key for key, _ in waiting]
     at = rng.randrange(len(waiting) + 1)
     assert [*waiting[:at], *waiting[at:]] == list(waiting)
+    assert list(waiting[:at][1:-1]) == list(waiting)[:at][1:-1]
+    hidden = len(prefix)
+    assert list(waiting.behind(hidden)) == [(key[hidden:], entry) for key, entry in waiting]
+    assert staged(waiting.behind(hidden)[at:]) == staged(waiting[at:])
+    some = [place for place in range(len(waiting)) if rng.randrange(2)]
+    assert list(waiting.only([waiting.keys_from(0)[place] for place in some])) == [waiting[place] for place in some]
     assert waiting.keys_from(at) == waiting.keys_from(0)[at:]
     assert [log.entry(cells.at_hand(key)) for key, _ in log] == [expected[key] for key, _ in log]
-    assert log[:0].entry(cells.at_hand(b"")) is log.entry(None) is None
+    assert compiled.CellLog().entry(cells.at_hand(b"")) is log.entry(None) is None
 
 
 @pytest.mark.parametrize(
@@ -281,6 +296,18 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
         (lambda path, cells: path.CellLog()[::2], ValueError),
         (lambda path, cells: path.CellLog().absorb([]), TypeError),
         (lambda path, cells: path.CellLog().keys_from("a"), TypeError),
+        (lambda path, cells: path.CellLog()[:][0], IndexError),
+        (lambda path, cells: path.CellLog()[:][-1], IndexError),
+        (lambda path, cells: path.CellLog()[:]["a"], TypeError),
+        (lambda path, cells: path.CellLog()[:][::2], ValueError),
+        (lambda path, cells: path.CellLog().behind(-1), ValueError),
+        (lambda path, cells: path.CellLog()[:].stage(None, None), TypeError),
+        (lambda path, cells: path.CellLog().cell(0), IndexError),
+        (lambda path, cells: path.CellLog().cell(-1), IndexError),
+        (lambda path, cells: path.CellLog().cell("a"), TypeError),
+        (lambda path, cells: path.CellLog().behind("a"), TypeError),
+        (lambda path, cells: path.CellLog().only((b"a",)), TypeError),
+        (lambda path, cells: path.CellLog().only([b"a"]), ValueError),
     ],
 )
 def test_wrong_calls_are_refused(

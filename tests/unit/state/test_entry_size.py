@@ -66,3 +66,11 @@ def test_no_writes_change_nothing() -> None:
     before = size.bytes
 
     assert [size.of(Epoch()) for _ in range(2 * _AGAIN)] == [before] * 2 * _AGAIN
+
+
+def test_a_cell_takes_the_same_whatever_its_count_is() -> None:
+    size, epoch = EntrySize(in_cells=True), Epoch({b"k" * 40: (1 << 62, 0), b"l" * 40: (None, 0)}.items())
+    for _ in range(60):
+        size.sample(epoch)
+
+    assert abs(size.bytes - 260) <= 2

@@ -131,6 +131,15 @@ def test_what_has_expired_is_deleted_where_it_is_kept(tmp_path: Path) -> None:
     assert 10 <= len(kept) <= 15
 
 
+def staged(engine: BackloggedStore) -> list[bytes]:
+    """Returns the keys that RocksDB is to get next."""
+    keys = list[bytes]()
+    entries = engine.in_order()
+    while entries.stage(lambda key, value, family: keys.append(key), lambda key, family: keys.append(key), None, 7):
+        pass
+    return keys
+
+
 def test_what_expires_before_rocksdb_has_it_is_never_written_there(tmp_path: Path) -> None:
     stores = opened(tmp_path, builder(Stores.persistent_window_store))
     store, engine = stores.stores["w"], stores._managed["w"].engine
@@ -139,7 +148,7 @@ def test_what_expires_before_rocksdb_has_it_is_never_written_there(tmp_path: Pat
         commit(stores)
 
     assert isinstance(engine, BackloggedStore)
-    times = [int.from_bytes(key[-12:-4], "big") for key, _ in engine.in_order()]
+    times = [int.from_bytes(key[-12:-4], "big") for key in staged(engine)]
     # The windows that live, without the rest of their oldest segment.
     assert times == list(range(30 * MINUTE, 40 * MINUTE, MINUTE))
     stores.close()
@@ -157,7 +166,7 @@ def test_what_lives_at_the_last_commit_is_written_though_time_went_on_since(tmp_
 
     assert isinstance(engine, BackloggedStore)
     stores.checkpoint(tmp_path / "copy" / "rocksdb")
-    assert not list(engine.in_order())
+    assert not staged(engine)
     stores.revert()
     lived = list(range(2 * MINUTE, 12 * MINUTE, MINUTE))
     assert [each.start_ms for each, _ in store.all()] == lived

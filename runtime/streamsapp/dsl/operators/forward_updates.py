@@ -174,14 +174,19 @@ class HeldKeys:
 
 
 class HeldCells:
-    """Holds back the windows whose counts are sent at the commit, each with its cell, as :class:`HeldKeys` does for a
-    store that keeps its cells at hand. A window that another processor writes meanwhile keeps its cell."""
+    """Holds back the windows whose counts are sent at the commit, each with its cell, as :class:`HeldKeys` does with
+    keys. A window that another processor writes meanwhile keeps its cell; one whose cell the cache had no room for, and
+    which was counted again, is sent twice, the later count after the earlier one."""
 
-    def __init__(self, forward: Push, cut: ShortCut, library: native.DataPath | None) -> None:
-        """Takes the ``library`` that made the cells."""
+    def __init__(
+        self, forward: Push, cut: ShortCut, library: native.DataPath | None, deleted_at: Callable[[Any, int], int]
+    ) -> None:
+        """Takes the ``library`` that made the cells; and a function that tells when the window of a key that starts
+        then was deleted, if another processor has done that."""
         self._forward = forward
         self._cut = cut
         self._library = library
+        self._deleted_at = deleted_at
         #: Each cell that is held, with the key, start and end of its window.
         self.cells: list[tuple[Any, Any, int, int]] = []
         #: By the ``id`` of a cell that is held.
@@ -197,12 +202,14 @@ class HeldCells:
             self.cells.clear()
         taken = self._batch.take(limit)
         if self._library is not None and id(forward) == instead_of and not headers:
-            for record in self._library.results(taken, topic):
+            for record in self._library.results(taken, topic, self._deleted_at):
                 emit(record)
             return len(self._batch) + len(self.cells)
         for cell, key, start, end in taken:
             cell.held = False
             count, timestamp = cell
+            if count is None:
+                timestamp = self._deleted_at(key, start)
             forward(
                 windowed(key, start, end), (count, None), timestamp, headers.pop(id(cell), None) if headers else None
             )

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
-from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import HeldCells, Update
 from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, short_cut
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
@@ -19,11 +18,8 @@ from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, WindowCells
+from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
 from streamsapp.state.window import WindowStoreImpl
-
-#: A start, an end, the counts of the windows that start then, and what those have around their keys.
-_Window: TypeAlias = tuple[int, int, WindowCells, native.WindowParts]
 
 
 class WindowCount(WindowAggregate):
@@ -36,7 +32,7 @@ class WindowCount(WindowAggregate):
         counted, forward = store.counted_windows(), context.forward
         forwards = forward is not nowhere and self._emit is not EmitStrategy.WINDOW_CLOSE
         if forwards and self._emit_at_commit:
-            self._held = HeldCells(forward, short_cut(forward, store.writes_as), counted.library)
+            self._held = HeldCells(forward, short_cut(forward, store.writes_as), counted.library, store.deleted_at)
             forwards = False
         return self._count(context, store, counted, forwards)
 
@@ -44,7 +40,7 @@ class WindowCount(WindowAggregate):
         """Forwards each count, or notes its window to be sent at the commit, or neither; by one call for all windows of
         a record."""
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
-        layers, step_ms, grace_ms = store.layers, self._windows.step_ms, self._windows.grace_ms
+        step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
         windows_of, send_old_values = windows_by_step(self._windows, counted), self._send_old_values
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
@@ -80,14 +76,14 @@ class WindowCount(WindowAggregate):
                 key_bytes = b"" + key_bytes  # a serde may give what is like them
             windows, closed_until = windows_of(timestamp // step_ms), stream_time - grace_ms
             straight = sink if headers is None and id(forward) == instead_of else None
-            count(windows, key, key_bytes, timestamp, closed_until, layers.epoch, headers, straight)
+            count(windows, key, key_bytes, timestamp, closed_until, headers, straight)
 
         return push
 
 
 def windows_by_step(
     windows: TimeWindows | UnlimitedWindows, counted: CountedWindows
-) -> Callable[[int], tuple[_Window, ...]]:
+) -> Callable[[int], tuple[Window, ...]]:
     """Returns a function that finds the windows of a step, which are those of all of its records, whatever their keys.
     Steps share their windows. Steps of 1 ms are too many to remember: there all timestamps of the same windows count as
     one."""
@@ -95,10 +91,10 @@ def windows_by_step(
     most = max(WINDOWS_AT_HAND, windows.size_ms // windows.advance_ms)
 
     @lru_cache(max(1, WINDOWS_AT_HAND * windows.advance_ms // windows.size_ms))
-    def found(step: int) -> tuple[_Window, ...]:
+    def found(step: int) -> tuple[Window, ...]:
         counted.bound(most)
         each = ((start, counted.at(start)) for start in windows.starts_for(step * step_ms))
-        return tuple((start, end_of(start), cells, cells.around) for start, cells in each)
+        return tuple((start, end_of(start), around) for start, around in each)
 
     counted.forgotten = found.cache_clear
     return found if step_ms > 1 else lambda timestamp: found(first_alike(timestamp))
