@@ -174,7 +174,7 @@ def counting_pushes(path: native.DataPath, cells: native.Cells) -> list[Any]:
     def forward(*pushed: object) -> None:
         pass
 
-    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ({}, {}), None)]
+    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None)]
     return [
         path.CountPush(cells, bytes, raises, list, (way, "out", list[object]().append), noted, following)
         for way, noted, following in ways
@@ -199,7 +199,7 @@ def counting(path: native.DataPath) -> Callable[[], None]:
             for each, sink in product(counters, (None, ("out", bool))):
                 key = b"%d" % (number % 4)
                 each.count(windows, "key", key, number, 0, [("h", b"")] if sink is None else None, sink)
-        path.results(held, "out", lambda key, start: start)
+        path.results(held, "out", lambda key, start, end: end, 8, 4)
         held.clear()
         for part in (written[3:], written.behind(8)):
             assert len(list(part)) == len(staged(part))
@@ -219,7 +219,7 @@ def counting(path: native.DataPath) -> Callable[[], None]:
             assert len(list(waiting.in_order())) == len(waiting.in_order().keys_from(0))
             assert len(list(log[2:])) == len(log) - 2
             log.entry(keys.at_hand(b"a"))
-            keys.results([b"b", b"read", b"a"], "out")
+            path.results([(keys.read(key), key) for key in (b"b", b"read", b"a")], "out", len, 0, 0)
             staged(waiting[:])
             keys.grow_old()
 

@@ -171,7 +171,7 @@ def counted(rng: random.Random, count: int) -> None:
             if not rng.randrange(500):
                 if held and rng.randrange(2):
                     held[0][0][0] = None
-                sent += path.results(held, "out", lambda key, start: start)
+                sent += path.results(held, "out", lambda key, start, end: end, 8, 4)
                 held.clear()
                 headers.clear()
                 ordered = log.in_order()
@@ -198,7 +198,8 @@ def counted(rng: random.Random, count: int) -> None:
         if not rng.randrange(500):
             waiting.absorb(log)
             sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), *staged(log[:])]
-            sent += keys.results([b"%d" % each for each in range(200)], "out")
+            noted = [(keys.read(b"%d" % each), each) for each in range(200)]
+            sent += path.results(noted, "out", lambda key: key, 0, rng.randrange(2))
             log = keys.begin()
             rng.choice([keys.grow_old, keys.clear])()
             waiting = rng.choice([waiting, path.CellLog()])
@@ -225,7 +226,7 @@ def counting_pushes(path: native.DataPath, cells: native.Cells, sent: list[Any],
     def failed(*pushed: object) -> None:
         told.append(pushed)
 
-    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ({}, {}), None), (0, None, None)]
+    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None), (0, None, None)]
     pushes = [
         path.CountPush(
             cells, checked_bytes, failed, partial(told.append, None), (way, "out", sent.append), noted, following

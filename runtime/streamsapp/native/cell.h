@@ -130,3 +130,88 @@ static PyObject *told_at(const Cell *cell, PyObject *topic, PyObject *key, int64
 static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key) {
     return told_at(cell, topic, key, cell->timestamp);
 }
+
+/* ---- held for the commit ---- */
+
+/* Notes a cell whose count is sent at the commit, as (cell, ...) in a list, with the headers of the record that came
+ * last, in a dictionary by the cell's address. Takes over the tuple, which is NULL if the cell is held already. 0, or -1
+ * with an exception. */
+static int hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers, PyObject *given) {
+    if (!cell->held) {
+        int failed = !tuple || PyList_Append(list, tuple);
+        Py_XDECREF(tuple);
+        if (failed) return -1;
+        cell->held = 1;
+    }
+    if (given == Py_None && !PyDict_GET_SIZE(headers)) return 0;
+    PyObject *id = PyLong_FromVoidPtr(cell);
+    int failed = !id || (given != Py_None ? PyDict_SetItem(headers, id, given)
+                                          : PyDict_Contains(headers, id) && PyDict_DelItem(headers, id));
+    Py_XDECREF(id);
+    return failed ? -1 : 0;
+}
+
+/* The bytes of a store's key that the topic's key has not, before and behind it. */
+typedef struct {
+    Py_ssize_t before, behind;
+} Hidden;
+
+/* The key that a topic has for a cell; NULL with an exception. */
+static PyObject *key_told(const Cell *cell, Hidden hidden) {
+    Py_ssize_t size = PyBytes_GET_SIZE(cell->physical) - hidden.before - hidden.behind;
+    if (!hidden.before && !hidden.behind) return Py_NewRef(cell->physical);
+    if (size < 0) return PyErr_Format(PyExc_ValueError, "a key of %zd bytes is hidden", PyBytes_GET_SIZE(cell->physical));
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(cell->physical) + hidden.before, size);
+}
+
+/* The record of one that is held, and is no more; NULL with an exception. */
+static PyObject *held_result(PyObject *held, PyObject *topic, PyObject *deleted_at, Hidden hidden) {
+    if (!PyTuple_Check(held) || PyTuple_GET_SIZE(held) < 2 || !Py_IS_TYPE(PyTuple_GET_ITEM(held, 0), &CellType))
+        return PyErr_Format(PyExc_TypeError, "what is held is (cell, key, ...)");
+    Cell *cell = (Cell *)PyTuple_GET_ITEM(held, 0);
+    int64_t at = cell->timestamp;
+    if (!cell->is_there) {
+        PyObject *told = PyObject_Vectorcall(deleted_at, &PyTuple_GET_ITEM(held, 1),
+                                             (size_t)PyTuple_GET_SIZE(held) - 1, NULL);
+        int known = told && are_integers(&told, 1, &at);
+        Py_XDECREF(told);
+        if (!known) return NULL;
+    }
+    cell->held = 0;
+    return told_at(cell, topic, key_told(cell, hidden), at);
+}
+
+/* Has the memory fetch the cells that come next, and their keys. It is inline, as a compiler takes a function that does
+ * nothing else for one that does nothing. */
+static inline __attribute__((always_inline)) void look_at_held(PyObject *held, Py_ssize_t at) {
+    enum { AHEAD = 8 };
+    for (int step = 0; step < 3; step++) {
+        Py_ssize_t next = at + (3 - step) * AHEAD;
+        PyObject *each = next < PyList_GET_SIZE(held) ? PyList_GET_ITEM(held, next) : NULL;
+        if (!each) continue;
+        if (step == 0) __builtin_prefetch(&PyTuple_GET_ITEM(each, 0));
+        else if (!PyTuple_Check(each) || !PyTuple_GET_SIZE(each)) continue;
+        else if (step == 1) __builtin_prefetch(PyTuple_GET_ITEM(each, 0), 1);
+        else if (Py_IS_TYPE(PyTuple_GET_ITEM(each, 0), &CellType))
+            __builtin_prefetch(((Cell *)PyTuple_GET_ITEM(each, 0))->physical, 1);
+    }
+}
+
+/* results(held, topic, deleted_at, before, behind): the records of cells that are held as (cell, key, ...), and a
+ * tombstone for one that was deleted at deleted_at(key, ...). */
+static PyObject *results(PyObject *module, PyObject *args) {
+    PyObject *held, *topic, *deleted_at;
+    Hidden hidden;
+    if (!PyArg_ParseTuple(args, "O!UOnn", &PyList_Type, &held, &topic, &deleted_at, &hidden.before, &hidden.behind))
+        return NULL;
+    if (hidden.before < 0 || hidden.behind < 0) return PyErr_Format(PyExc_ValueError, "keys have bytes hidden, or none");
+    PyObject *made = PyList_New(0);
+    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(held); i++) {
+        look_at_held(held, i);
+        PyObject *each = Py_NewRef(PyList_GET_ITEM(held, i)), *record = held_result(each, topic, deleted_at, hidden);
+        if (!record || PyList_Append(made, record)) Py_CLEAR(made);
+        Py_XDECREF(record);
+        Py_DECREF(each);
+    }
+    return made;
+}

@@ -134,35 +134,6 @@ static inline __attribute__((always_inline)) void look_up_soon(const Cells *self
     if (self->running && last->log == self->running->number) __builtin_prefetch(&self->running->writes[last->at], 1);
 }
 
-/* Looks at the keys that come next, some steps ahead. */
-static void look_at_keys(const Cells *self, PyObject *keys, Py_ssize_t at) {
-    for (int step = 0; step < 3; step++) {
-        Py_ssize_t next = at + (3 - step) * AHEAD;
-        PyObject *key = next < PyList_GET_SIZE(keys) ? PyList_GET_ITEM(keys, next) : NULL;
-        if (key && PyBytes_Check(key)) look_up_soon(self, key, step);
-    }
-}
-
-/* results(keys' bytes, topic): the records that tell a topic of the counts, a tombstone for a key that has none; their
- * cells are no longer held. */
-static PyObject *cells_results(Cells *self, PyObject *args) {
-    PyObject *keys, *topic;
-    if (!PyArg_ParseTuple(args, "O!U", &PyList_Type, &keys, &topic)) return NULL;
-    PyObject *made = PyList_New(0);
-    for (Py_ssize_t at = 0; made && at < PyList_GET_SIZE(keys); at++) {
-        look_at_keys(self, keys, at);
-        PyObject *key = Py_NewRef(PyList_GET_ITEM(keys, at));
-        Cell *cell = is_key(key) ? cell_of(self, key, 0) : NULL;
-        PyObject *record = cell ? told_by(cell, topic, Py_NewRef(key)) : NULL;
-        if (cell) cell->held = 0;
-        if (!record || PyList_Append(made, record)) Py_CLEAR(made);
-        Py_XDECREF(record);
-        Py_XDECREF(cell);
-        Py_DECREF(key);
-    }
-    return made;
-}
-
 /* ---- as a cache ---- */
 
 /* read(key's bytes): its cell, which is asked for if it is not here. */
@@ -293,7 +264,6 @@ static PyMemberDef cells_members[] = {
     {"older", T_PYSSIZET, offsetof(Cells, old) + offsetof(Generation, count), READONLY, NULL}, {NULL}};
 static PyMethodDef cells_methods[] = {
     {"write", (PyCFunction)(void (*)(void))cells_write, METH_FASTCALL, "write(key's bytes, count, timestamp)"},
-    {"results", (PyCFunction)cells_results, METH_VARARGS, "results(keys' bytes, topic): records"},
     {"read", (PyCFunction)cells_read, METH_O, "read(key's bytes): cell"},
     {"at_hand", (PyCFunction)cells_at_hand, METH_O, "at_hand(key's bytes): cell or None"},
     {"put", (PyCFunction)(void (*)(void))cells_put, METH_FASTCALL, "put(key's bytes, entry)"},

@@ -1,7 +1,7 @@
 /* The push function of a count: streamsapp.dsl.operators.aggregate.Count in C, for stores whose entries are cells. Used
  * by one thread at a time, with the interpreter. */
 
-enum { CELLS, SERIALIZE_KEY, ON_ERROR, DROPPED, TOPIC, EMIT, KEYS, KEY_HEADERS, COUNT_PARTS };
+enum { CELLS, SERIALIZE_KEY, ON_ERROR, DROPPED, TOPIC, EMIT, NOTED, NOTED_HEADERS, COUNT_PARTS };
 
 struct CountPush {
     PyObject_HEAD
@@ -12,16 +12,10 @@ struct CountPush {
     char old_values; /* says whether a change has the count before */
 };
 
-/* Notes a key whose count is sent at the commit, with the headers of its last record. */
-static int hold(CountPush *self, Cell *cell, PyObject *key_bytes, PyObject *const *given) {
-    PyObject *headers = self->part[KEY_HEADERS];
-    if (!cell->held) {
-        if (PyDict_SetItem(self->part[KEYS], key_bytes, given[KEY])) return -1;
-        cell->held = 1;
-    }
-    if (given[HEADERS] != Py_None) return PyDict_SetItem(headers, key_bytes, given[HEADERS]);
-    int is_there = PyDict_GET_SIZE(headers) ? PyDict_Contains(headers, key_bytes) : 0;
-    return is_there > 0 ? PyDict_DelItem(headers, key_bytes) : is_there;
+/* Notes a count that is sent at the commit, as (cell, key). */
+static int hold(CountPush *self, Cell *cell, PyObject *const *given) {
+    PyObject *tuple = cell->held ? NULL : PyTuple_Pack(2, cell, given[KEY]);
+    return hold_cell(cell, tuple, self->part[NOTED], self->part[NOTED_HEADERS], given[HEADERS]);
 }
 
 static int emit_count(const CountPush *self, const Cell *cell, PyObject *key_bytes) {
@@ -64,7 +58,7 @@ static int run_count(CountPush *self, PyObject *const *given) {
     PyObject *key_bytes;
     Cell *cell;
     int failed = counted(self, given, &key_bytes, &cell) ? handled(self->part[ON_ERROR], given, PUSHED)
-                 : self->part[KEYS] != Py_None           ? hold(self, cell, key_bytes, given)
+                 : self->part[NOTED] != Py_None          ? hold(self, cell, given)
                  : self->forward == Py_None              ? 0
                  : given[HEADERS] == Py_None && self->forward == self->instead_of ? emit_count(self, cell, key_bytes)
                                                                                 : forward_count(self, cell, given);
@@ -77,11 +71,11 @@ static PyObject *count_push_new(PyTypeObject *type, PyObject *args, PyObject *na
     PyObject *part[COUNT_PARTS], *instead_of, *noted, *forward;
     if (!PyArg_ParseTuple(args, "O!OOO(OOO)OO", &CellsType, &part[CELLS], &part[SERIALIZE_KEY], &part[ON_ERROR],
                           &part[DROPPED], &instead_of, &part[TOPIC], &part[EMIT], &noted, &forward)) return NULL;
-    part[KEYS] = part[KEY_HEADERS] = Py_None;
+    part[NOTED] = part[NOTED_HEADERS] = Py_None;
     if (noted != Py_None && !PyTuple_Check(noted))
-        return PyErr_Format(PyExc_TypeError, "keys are noted in a dictionary, and their headers in another one");
-    if (noted != Py_None && !PyArg_ParseTuple(noted, "O!O!", &PyDict_Type, &part[KEYS], &PyDict_Type,
-                                              &part[KEY_HEADERS])) return NULL;
+        return PyErr_Format(PyExc_TypeError, "keys are noted in a list, and their headers in a dictionary");
+    if (noted != Py_None && !PyArg_ParseTuple(noted, "O!O!", &PyList_Type, &part[NOTED], &PyDict_Type,
+                                              &part[NOTED_HEADERS])) return NULL;
     const void *place = PyLong_AsVoidPtr(instead_of);
     CountPush *self = PyErr_Occurred() ? NULL : (CountPush *)type->tp_alloc(type, 0);
     if (!self) return NULL;

@@ -162,10 +162,6 @@ class Cells(Protocol):
     def write(self, key_bytes: bytes, stored: Any, timestamp: int, /) -> None:
         """Writes a count, or ``None`` for what is deleted."""
 
-    def results(self, keys: list[bytes], topic: str, /) -> list[Any]:
-        """The records that tell a topic of the counts of keys, a tombstone for one that has none. Their cells are no
-        longer held."""
-
     def begin(self) -> CellLog:
         """An epoch begins; returns the log to which its writes go."""
 
@@ -216,8 +212,8 @@ class PushStep(Protocol):
 class PushCount(Protocol):
     """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
     ``on_error`` told of what the serializer raises. A count is emitted for a topic in place of the push function with
-    the ``id`` of the short cut; or else its change is pushed; or, where there are dictionaries for them, the key is
-    noted for the commit by its bytes, and the headers of its last record."""
+    the ``id`` of the short cut; or else its change is pushed; or, where there is a list for it, the key is
+    noted for the commit as ``(cell, key)`` in a list, and the headers of its last record by the cell's ``id``."""
 
     #: The push function that comes next; ``None``: nothing is pushed.
     forward: Callable[..., None] | None
@@ -231,7 +227,7 @@ class PushCount(Protocol):
         on_error: Callable[..., None],
         dropped: Callable[[], object],
         short_cut: tuple[int, str, Callable[[Any], None]],
-        noted: tuple[dict[bytes, Any], dict[bytes, Any]] | None,
+        noted: tuple[list[Any], dict[int, Any]] | None,
         forward: Callable[..., None] | None,
         /,
     ) -> None: ...
@@ -463,6 +459,9 @@ class DataPath(Protocol):
         """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
         producer sends it from this sequence number on."""
 
-    def results(self, held: list[Any], topic: str, deleted_at: Callable[[Any, int], int], /) -> list[Any]:
-        """The records that tell a topic of windows, ``(cell, key, start, end)``, which are no longer held: of one that
-        was deleted a tombstone with the time that ``deleted_at`` gives for its key and start."""
+    def results(
+        self, held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int, /
+    ) -> list[Any]:
+        """The records that tell a topic of cells, ``(cell, key, ...)``, which are no longer held: of one that was
+        deleted a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
+        without so many bytes before them and behind."""

@@ -44,7 +44,7 @@
 static PyMethodDef functions[] = {
     {"answer", answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
-    {"results", results, METH_VARARGS, "results([(cell, key, start, end)], topic, deleted_at): records"},
+    {"results", results, METH_VARARGS, "results([(cell, key, ...)], topic, deleted_at, before, behind): records"},
     {"stamped", stamped, METH_VARARGS, "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
     {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,

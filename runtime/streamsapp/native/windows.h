@@ -1,7 +1,8 @@
 /* Counts of windows: what streamsapp.state.counted_windows does for each window of a record, in one call for all of
  * them. Used by one thread at a time, with the interpreter. */
 
-enum { SEGMENT_SIZE = 8, NUMBER_SIZE = 4 }; /* of the store's keys: segment, key, start, number */
+/* Of the store's keys, segment, key, start and number, those of time_windowed have the two in the middle. */
+static const Hidden OF_WINDOWS = {8, 4};
 enum { AT_ONCE = 8 }; /* windows whose keys are made before their cells are looked up */
 
 /* The windows that start at one time: what their keys have before and after that of a record, and whether all that have
@@ -68,47 +69,6 @@ static PyTypeObject WindowType = {
     .tp_members = window_members,
 };
 
-/* ---- results ---- */
-
-/* The key as time_windowed writes it is the store's without segment and number. */
-static PyObject *result_of(const Cell *cell, PyObject *topic, int64_t at) {
-    Py_ssize_t size = PyBytes_GET_SIZE(cell->physical) - SEGMENT_SIZE - NUMBER_SIZE;
-    PyObject *key = PyBytes_FromStringAndSize(PyBytes_AS_STRING(cell->physical) + SEGMENT_SIZE, size);
-    return told_at(cell, topic, key, at);
-}
-
-/* Of a window (cell, key, start, end) that is held, and is no more; NULL with an exception. */
-static PyObject *held_result(PyObject *held, PyObject *topic, PyObject *deleted_at) {
-    if (!PyTuple_Check(held) || PyTuple_GET_SIZE(held) != 4 || !Py_IS_TYPE(PyTuple_GET_ITEM(held, 0), &CellType))
-        return PyErr_Format(PyExc_TypeError, "held windows are (cell, key, start, end)");
-    Cell *cell = (Cell *)PyTuple_GET_ITEM(held, 0);
-    int64_t at = cell->timestamp;
-    if (!cell->is_there) {
-        PyObject *told = PyObject_CallFunctionObjArgs(deleted_at, PyTuple_GET_ITEM(held, 1), PyTuple_GET_ITEM(held, 2),
-                                                      NULL);
-        int known = told && are_integers(&told, 1, &at);
-        Py_XDECREF(told);
-        if (!known) return NULL;
-    }
-    cell->held = 0;
-    return result_of(cell, topic, at);
-}
-
-/* results(held, topic, deleted_at): the records of windows that are held, and a tombstone for one that was deleted at
- * deleted_at(key, start). */
-static PyObject *results(PyObject *module, PyObject *args) {
-    PyObject *held, *topic, *deleted_at;
-    if (!PyArg_ParseTuple(args, "O!UO", &PyList_Type, &held, &topic, &deleted_at)) return NULL;
-    PyObject *made = PyList_New(0);
-    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(held); i++) {
-        PyObject *each = Py_NewRef(PyList_GET_ITEM(held, i)), *record = held_result(each, topic, deleted_at);
-        if (!record || PyList_Append(made, record)) Py_CLEAR(made);
-        Py_XDECREF(record);
-        Py_DECREF(each);
-    }
-    return made;
-}
-
 /* ---- counting ---- */
 
 static PyObject *key_in_store(const Window *window, PyObject *key) {
@@ -136,29 +96,11 @@ static int observe(const Counter *self, Window *window, PyObject *start) {
     return 0;
 }
 
-/* Notes the window to be sent at the commit, with the headers of the record that came last. */
-static int note(const Counter *self, const Counted *of, Cell *cell, PyObject *start, PyObject *end) {
-    if (!cell->held) {
-        PyObject *held = PyTuple_Pack(4, cell, of->key, start, end);
-        int failed = !held || PyList_Append(self->part[NOTE], held);
-        Py_XDECREF(held);
-        if (failed) return -1;
-        cell->held = 1;
-    }
-    PyObject *all = self->part[HELD_HEADERS];
-    if (of->headers == Py_None && !PyDict_GET_SIZE(all)) return 0;
-    PyObject *id = PyLong_FromVoidPtr(cell);
-    int failed = !id || (of->headers != Py_None ? PyDict_SetItem(all, id, of->headers)
-                                                : PyDict_Contains(all, id) && PyDict_DelItem(all, id));
-    Py_XDECREF(id);
-    return failed ? -1 : 0;
-}
-
 /* Sends the count: to the topic where it goes there as it is, else to whatever comes next. */
 static int forward(const Counter *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
     PyObject *done, *made;
     if (of->topic) {
-        made = result_of(cell, of->topic, cell->timestamp);
+        made = told_by(cell, of->topic, key_told(cell, OF_WINDOWS));
         done = made ? PyObject_CallOneArg(of->emit, made) : NULL;
     } else {
         made = Py_BuildValue("(OOOLLO)", of->key, start, end, (long long)cell->count, (long long)cell->timestamp,
@@ -168,6 +110,11 @@ static int forward(const Counter *self, const Counted *of, const Cell *cell, PyO
     Py_XDECREF(made);
     Py_XDECREF(done);
     return done ? 0 : -1;
+}
+
+/* (cell, key, start, end); NULL if the cell is held, or with an exception. */
+static PyObject *note_of(Cell *cell, const Counted *of, const Due *due) {
+    return cell->held ? NULL : PyTuple_Pack(4, cell, of->key, due->start, due->end);
 }
 
 static int count_in(const Counter *self, const Counted *of, const Due *due) {
@@ -181,7 +128,8 @@ static int count_in(const Counter *self, const Counted *of, const Due *due) {
     if (!cell) return -1;
     int failed = observe(self, due->window, due->start)       ? -1
                  : self->part[FORWARD] != Py_None ? forward(self, of, cell, due->start, due->end)
-                 : self->part[NOTE] != Py_None    ? note(self, of, cell, due->start, due->end)
+                 : self->part[NOTE] != Py_None    ? hold_cell(cell, note_of(cell, of, due), self->part[NOTE],
+                                                              self->part[HELD_HEADERS], of->headers)
                                                   : 0;
     Py_DECREF(cell);
     return failed;

@@ -16,6 +16,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.entries import (
+    NO_TIMESTAMP,
     Entry,
     EntryFormat,
     PlainFormat,
@@ -51,6 +52,11 @@ class KeyValueStoreImpl(SerdeFacade):
         """Says whether these write keys and values in the bytes that the store has for them."""
         key, value = self._serdes
         return key_serde.serialize is key.serialize and value_serde.serialize is value.serialize
+
+    def deleted_at(self, key: Any) -> int:
+        """Returns the time at which a key was deleted in the running epoch."""
+        deleted = self.layers.running(self.key_bytes(key))
+        return NO_TIMESTAMP if deleted is None else deleted[1]
 
     def get(self, key: Any) -> Any:
         return self._value(self.read(self._key(key)))

@@ -35,6 +35,8 @@ from streamsapp.state.write_back import WriteBack
 
 _SUFFIX = Struct(">qi")
 _pack_suffix = _SUFFIX.pack
+#: The bytes of a physical key before and behind the key of a window in a topic, which is ``key ‖ start (8 bytes)``.
+HIDDEN_OF_WINDOWS = 8, 4
 _MAX_SEQUENCE = (1 << 31) - 1
 #: The shortest segment, as in Kafka Streams.
 _MIN_INTERVAL_MS = 60_000
@@ -141,7 +143,7 @@ class WindowStoreImpl(SegmentedFacade):
         counted = self._counted = CountedWindows(self._layers, self._segments, around)
         return counted
 
-    def deleted_at(self, key: Any, start_ms: int) -> int:
+    def deleted_at(self, key: Any, start_ms: int, end_ms: int) -> int:
         """Returns the time at which a window was deleted in the running epoch."""
         deleted = self.layers.running(self._segments.physical(window_key(self.key_bytes(key), start_ms), start_ms))
         return NO_TIMESTAMP if deleted is None else deleted[1]

@@ -43,6 +43,9 @@ class MemoryStore:
     def key_bytes(self, key: str) -> bytes:
         return key.encode()
 
+    def deleted_at(self, key: str) -> int:
+        raise AssertionError(f"{key} is not deleted")
+
     def read(self, key: bytes) -> tuple[Any, int] | Cell:
         return self.entries.get(key, (None, -1))
 

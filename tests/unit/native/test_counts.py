@@ -151,16 +151,20 @@ def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: na
 
 def test_results_tell_of_counts_and_of_keys_without_one(compiled: native.DataPath) -> None:
     cells, _ = counting(compiled, KNOWN)
-    for key in KNOWN:
-        count(compiled, cells, key, 8)
-    cells.at_hand(b"a").held = True
+    held = [(count(compiled, cells, key, 8), key.decode(), b"more") for key in KNOWN]
+    held[0][0].held = True
     cells.write(b"b", None, 9)
 
-    assert cells.results([b"a", b"c", b"b"], "t") == [
+    def deleted_at(*what: object) -> int:
+        assert what == ("b", b"more")
+        return 9
+
+    assert compiled.results(held, "t", deleted_at, 0, 0) == [
         ("t", (4).to_bytes(8, "big"), b"a", -1, None, None, 8, None),
+        ("t", None, b"b", -1, None, None, 9, None),
         ("t", (2).to_bytes(8, "big"), b"c", -1, None, None, 8, None),
-        ("t", None, b"b", -1, None, None, -1, None),
     ]
+    assert compiled.results(held[:1], "t", deleted_at, 0, 1)[0][2] == b""
     assert not cells.at_hand(b"a").held
 
 
@@ -260,7 +264,7 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
         (lambda path, cells: path.CountPush(cells), TypeError),
         (lambda path, cells: path.CountPush([], bytes, bool, bool, (0, "", bool), None, None), TypeError),
         (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, ""), None, None), TypeError),
-        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), ([], {}), None), TypeError),
+        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), ({}, {}), None), TypeError),
         (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), {}, None), TypeError),
         (lambda path, cells: path.CountPush(cells, bytes, bool, bool, ("", "", 0), None, None), TypeError),
         (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), None, None)(1, 2, 3), TypeError),
@@ -275,9 +279,6 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
         (lambda path, cells: cells.write(b"a", 1, None), TypeError),
         (lambda path, cells: cells.read("a"), TypeError),
         (lambda path, cells: cells.at_hand("a"), TypeError),
-        (lambda path, cells: cells.results(["a"], "t"), TypeError),
-        (lambda path, cells: cells.results((b"a",), "t"), TypeError),
-        (lambda path, cells: cells.results([b"missing"], "t"), KeyError),
         (lambda path, cells: "a" in cells, TypeError),
         (lambda path, cells: cells.put(b"a"), TypeError),
         (lambda path, cells: cells.put("a", (1, 1)), TypeError),

@@ -190,11 +190,14 @@ class Count(StoredTableOperator):
         if not store.counts_in_place or (self._emit_at_commit and asked_more and not unread):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
-        held = self._held = HeldKeys(context.forward, store) if self._emit_at_commit and not unread else None
+        is_held = self._emit_at_commit and not unread
         library, cells = native.data_path_at_hand(), store.layers.cells
         if library is not None and cells is not None:
-            return self._native_count(library, cells, context, store, held)
-        return self._count(context, store, held) if unread or held is not None else self._count_at_once(context, store)
+            return self._native_count(library, cells, context, store, is_held=is_held)
+        if not unread and not is_held:
+            return self._count_at_once(context, store)
+        held = self._held = HeldKeys(context.forward, store) if is_held else None
+        return self._count(context, store, held)
 
     def _native_count(
         self,
@@ -202,11 +205,16 @@ class Count(StoredTableOperator):
         cells: native.Cells,
         context: NodeContext,
         store: KeyValueStoreImpl,
-        held: HeldKeys | None,
+        *,
+        is_held: bool,
     ) -> Push:
-        at_once = None if held is not None or context.forward is nowhere else context.forward
-        cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
-        noted = None if held is None else (held.keys, held.headers)
+        at_once, noted, cut = None if context.forward is nowhere else context.forward, None, NO_SHORT_CUT
+        if is_held:
+            cut_at_commit = short_cut(context.forward, store.writes_as)
+            held = HeldCells(context.forward, cut_at_commit, library, store.deleted_at, _as_it_is, (0, 0))
+            self._held, noted, at_once = held, (held.cells, held.headers), None
+        elif at_once is not None:
+            cut = self._short_cut(context, store)
         dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
         push = library.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
         push.old_values = self._send_old_values
@@ -264,6 +272,10 @@ class Count(StoredTableOperator):
                 held_headers.pop(key_bytes, None)
 
         return push
+
+
+def _as_it_is(key: Any) -> Any:
+    return key
 
 
 def _add_one(key: Any, value: Any, count: int) -> int:

@@ -14,7 +14,7 @@ from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
-from streamsapp.serdes.windowed import windowed
+from streamsapp.state.entries import Cell
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
@@ -136,14 +136,14 @@ def without_bytes(record: InputRecord | None) -> InputRecord | None:
 
 
 class HeldKeys:
-    """Holds back the keys whose update is sent at the commit. It serves tables of which nobody asks for old values or
-    records, and whose entries are cells: the value is read from the store when it is sent, and a key is noted once,
+    """Holds back the keys whose update is sent at the commit, where cells are Python's. It serves tables of which
+    nobody asks for old values or records: the value is read from the store when it is sent, and a key is noted once,
     however often it changes."""
 
     def __init__(self, forward: Push, store: KeyValueStoreImpl) -> None:
         self._forward = forward
         self._cut = short_cut(forward, store.writes_as)
-        self._read, self._raw, self._cells = store.read, store.raw, store.layers.cells
+        self._read, self._raw, self._deleted_at = store.read, store.raw, store.deleted_at
         self.keys: dict[bytes, Any] = {}
         self.headers: dict[bytes, Headers] = {}
         self._batch = Batch([])
@@ -156,45 +156,50 @@ class HeldKeys:
             self._batch = Batch(list(self.keys.items()))
             self.keys.clear()
         is_short = id(forward) == instead_of and not headers
-        taken = self._batch.take(limit)
-        if is_short and self._cells is not None:
-            for record in self._cells.results([key_bytes for key_bytes, _ in taken], topic):
-                emit(record)
-            return len(self._batch) + len(self.keys)
-        for key_bytes, key in taken:
+        for key_bytes, key in self._batch.take(limit):
             entry: Any = read(key_bytes)
-            value, timestamp = entry[0], entry[1]
-            if not isinstance(entry, tuple):  # a cell, unless another processor wrote the store meanwhile
+            value, timestamp = entry
+            if type(entry) is Cell:  # unless another processor wrote the store meanwhile
                 entry.held = False
-            if is_short and value is not None:
-                emit((topic, raw(value), key_bytes, -1, None, None, timestamp, None))
+            if value is None:
+                timestamp = self._deleted_at(key)
+            if is_short:
+                emit((topic, None if value is None else raw(value), key_bytes, -1, None, None, timestamp, None))
             else:
                 forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
         return len(self._batch) + len(self.keys)
 
 
 class HeldCells:
-    """Holds back the windows whose counts are sent at the commit, each with its cell, as :class:`HeldKeys` does with
-    keys. A window that another processor writes meanwhile keeps its cell; one whose cell the cache had no room for, and
-    which was counted again, is sent twice, the later count after the earlier one."""
+    """Holds back the counts that are sent at the commit, each with its cell. What another processor writes meanwhile
+    keeps its cell."""
 
     def __init__(
-        self, forward: Push, cut: ShortCut, library: native.DataPath | None, deleted_at: Callable[[Any, int], int]
+        self,
+        forward: Push,
+        cut: ShortCut,
+        library: native.DataPath | None,
+        deleted_at: Callable[..., int],
+        key_of: Callable[..., Any],
+        hidden: tuple[int, int],
     ) -> None:
-        """Takes the ``library`` that made the cells; and a function that tells when the window of a key that starts
-        then was deleted, if another processor has done that."""
+        """Takes the ``library`` that made the cells. Of what stands behind a cell, ``deleted_at`` tells when it was
+        deleted, if another processor has done that, and ``key_of`` makes the key that is sent; ``hidden`` is how many
+        bytes the physical key has before and behind those of that key."""
         self._forward = forward
         self._cut = cut
         self._library = library
         self._deleted_at = deleted_at
-        #: Each cell that is held, with the key, start and end of its window.
-        self.cells: list[tuple[Any, Any, int, int]] = []
+        self._key_of = key_of
+        self._hidden = hidden
+        #: Each cell that is held, with its key, and with the start and end of its window if it has one.
+        self.cells: list[tuple[Any, ...]] = []
         #: By the ``id`` of a cell that is held.
         self.headers: dict[int, Headers] = {}
         self._batch = Batch([])
 
     def emit(self, limit: int) -> int:
-        """Forwards at most ``limit`` windows, in the order in which they were first counted, and returns how many
+        """Forwards at most ``limit`` counts, in the order in which they were first held, and returns how many
         remain."""
         forward, headers, (instead_of, topic, emit) = self._forward, self.headers, self._cut
         if not self._batch:
@@ -202,17 +207,16 @@ class HeldCells:
             self.cells.clear()
         taken = self._batch.take(limit)
         if self._library is not None and id(forward) == instead_of and not headers:
-            for record in self._library.results(taken, topic, self._deleted_at):
+            for record in self._library.results(taken, topic, self._deleted_at, *self._hidden):
                 emit(record)
             return len(self._batch) + len(self.cells)
-        for cell, key, start, end in taken:
+        for cell, *parts in taken:
             cell.held = False
             count, timestamp = cell
             if count is None:
-                timestamp = self._deleted_at(key, start)
-            forward(
-                windowed(key, start, end), (count, None), timestamp, headers.pop(id(cell), None) if headers else None
-            )
+                timestamp = self._deleted_at(*parts)
+            key = self._key_of(*parts)
+            forward(key, (count, None), timestamp, headers.pop(id(cell), None) if headers else None)
         return len(self._batch) + len(self.cells)
 
 

@@ -19,7 +19,7 @@ from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
 
 
 class WindowCount(WindowAggregate):
@@ -32,7 +32,14 @@ class WindowCount(WindowAggregate):
         counted, forward = store.counted_windows(), context.forward
         forwards = forward is not nowhere and self._emit is not EmitStrategy.WINDOW_CLOSE
         if forwards and self._emit_at_commit:
-            self._held = HeldCells(forward, short_cut(forward, store.writes_as), counted.library, store.deleted_at)
+            self._held = HeldCells(
+                forward,
+                short_cut(forward, store.writes_as),
+                counted.library,
+                store.deleted_at,
+                windowed,
+                HIDDEN_OF_WINDOWS,
+            )
             forwards = False
         return self._count(context, store, counted, forwards)
 
