@@ -18,6 +18,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from kafka_cluster import Kafka
 from streamsapp import Serdes, StreamsConfig, StreamsRuntime, TaskId, Topology
 from streamsapp.kafka.retry import repeated
+from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
@@ -204,6 +205,13 @@ def last_counts(messages: Iterable[Message]) -> dict[bytes, int]:
     return {key: values[-1] for key, values in counts_per_key(messages).items()}
 
 
+def _written(key: Any) -> bytes:
+    """The bytes that a topic has for a key: text, or a window."""
+    if isinstance(key, Windowed):
+        return _written(key.key) + key.start_ms.to_bytes(8, "big")
+    return key if isinstance(key, bytes) else bytes(key.encode())
+
+
 def stored_counts(topology: Topology, config: StreamsConfig, store: str) -> dict[bytes, int]:
     """Returns the keys and counts of a store that a closed instance left in its state directory, over all tasks."""
     found: dict[bytes, int] = {}
@@ -221,6 +229,6 @@ def stored_counts(topology: Topology, config: StreamsConfig, store: str) -> dict
             )
             stores.open()
             for key, counted in stores.stores[store].all():
-                found[key if isinstance(key, bytes) else key.encode()] = counted.value
+                found[_written(key)] = counted.value
             stores.close()
     return found

@@ -29,6 +29,7 @@ from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import RemoteStateConfig
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
+from streamsapp.serdes.windowed import time_windowed
 
 _TEXT = Serdes.string()
 
@@ -39,6 +40,19 @@ def count_per_key(source: str, sink: str, emit: str = "update", store: str = "ro
     stream: KStream[bytes, bytes] = builder.stream(source)
     counts = stream.group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[arg-type]
     counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
+    return builder.build()
+
+
+#: Those of ``count_windows``.
+COUNTED_WINDOWS = TimeWindows.of(4_000, grace=60_000).advance_by(2_000)
+
+
+def count_windows(source: str, sink: str, emit: str = "update") -> Topology:
+    """The number of records of each key and window, every update of it to ``sink``."""
+    builder = StreamsBuilder()
+    stream: KStream[bytes, bytes] = builder.stream(source)
+    counts = stream.group_by_key().windowed_by(COUNTED_WINDOWS).count(Materialized("counts", emit=emit))  # type: ignore[arg-type]
+    counts.to_stream().to(sink, Produced(time_windowed(Serdes.bytes(), COUNTED_WINDOWS.size_ms), Serdes.long()))
     return builder.build()
 
 
@@ -97,6 +111,7 @@ def joins(left: str, right: str, joined: str, orders: str, customers: str, named
 
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_per_key": count_per_key,
+    "count_windows": count_windows,
     "joins": joins,
     "outer_join": outer_join,
     "window_finals": window_finals,

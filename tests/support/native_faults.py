@@ -186,19 +186,28 @@ def counting(path: native.DataPath) -> Callable[[], None]:
     times, held, headers = Times(), list[Any](), dict[int, Any]()
     numbers = count()
 
+    def raises(error: Exception, *record: object) -> None:
+        raise error
+
+    def forward(*pushed: object) -> None:
+        pass
+
     def count_some() -> None:
         counts = path.Cells(lambda key: (None, -1), 12)
-        counters = [
-            path.WindowCounter(counts, times, lambda: None, held, headers, None),
-            path.WindowCounter(counts, times, lambda: None, None, None, lambda *counted: None),
-        ]
-        written = counts.begin()
         around = [path.Window(b"8 before", b"twelve after", is_new) for is_new in (True, False, True)]
-        windows = tuple((start, 40, each) for start, each in enumerate(around))
+        windows = tuple((start, 1 << 60, each) for start, each in enumerate(around))
+        ways: list[Any] = [(0, (held, headers), None), (0, None, forward), (id(forward), None, forward)]
+        pushes = [
+            path.WindowPush(
+                counts, times, lambda step: windows, (10, 5, -1), bytearray, raises, bool, bool,
+                (way, "out", list[object]().append), noted, following, lambda *counted: None,
+            )
+            for way, noted, following in ways
+        ]  # fmt: skip
+        written = counts.begin()
         for number in islice(numbers, 10):
-            for each, sink in product(counters, (None, ("out", bool))):
-                key = b"%d" % (number % 4)
-                each.count(windows, "key", key, number, 0, [("h", b"")] if sink is None else None, sink)
+            for push, named in product(pushes, (None, [("h", b"")])):
+                push(b"%d" % (number % 4), None, number, named)
         path.results(held, "out", lambda key, start, end: end, 8, 4)
         held.clear()
         for part in (written[3:], written.behind(8)):

@@ -158,16 +158,25 @@ def counted(rng: random.Random, count: int) -> None:
     counts = path.Cells(load, 12)
     around = b"8 before", b"twelve after"
     windows = tuple((start, start + 40, path.Window(*around, not start % 2)) for start in range(11))
-    held, headers = list[Any](), dict[int, Any]()
-    ways: list[Any] = [(None, None, None), (held, headers, None), (None, None, lambda *counted: sent.append(counted))]
-    for how in ways:
-        counter, log = path.WindowCounter(counts, times, lambda: None, *how), counts.begin()
+    held, headers, told = list[Any](), dict[int, Any](), list[object]()
+
+    def forward(*pushed: object) -> None:
+        sent.append(pushed)
+
+    def failed(*pushed: object) -> None:
+        told.append(pushed)
+
+    following_at_once: list[Any] = [(0, None, None), (0, None, forward), (id(forward), None, forward)]
+    for way, noted, following in [(0, (held, headers), None), *following_at_once]:
+        push = path.WindowPush(
+            counts, times, lambda step: windows[: rng.choice([0, 1, 2, 11])], (4, 7, -1), checked_bytes,
+            failed, bool, bool, (way, "out", sent.append), noted, following, forward,
+        )  # fmt: skip
+        log = counts.begin()
         logs.append(log)
         for number in range(count):
-            key, named = rng.randbytes(rng.randrange(3)), rng.choice([None, None, None, [("h", b"1")]])
-            sink = ("out", sent.append) if rng.randrange(2) else None
-            some = windows[: rng.choice([0, 1, 2, 11])]
-            counter.count(some, "key", key, number, rng.choice([0, 40]), named, sink)
+            key: Any = rng.choice([rng.randbytes(rng.randrange(3)), rng.randbytes(2), None, 7])
+            push(key, None, rng.choice([number % 50, number % 3]), rng.choice([None, None, None, [("h", b"1")]]))
             if not rng.randrange(500):
                 if held and rng.randrange(2):
                     held[0][0][0] = None
@@ -183,10 +192,12 @@ def counted(rng: random.Random, count: int) -> None:
                 rng.choice([counts.grow_old, counts.clear])()
                 for _, _, window in windows:
                     window.whole = rng.random() < 0.5
+                push.forget()
+                push.stream_time = rng.randrange(50)
+                told.clear()
     kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
     keys = path.Cells(lambda key: rng.choice(kept))
     log, waiting = keys.begin(), path.CellLog()
-    told = list[object]()
     pushes = counting_pushes(path, keys, sent, told)
     for number in range(count):
         key = b"%d" % rng.randrange(200)

@@ -134,8 +134,8 @@ static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key) {
 /* ---- held for the commit ---- */
 
 /* Notes a cell whose count is sent at the commit, as (cell, ...) in a list, with the headers of the record that came
- * last, in a dictionary by the cell's address. Takes over the tuple, which is NULL if the cell is held already. 0, or -1
- * with an exception. */
+ * last, in a dictionary by the cell's address. Takes over the tuple, which is NULL if the cell is held already. 0, or
+ * -1 with an exception. */
 static int hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers, PyObject *given) {
     if (!cell->held) {
         int failed = !tuple || PyList_Append(list, tuple);
@@ -160,7 +160,7 @@ typedef struct {
 static PyObject *key_told(const Cell *cell, Hidden hidden) {
     Py_ssize_t size = PyBytes_GET_SIZE(cell->physical) - hidden.before - hidden.behind;
     if (!hidden.before && !hidden.behind) return Py_NewRef(cell->physical);
-    if (size < 0) return PyErr_Format(PyExc_ValueError, "a key of %zd bytes is hidden", PyBytes_GET_SIZE(cell->physical));
+    if (size < 0) return PyErr_Format(PyExc_ValueError, "a key lacks %zd bytes of those that are hidden", -size);
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(cell->physical) + hidden.before, size);
 }
 
@@ -204,7 +204,7 @@ static PyObject *results(PyObject *module, PyObject *args) {
     Hidden hidden;
     if (!PyArg_ParseTuple(args, "O!UOnn", &PyList_Type, &held, &topic, &deleted_at, &hidden.before, &hidden.behind))
         return NULL;
-    if (hidden.before < 0 || hidden.behind < 0) return PyErr_Format(PyExc_ValueError, "keys have bytes hidden, or none");
+    if (hidden.before < 0 || hidden.behind < 0) return PyErr_Format(PyExc_ValueError, "bytes are hidden, or none");
     PyObject *made = PyList_New(0);
     for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(held); i++) {
         look_at_held(held, i);

@@ -137,7 +137,9 @@ static inline __attribute__((always_inline)) void look_up_soon(const Cells *self
 /* ---- as a cache ---- */
 
 /* read(key's bytes): its cell, which is asked for if it is not here. */
-static PyObject *cells_read(Cells *self, PyObject *key) { return is_key(key) ? (PyObject *)cell_of(self, key, 0) : NULL; }
+static PyObject *cells_read(Cells *self, PyObject *key) {
+    return is_key(key) ? (PyObject *)cell_of(self, key, 0) : NULL;
+}
 
 /* at_hand(key's bytes): its cell, or None. Any thread may ask. */
 static PyObject *cells_at_hand(Cells *self, PyObject *key) {
@@ -267,7 +269,7 @@ static PyMethodDef cells_methods[] = {
     {"read", (PyCFunction)cells_read, METH_O, "read(key's bytes): cell"},
     {"at_hand", (PyCFunction)cells_at_hand, METH_O, "at_hand(key's bytes): cell or None"},
     {"put", (PyCFunction)(void (*)(void))cells_put, METH_FASTCALL, "put(key's bytes, entry)"},
-    {"grow_old", (PyCFunction)cells_grow_old, METH_NOARGS, "grow_old(): forgets the older ones, whose latest start it returns"},
+    {"grow_old", (PyCFunction)cells_grow_old, METH_NOARGS, "grow_old(): forgets the older ones; their latest start"},
     {"clear", (PyCFunction)cells_clear, METH_NOARGS, "clear(): forgets all"},
     {"begin", (PyCFunction)cells_begin, METH_NOARGS, "begin(): the log of an epoch that begins"},
     {NULL}};

@@ -39,38 +39,6 @@ class WindowParts(Protocol):
     whole: bool
 
 
-class WindowCounting(Protocol):
-    """Counts the records of one operator: made with the store's cells and ``Segments``; with a function that is
-    called for each window that has closed; with a list of windows that are held for the commit and the headers by their
-    cells' ``id``, or ``None`` twice; with the function to forward by, or ``None``."""
-
-    def __init__(
-        self,
-        cells: Cells,
-        segments: Any,
-        late: Callable[[], None],
-        held: list[Any] | None,
-        headers: dict[int, Any] | None,
-        forward: Callable[..., None] | None,
-        /,
-    ) -> None: ...
-
-    def count(
-        self,
-        windows: tuple[tuple[int, int, Any], ...],
-        key: Any,
-        key_bytes: bytes,
-        timestamp: int,
-        closed_until: int,
-        headers: Any,
-        sink: Any,
-        /,
-    ) -> None:
-        """Counts a record in its windows, ``(start, end, Window)``, unless they end at ``closed_until`` or before. Each
-        count that is to be forwarded goes to a ``sink``, ``(topic, emit, ...)``, as a record, or else is forwarded by
-        ``(key, start, end, count, timestamp, headers)``."""
-
-
 class CellRun(Sequence[tuple[bytes, tuple[Any, int]]]):
     """Some writes in a row of a log, as ``(key, (stored, timestamp))``, which stay in it. (This is its type; the class
     is the library's.)"""
@@ -233,6 +201,42 @@ class PushCount(Protocol):
     ) -> None: ...
 
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+
+class PushWindowCount(Protocol):
+    """A push function that counts records in their windows, ``(start, end, Window)``, which ``windows_of`` tells for a
+    step of time. ``times`` are the milliseconds of a step, the grace, and the stream time to begin with. ``dropped`` is
+    called for a record without key, ``late`` for each window that has closed, and ``on_error`` told of what the
+    serializer raises. Each count is emitted for a topic in place of the push function with the ``id`` of the short cut;
+    or else ``tell(key, start, end, count, timestamp, headers)`` is called, which is to push it; or, where there is a
+    list for it, the window is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record
+    by the cell's ``id``."""
+
+    #: The push function that comes next; ``None``: nothing is pushed.
+    forward: Callable[..., None] | None
+    stream_time: int
+
+    def __init__(
+        self,
+        cells: Cells,
+        segments: Any,
+        windows_of: Callable[[int], tuple[tuple[int, int, WindowParts], ...]],
+        times: tuple[int, int, int],
+        serialize_key: Callable[[Any], Any],
+        on_error: Callable[..., None],
+        dropped: Callable[[], object],
+        late: Callable[[], object],
+        short_cut: tuple[int, str, Callable[[Any], None]],
+        noted: tuple[list[Any], dict[int, Any]] | None,
+        forward: Callable[..., None] | None,
+        tell: Callable[..., None],
+        /,
+    ) -> None: ...
+
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+    def forget(self) -> None:
+        """Asks for windows anew."""
 
 
 class PushSink(Protocol):
@@ -445,7 +449,7 @@ class DataPath(Protocol):
     CountPush: type[PushCount]
     Loop: type[RecordLoop]
     Window: type[WindowParts]
-    WindowCounter: type[WindowCounting]
+    WindowPush: type[PushWindowCount]
 
     Outbox: type[Outbox]
     Chunk: type[RecordChunk]

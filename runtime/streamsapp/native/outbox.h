@@ -203,7 +203,8 @@ static int add_change(Outbox *self, TopicBox *box, int partition, const Values *
     return why;
 }
 
-/* add_changes(topic, partition, changes, begin, room, raw, number size): the changes are a list, or a part of a CellLog. */
+/* add_changes(topic, partition, changes, begin, room, raw, number size): the changes are a list, or a part of a
+ * CellLog. */
 static PyObject *outbox_add_changes(Outbox *self, PyObject *args) {
     PyObject *topic, *changes;
     int partition;

@@ -29,8 +29,8 @@
 #include "cell_run.h"
 #include "cell_table.h"
 #include "cells_by_key.h"
-#include "windows.h"
 #include "steps.h"
+#include "windows.h"
 #include "count_push.h"
 #include "loop.h"
 #include "record_batch.h"
@@ -51,8 +51,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "record
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit_records(void) {
-    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellRunType, &CellsType, &WindowType, &CounterType,
-                             &StepType, &SinkType, &CountPushType, &LoopType, &OutboxType, &ChunkType, &PackedType};
+    PyTypeObject *types[] = {&RecordType, &RecentType, &CellType, &CellLogType, &CellRunType, &CellsType, &WindowType,
+                             &StepType, &SinkType, &CountPushType, &WindowPushType, &LoopType, &OutboxType, &ChunkType,
+                             &PackedType};
     if (find_functions() || make_names()) return NULL;
     make_crc_table();
     take_large_arenas();
@@ -61,8 +62,9 @@ PyMODINIT_FUNC PyInit_records(void) {
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */
     /* Whoever looks for push functions learns where a step has its own. */
     PyObject *slots = module ? Py_BuildValue("(s)", "forward") : NULL;
-    if (module && (!slots || PyDict_SetItemString(StepType.tp_dict, "__slots__", slots) ||
-                   PyDict_SetItemString(CountPushType.tp_dict, "__slots__", slots))) Py_CLEAR(module);
+    PyTypeObject *pushing[] = {&StepType, &CountPushType, &WindowPushType};
+    for (size_t i = 0; module && i < sizeof(pushing) / sizeof(*pushing); i++)
+        if (!slots || PyDict_SetItemString(pushing[i]->tp_dict, "__slots__", slots)) Py_CLEAR(module);
     Py_XDECREF(slots);
     return module;
 }

@@ -27,23 +27,26 @@ typedef struct {
 static PyTypeObject SinkType;
 
 typedef struct CountPush CountPush;
-static PyTypeObject CountPushType;
+typedef struct WindowPush WindowPush;
+static PyTypeObject CountPushType, WindowPushType;
 
 static int run_step(Step *self, PyObject *const *given);
 static int run_sink(Sink *self, PyObject *const *given);
 static int run_count(CountPush *self, PyObject *const *given);
+static int run_window_count(WindowPush *self, PyObject *const *given);
 
 /* Pushes a record; 0, or -1 with an exception. */
 static int push(PyObject *to, PyObject *const *given) {
     if (Py_IS_TYPE(to, &StepType)) return run_step((Step *)to, given);
     if (Py_IS_TYPE(to, &SinkType)) return run_sink((Sink *)to, given);
     if (Py_IS_TYPE(to, &CountPushType)) return run_count((CountPush *)to, given);
+    if (Py_IS_TYPE(to, &WindowPushType)) return run_window_count((WindowPush *)to, given);
     PyObject *done = PyObject_Vectorcall(to, given, PUSHED, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
 
-/* The call of a step, a sink or a count by Python. */
+/* The call of a push function by Python. */
 static PyObject *call_push(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
     if (PyVectorcall_NARGS(flags) != PUSHED || names)
         return PyErr_Format(PyExc_TypeError, "%s takes key, value, timestamp, headers", Py_TYPE(self)->tp_name);

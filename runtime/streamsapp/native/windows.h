@@ -1,5 +1,5 @@
-/* Counts of windows: what streamsapp.state.counted_windows does for each window of a record, in one call for all of
- * them. Used by one thread at a time, with the interpreter. */
+/* The push function of a count of windows: streamsapp.dsl.operators.window_count in C, for stores whose entries are
+ * cells. Used by one thread at a time, with the interpreter. */
 
 /* Of the store's keys, segment, key, start and number, those of time_windowed have the two in the middle. */
 static const Hidden OF_WINDOWS = {8, 4};
@@ -15,17 +15,24 @@ typedef struct {
 
 static PyTypeObject WindowType;
 
-enum { WINDOW_CELLS, SEGMENTS, LATE, NOTE, HELD_HEADERS, FORWARD, PARTS };
+enum { WINDOW_CELLS, SEGMENTS, WINDOWS_OF, WINDOW_KEY, WINDOW_ERROR, WINDOW_DROPPED, LATE, WINDOW_TOPIC, WINDOW_EMIT,
+       WINDOWS_NOTED, WINDOWS_NOTED_HEADERS, TELL, WINDOW_PARTS };
 
-typedef struct {
+struct WindowPush {
     PyObject_HEAD
-    PyObject *part[PARTS];
-} Counter;
+    vectorcallfunc call;
+    PyObject *part[WINDOW_PARTS];
+    PyObject *forward; /* None: nothing is forwarded at once */
+    const void *instead_of; /* the function in whose place records go to the topic; NULL if there is none */
+    PyObject *windows; /* of the step of the record before; NULL if they are not known */
+    int64_t step, step_ms, grace_ms, stream_time;
+};
 
 /* A record that is counted: borrowed references. */
 typedef struct {
-    PyObject *key, *key_bytes, *headers, *topic, *emit;
+    PyObject *key, *key_bytes, *headers;
     int64_t timestamp, closed_until;
+    int straight; /* to the topic */
 } Counted;
 
 /* One of its windows; the last three parts are borrowed. */
@@ -84,7 +91,7 @@ static PyObject *key_in_store(const Window *window, PyObject *key) {
 }
 
 /* The store's stream time is not before a window's start once that has a count. */
-static int observe(const Counter *self, Window *window, PyObject *start) {
+static int observe(const WindowPush *self, Window *window, PyObject *start) {
     if (window->observed) return 0;
     PyObject *stream_time = PyObject_GetAttrString(self->part[SEGMENTS], "stream_time");
     int later = stream_time ? PyObject_RichCompareBool(start, stream_time, Py_GT) : -1;
@@ -97,15 +104,15 @@ static int observe(const Counter *self, Window *window, PyObject *start) {
 }
 
 /* Sends the count: to the topic where it goes there as it is, else to whatever comes next. */
-static int forward(const Counter *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
+static int forward_window(const WindowPush *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
     PyObject *done, *made;
-    if (of->topic) {
-        made = told_by(cell, of->topic, key_told(cell, OF_WINDOWS));
-        done = made ? PyObject_CallOneArg(of->emit, made) : NULL;
+    if (of->straight) {
+        made = told_by(cell, self->part[WINDOW_TOPIC], key_told(cell, OF_WINDOWS));
+        done = made ? PyObject_CallOneArg(self->part[WINDOW_EMIT], made) : NULL;
     } else {
         made = Py_BuildValue("(OOOLLO)", of->key, start, end, (long long)cell->count, (long long)cell->timestamp,
                              of->headers);
-        done = made ? PyObject_CallObject(self->part[FORWARD], made) : NULL;
+        done = made ? PyObject_CallObject(self->part[TELL], made) : NULL;
     }
     Py_XDECREF(made);
     Py_XDECREF(done);
@@ -117,7 +124,7 @@ static PyObject *note_of(Cell *cell, const Counted *of, const Due *due) {
     return cell->held ? NULL : PyTuple_Pack(4, cell, of->key, due->start, due->end);
 }
 
-static int count_in(const Counter *self, const Counted *of, const Due *due) {
+static int count_in(const WindowPush *self, const Counted *of, const Due *due) {
     if (!due->physical) {
         PyObject *told = PyObject_CallNoArgs(self->part[LATE]);
         Py_XDECREF(told);
@@ -126,11 +133,12 @@ static int count_in(const Counter *self, const Counted *of, const Due *due) {
     Cells *cells = (Cells *)self->part[WINDOW_CELLS];
     Cell *cell = count_cell(cells, cell_of(cells, due->physical, due->window->whole), of->timestamp);
     if (!cell) return -1;
-    int failed = observe(self, due->window, due->start)       ? -1
-                 : self->part[FORWARD] != Py_None ? forward(self, of, cell, due->start, due->end)
-                 : self->part[NOTE] != Py_None    ? hold_cell(cell, note_of(cell, of, due), self->part[NOTE],
-                                                              self->part[HELD_HEADERS], of->headers)
-                                                  : 0;
+    int failed = observe(self, due->window, due->start) ? -1
+                 : self->forward != Py_None             ? forward_window(self, of, cell, due->start, due->end)
+                 : self->part[WINDOWS_NOTED] != Py_None ? hold_cell(cell, note_of(cell, of, due),
+                                                                    self->part[WINDOWS_NOTED],
+                                                                    self->part[WINDOWS_NOTED_HEADERS], of->headers)
+                                                        : 0;
     Py_DECREF(cell);
     return failed;
 }
@@ -151,7 +159,7 @@ static int make_due(const Counted *of, PyObject *found, Due *due) {
 }
 
 /* Counts in some windows, whose cells lie here and there; 0, or -1 with an exception. */
-static int count_some(const Counter *self, const Counted *of, PyObject *windows, Py_ssize_t begin) {
+static int count_some(const WindowPush *self, const Counted *of, PyObject *windows, Py_ssize_t begin) {
     Due due[AT_ONCE];
     Py_ssize_t size = PyTuple_GET_SIZE(windows) - begin, made = 0, at = 0;
     if (size > AT_ONCE) size = AT_ONCE;
@@ -165,61 +173,127 @@ static int count_some(const Counter *self, const Counted *of, PyObject *windows,
     return failed ? -1 : 0;
 }
 
-/* count(windows, key, key's bytes, timestamp, closed until, headers, sink): counts a record in each of the windows,
- * which are (start, end, Window). A sink is (topic, emit, ...), or None. */
-static PyObject *counter_count(Counter *self, PyObject *const *given, Py_ssize_t count) {
-    int64_t of[2]; /* timestamp, closed until */
-    if (count != 7 || !PyTuple_Check(given[0]) || !PyBytes_CheckExact(given[2]) ||
-        (given[6] != Py_None && (!PyTuple_Check(given[6]) || PyTuple_GET_SIZE(given[6]) < 2)))
-        return PyErr_Format(PyExc_TypeError, "count takes windows, a key, its bytes, two numbers, headers, a sink");
-    if (!are_integers(given + 3, 2, of)) return NULL;
-    PyObject *topic = given[6] == Py_None ? NULL : PyTuple_GET_ITEM(given[6], 0);
-    Counted counted = {.key = given[1], .key_bytes = given[2], .headers = given[5], .topic = topic,
-                       .emit = topic ? PyTuple_GET_ITEM(given[6], 1) : NULL,
-                       .timestamp = of[0], .closed_until = of[1]};
-    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(given[0]); at += AT_ONCE)
-        if (count_some(self, &counted, given[0], at)) return NULL;
+/* The windows of a timestamp, which are those of its step; NULL with an exception. */
+static PyObject *windows_at(WindowPush *self, int64_t timestamp) {
+    int64_t step = timestamp / self->step_ms - (timestamp % self->step_ms < 0);
+    if (self->windows && self->step == step) return Py_NewRef(self->windows);
+    PyObject *number = PyLong_FromLongLong(step);
+    PyObject *found = number ? PyObject_CallOneArg(self->part[WINDOWS_OF], number) : NULL;
+    Py_XDECREF(number);
+    if (found && !PyTuple_Check(found)) {
+        PyErr_SetString(PyExc_TypeError, "windows are in a tuple");
+        Py_CLEAR(found);
+    }
+    if (!found) return NULL;
+    Py_XSETREF(self->windows, Py_NewRef(found));
+    self->step = step;
+    return found;
+}
+
+/* The bytes of a record's key: a serde may give what is like them. NULL with an exception. */
+static PyObject *window_key_bytes(const WindowPush *self, PyObject *key) {
+    PyObject *given = PyObject_CallOneArg(self->part[WINDOW_KEY], key);
+    if (!given || PyBytes_CheckExact(given)) return given;
+    PyObject *none = PyBytes_FromStringAndSize("", 0), *made = none ? PySequence_Concat(none, given) : NULL;
+    Py_XDECREF(none);
+    Py_DECREF(given);
+    return made;
+}
+
+static int count_in_windows(WindowPush *self, const Counted *of) {
+    PyObject *windows = windows_at(self, of->timestamp); /* which may be forgotten meanwhile */
+    int failed = windows ? 0 : -1;
+    for (Py_ssize_t at = 0; !failed && at < PyTuple_GET_SIZE(windows); at += AT_ONCE)
+        failed = count_some(self, of, windows, at);
+    Py_XDECREF(windows);
+    return failed;
+}
+
+static int run_window_count(WindowPush *self, PyObject *const *given) {
+    if (given[KEY] == Py_None) {
+        PyObject *told = PyObject_CallNoArgs(self->part[WINDOW_DROPPED]);
+        Py_XDECREF(told);
+        return told ? 0 : -1;
+    }
+    Counted of = {.key = given[KEY], .headers = given[HEADERS]};
+    if (!are_integers(given + TIMESTAMP, 1, &of.timestamp)) return -1;
+    if (of.timestamp > self->stream_time) self->stream_time = of.timestamp;
+    of.closed_until = self->stream_time - self->grace_ms;
+    of.straight = given[HEADERS] == Py_None && self->forward == self->instead_of;
+    of.key_bytes = window_key_bytes(self, given[KEY]);
+    if (!of.key_bytes) return handled(self->part[WINDOW_ERROR], given, PUSHED);
+    int failed = count_in_windows(self, &of);
+    Py_DECREF(of.key_bytes);
+    return failed;
+}
+
+/* forget(): the windows that were found are asked for anew. */
+static PyObject *window_push_forget(WindowPush *self, PyObject *none) {
+    Py_CLEAR(self->windows);
     Py_RETURN_NONE;
 }
 
-static PyObject *counter_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *part[PARTS];
-    if (!PyArg_ParseTuple(args, "O!OOOOO", &CellsType, &part[WINDOW_CELLS], &part[SEGMENTS], &part[LATE], &part[NOTE],
-                          &part[HELD_HEADERS], &part[FORWARD])) return NULL;
-    if (part[NOTE] != Py_None && (!PyList_CheckExact(part[NOTE]) || !PyDict_CheckExact(part[HELD_HEADERS])))
+static PyObject *window_push_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+    PyObject *part[WINDOW_PARTS], *instead_of, *noted, *forward;
+    long long times[3];
+    if (!PyArg_ParseTuple(args, "O!OO(LLL)OOOO(OOO)OOO", &CellsType, &part[WINDOW_CELLS], &part[SEGMENTS],
+                          &part[WINDOWS_OF], &times[0], &times[1], &times[2], &part[WINDOW_KEY], &part[WINDOW_ERROR],
+                          &part[WINDOW_DROPPED], &part[LATE], &instead_of, &part[WINDOW_TOPIC], &part[WINDOW_EMIT],
+                          &noted, &forward, &part[TELL])) return NULL;
+    part[WINDOWS_NOTED] = part[WINDOWS_NOTED_HEADERS] = Py_None;
+    if (noted != Py_None && !PyTuple_Check(noted))
         return PyErr_Format(PyExc_TypeError, "windows are noted in a list, and their headers in a dictionary");
-    Counter *self = (Counter *)type->tp_alloc(type, 0);
-    for (int i = 0; self && i < PARTS; i++) self->part[i] = Py_NewRef(part[i]);
+    if (noted != Py_None && !PyArg_ParseTuple(noted, "O!O!", &PyList_Type, &part[WINDOWS_NOTED], &PyDict_Type,
+                                              &part[WINDOWS_NOTED_HEADERS])) return NULL;
+    if (times[0] < 1) return PyErr_Format(PyExc_ValueError, "a step takes a millisecond at least");
+    const void *place = PyLong_AsVoidPtr(instead_of);
+    WindowPush *self = PyErr_Occurred() ? NULL : (WindowPush *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->call = call_push;
+    for (int i = 0; i < WINDOW_PARTS; i++) self->part[i] = Py_NewRef(part[i]);
+    self->forward = Py_NewRef(forward);
+    self->instead_of = place;
+    self->step_ms = times[0];
+    self->grace_ms = times[1];
+    self->stream_time = times[2];
     return (PyObject *)self;
 }
 
-static int counter_traverse(Counter *self, visitproc visit, void *arg) {
-    for (int i = 0; i < PARTS; i++) Py_VISIT(self->part[i]);
+static int window_push_traverse(WindowPush *self, visitproc visit, void *arg) {
+    for (int i = 0; i < WINDOW_PARTS; i++) Py_VISIT(self->part[i]);
+    Py_VISIT(self->forward);
+    Py_VISIT(self->windows);
     return 0;
 }
 
-static int counter_clear(Counter *self) {
-    for (int i = 0; i < PARTS; i++) Py_CLEAR(self->part[i]);
+static int window_push_clear(WindowPush *self) {
+    for (int i = 0; i < WINDOW_PARTS; i++) Py_CLEAR(self->part[i]);
+    Py_CLEAR(self->forward);
+    Py_CLEAR(self->windows);
     return 0;
 }
 
-static void counter_dealloc(Counter *self) {
+static void window_push_dealloc(WindowPush *self) {
     PyObject_GC_UnTrack(self);
-    counter_clear(self);
+    window_push_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMethodDef counter_methods[] = {
-    {"count", (PyCFunction)(void (*)(void))counter_count, METH_FASTCALL,
-     "count(windows, key, key's bytes, timestamp, closed until, headers, sink)"},
-    {NULL}};
-static PyTypeObject CounterType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.WindowCounter",
-    .tp_basicsize = sizeof(Counter),
-    .tp_new = counter_new,
-    .tp_dealloc = (destructor)counter_dealloc,
-    .tp_traverse = (traverseproc)counter_traverse,
-    .tp_clear = (inquiry)counter_clear,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_methods = counter_methods,
+static PyMemberDef window_push_members[] = {{"forward", T_OBJECT_EX, offsetof(WindowPush, forward), 0, NULL},
+                                            {"stream_time", T_LONGLONG, offsetof(WindowPush, stream_time), 0, NULL},
+                                            {NULL}};
+static PyMethodDef window_push_methods[] = {
+    {"forget", (PyCFunction)window_push_forget, METH_NOARGS, "forget(): windows are asked for anew"}, {NULL}};
+static PyTypeObject WindowPushType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.WindowPush",
+    .tp_basicsize = sizeof(WindowPush),
+    .tp_new = window_push_new,
+    .tp_dealloc = (destructor)window_push_dealloc,
+    .tp_traverse = (traverseproc)window_push_traverse,
+    .tp_clear = (inquiry)window_push_clear,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(WindowPush, call),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_members = window_push_members,
+    .tp_methods = window_push_methods,
 };

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from streamsapp import native
-from streamsapp.record import Headers
-from streamsapp.state.entries import ABSENT, Cell
+from streamsapp.state.entries import Cell
 from streamsapp.state.read_cache import ANY_TIME
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers
@@ -33,76 +32,6 @@ class _Parts:
         self.before, self.after, self.whole = before, after, whole
 
 
-class _Counting:
-    """:class:`~streamsapp.native.WindowCounting` in Python; there is no short cut to a topic."""
-
-    def __init__(
-        self,
-        layers: Layers,
-        segments: Segments,
-        late: Callable[[], None],
-        held: list[Any] | None,
-        held_headers: dict[int, Headers] | None,
-        forward: Callable[..., None] | None,
-    ) -> None:
-        self._layers = layers
-        self._segments = segments
-        self._late = late
-        self._held = held
-        self._held_headers = held_headers
-        self._forward = forward
-
-    def count(
-        self,
-        windows: tuple[Window, ...],
-        key: Any,
-        key_bytes: bytes,
-        timestamp: int,
-        closed_until: int,
-        headers: Headers | None,
-        straight: None,
-    ) -> None:
-        for start, end, around in windows:
-            if end <= closed_until:
-                self._late()
-                continue
-            cell = self._counted(around.before + key_bytes + around.after, around, timestamp)
-            if start > self._segments.stream_time:
-                self._segments.observe(start)
-            if self._forward is not None:
-                self._forward(key, start, end, *cell, headers)
-            if self._held is not None:
-                self._hold(cell, key, start, end, headers)
-
-    def _counted(self, physical: bytes, around: native.WindowParts, timestamp: int) -> Cell:
-        """Counts one more, in place if the window was counted in the running epoch before."""
-        layers = self._layers
-        cell: Any = layers.at_hand(physical) or ABSENT if around.whole else layers.read(physical)
-        count, changed_at = cell
-        if count is None:
-            count, changed_at = 0, -1
-        if timestamp > changed_at:
-            changed_at = timestamp
-        if type(cell) is not Cell or cell.epoch != layers.epoch:
-            cell = layers.running(physical)  # which the cache has forgotten, or has as one that was deleted
-            if type(cell) is not Cell:
-                return layers.write_cell(physical, count + 1, changed_at)
-        cell[0], cell[1] = count + 1, changed_at
-        return cell
-
-    def _hold(self, cell: Cell, key: Any, start: int, end: int, headers: Headers | None) -> None:
-        held, all_headers = self._held, self._held_headers
-        assert held is not None
-        assert all_headers is not None
-        if not cell.held:
-            cell.held = True
-            held.append((cell, key, start, end))
-        if headers is not None:
-            all_headers[id(cell)] = headers
-        elif all_headers:
-            all_headers.pop(id(cell), None)
-
-
 class CountedWindows:
     """The windows of a store that are counted in, of which those of one start share what is around their keys."""
 
@@ -110,7 +39,7 @@ class CountedWindows:
         """Takes ``around``, which tells the bytes before and after the key in the physical keys of windows that start
         at a time."""
         self._layers = layers
-        self._segments = segments
+        self.segments = segments
         self._around = around
         #: Counts the windows of a record in C, if the store has cells for it.
         self.library = library = None if layers.cells is None else native.data_path_at_hand()
@@ -120,26 +49,13 @@ class CountedWindows:
         self.forgotten: Callable[[], None] = lambda: None
         layers.on_forgotten(self._forget)
 
-    def counter(
-        self,
-        late: Callable[[], None],
-        held: list[Any] | None,
-        headers: dict[int, Headers] | None,
-        forward: Callable[..., None] | None,
-    ) -> Callable[..., None]:
-        """Returns the function that counts a record, as ``WindowCounting.count`` says."""
-        cells = self._layers.cells
-        if self.library is None or cells is None:
-            return _Counting(self._layers, self._segments, late, held, headers, forward).count
-        return self.library.WindowCounter(cells, self._segments, late, held, headers, forward).count
-
     def at(self, start_ms: int) -> native.WindowParts:
         """Returns what the windows that start then have in common, the same object until they are forgotten."""
         found = self._windows.get(start_ms)
         if found is None:
             if not self._windows:
                 self._layers.peek(b"", committed=True)  # which finds out whether the store is open
-            is_new = start_ms > self._segments.stream_time
+            is_new = start_ms > self.segments.stream_time
             found = self._windows[start_ms] = self._made(*self._around(start_ms), is_new)
         return found
 

@@ -26,7 +26,8 @@ class Unwritten:
 
     def has(self, key: bytes) -> bool:
         """Says whether an entry that is missing does not exist."""
-        return bool(self._begin) and key >= self._begin  # type: ignore[operator]
+        begin = self._begin
+        return begin is not None and begin != b"" and key >= begin
 
     def learn(self) -> None:
         """The cache has all that is written from now on."""

@@ -209,6 +209,41 @@ def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: n
     assert [len(cells), cells.older] == [0, 0]
 
 
+def window(start: int) -> bytes:
+    return b"key" + start.to_bytes(8, "big") + bytes(4)
+
+
+@pytest.mark.parametrize(("start_at", "latest"), [(12, 1), (0, (1 << 63) - 1)])
+def test_cells_of_the_last_two_epochs_are_not_forgotten(start_at: int, latest: int, compiled: native.DataPath) -> None:
+    asked: list[bytes] = []
+    cells = compiled.Cells(lambda key: asked.append(key) or (7, 7), start_at)  # type: ignore[func-returns-value]
+    logs = []
+    for start in range(4):
+        logs.append(cells.begin())
+        cells.write(window(start), start, 0)
+
+    assert [cells.grow_old(), cells.grow_old()] == [-1, latest]
+    assert [cells.at_hand(window(start)) for start in (0, 1)] == [None, None]
+    assert [list(cells.read(window(start))) for start in (2, 3, 1)] == [[2, 0], [3, 0], [7, 7]]
+    assert asked == [window(1)]
+    logs.append(cells.begin())
+    assert [cells.grow_old(), cells.grow_old()] == [-1, max(2, latest)]
+    assert [cells.at_hand(window(start)) is None for start in (1, 2, 3)] == [True, True, False]
+
+
+def test_a_cell_that_was_forgotten_is_the_same_again(compiled: native.DataPath) -> None:
+    cells, log = counting(compiled)
+    cells.write(b"a", 3, 5)
+    forgotten = log.cell(0)
+    cells.clear()
+    cells.put(b"a", forgotten)
+    cells.put(b"b", forgotten)
+
+    assert cells.at_hand(b"a") is forgotten
+    assert cells.at_hand(b"b") is not forgotten
+    assert list(cells.at_hand(b"b")) == [3, 5]
+
+
 def staged(run: native.CellRun) -> list[tuple[bytes, bytes | None]]:
     """Returns what RocksDB gets."""
     given: list[tuple[bytes, bytes | None]] = []

@@ -148,18 +148,29 @@ def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> No
         (lambda path, cell: path.results([(gone(cell), "k", 0, 1)], "t", lambda *gone: None, 8, 4), TypeError),
         (lambda path, cell: path.results([(cell, "k")], "t", int, -1, 0), ValueError),
         (lambda path, cell: path.results([(cell, "k")], "t", int, 20, 0), ValueError),
-        (lambda path, cell: path.WindowCounter(None, None, None, None, None, None), TypeError),
-        (lambda path, cell: path.WindowCounter(cells(path), None, None, (), None, None), TypeError),
-        (lambda path, cell: counter(path).count((), "k", b"k", 1, 0, None), TypeError),
-        (lambda path, cell: counter(path).count([], "k", b"k", 1, 0, None, None), TypeError),
-        (lambda path, cell: counter(path).count((), "k", "k", 1, 0, None, None), TypeError),
-        (lambda path, cell: counter(path).count((), "k", b"k", 1 << 70, 0, None, None), OverflowError),
-        (lambda path, cell: counter(path).count((None,), "k", b"k", 1, 0, None, None), TypeError),
-        (lambda path, cell: counter(path).count((), "k", b"k", 1, 0, None, ("t",)), TypeError),
+        (lambda path, cell: path.WindowPush(), TypeError),
+        (lambda path, cell: counter(path, cells=None), TypeError),
+        (lambda path, cell: counter(path, times=(0, 0, 0)), ValueError),
+        (lambda path, cell: counter(path, times=(1, 0)), TypeError),
+        (lambda path, cell: counter(path, cut=(0, "")), TypeError),
+        (lambda path, cell: counter(path, cut=("", "", 0)), TypeError),
+        (lambda path, cell: counter(path, noted=()), TypeError),
+        (lambda path, cell: counter(path, noted=[]), TypeError),
+        (lambda path, cell: counter(path, noted=({}, {})), TypeError),
+        (lambda path, cell: counter(path)("k", "v", 1), TypeError),
+        (lambda path, cell: counter(path)("k", "v", "1", None), TypeError),
+        (lambda path, cell: counter(path)("k", "v", 1 << 70, None), OverflowError),
+        (lambda path, cell: counter(path, windows=[])("k", "v", 1, None), TypeError),
+        (lambda path, cell: counter(path, windows=(None,))("k", "v", 1, None), TypeError),
         (
-            lambda path, cell: counter(path).count(((0, 9, path.Window(b"", b"", True)),), "k", b"k", 1, 0, None, None),
+            lambda path, cell: counter(path, windows=one(path, "9"))("k", "v", 1, None),
+            TypeError,
+        ),
+        (
+            lambda path, cell: counter(path, windows=one(path, 9))("k", "v", 1, None),
             RuntimeError,
         ),
+        (lambda path, cell: counter(path, key=lambda key: None)("k", "v", 1, None), TypeError),
     ],
 )
 def test_wrong_calls_are_refused(
@@ -169,8 +180,22 @@ def test_wrong_calls_are_refused(
         call(compiled, compiled.Cell(b"a long enough key", 1, 1))
 
 
-def counter(path: Any) -> Any:
-    return path.WindowCounter(cells(path), None, lambda: None, None, None, None)
+def counter(path: Any, **given: Any) -> Any:
+    """A push function of windows that are these, over a store in which no epoch has begun."""
+
+    def failed(error: Exception, *record: object) -> None:
+        raise error
+
+    windows = given.get("windows", ())
+    return path.WindowPush(
+        given.get("cells", cells(path)), None, lambda step: windows, given.get("times", (1, 0, -1)),
+        given.get("key", str.encode), failed, bool, given.get("late", bool), given.get("cut", (0, "", bool)),
+        given.get("noted"), given.get("forward"), bool,
+    )  # fmt: skip
+
+
+def one(path: Any, end: Any) -> Any:
+    return ((0, end, path.Window(b"", b"", True)),)
 
 
 def cells(path: Any) -> Any:
@@ -193,7 +218,7 @@ def test_a_counter_that_is_part_of_a_circle_is_let_go(compiled: native.DataPath)
             gone.append(1)
 
     late: Any = Late()
-    late.counter = compiled.WindowCounter(cells(compiled), None, late, None, None, None)
+    late.counter = counter(compiled, late=late)
     del late
     gc.collect()
 

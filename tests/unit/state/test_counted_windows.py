@@ -22,6 +22,7 @@ from streamsapp.serdes.api import Serde
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.resources import StateResources
+from streamsapp.state.rocksdb import RocksDBStore
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.state.window import window_key
 from streamsapp.state.window_view import TimeView, WindowRange
@@ -226,6 +227,27 @@ def test_queries_see_a_count_before_the_commit_and_as_it_was_committed(tmp_path:
     for committed, expected in ((False, {b"a": (2, 7), b"b": (1, 3)}), (True, {b"a": (1, 5)})):
         found = {key[8:-12]: entry for key, entry in view.in_time(WindowRange(b""), committed=committed)}
         assert found == expected
+
+
+def test_windows_that_are_new_are_not_looked_for_though_earlier_ones_were_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = opened(tmp_path, cache_bytes=20_000)
+    _, _, push = counting(stores, windows=TimeWindows.of(1_000, grace=50_000))
+    asked: list[bytes] = []
+    get = RocksDBStore.get
+    monkeypatch.setattr(RocksDBStore, "get", lambda self, key: asked.append(key) or get(self, key))  # type: ignore[func-returns-value]
+    for step in range(40):
+        for number in range(40):
+            push(f"k{number}", "x", step * 1_000, None)
+        commit(stores)
+
+    assert stores.stores["counts"].layers.cached_entries < 40 * 40 / 4
+    if native.data_path_at_hand() is not None:  # a cache of Python's does not know which windows it has forgotten
+        assert len(asked) == 1  # a first read, which finds out whether the store is open
+    assert kept(stores) == {
+        (f"k{number}", step * 1_000): (1, step * 1_000) for number in range(40) for step in range(40)
+    }
 
 
 def test_a_store_that_was_restored_goes_on_from_what_it_has(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ the running epoch is counted up in place: it costs one look-up by the bytes of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import HeldCells, Update
 from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, short_cut
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
@@ -19,6 +20,9 @@ from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
+from streamsapp.state.entries import ABSENT, Cell
+from streamsapp.state.segments import NO_TIME, Segments
+from streamsapp.state.store_type import Layers
 from streamsapp.state.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
 
 
@@ -41,31 +45,62 @@ class WindowCount(WindowAggregate):
                 HIDDEN_OF_WINDOWS,
             )
             forwards = False
+        library, cells = counted.library, store.layers.cells
+        if library is not None and cells is not None:
+            return self._native_count(library, cells, context, store, counted, forwards)
         return self._count(context, store, counted, forwards)
 
+    @property
+    def _noted(self) -> tuple[list[Any], dict[int, Headers]] | None:
+        """Where windows are noted to be sent at the commit."""
+        return (self._held.cells, self._held.headers) if isinstance(self._held, HeldCells) else None
+
+    def _native_count(
+        self,
+        library: native.DataPath,
+        cells: native.Cells,
+        context: NodeContext,
+        store: WindowStoreImpl,
+        counted: CountedWindows,
+        forwards: bool,
+    ) -> Push:
+        windows_of, send_old_values = windows_by_step(self._windows, counted), self._send_old_values
+        at_once = context.forward if forwards else None
+        cut = NO_SHORT_CUT if at_once is None else short_cut(at_once, store.writes_as)
+        times = self._windows.step_ms, self._windows.grace_ms, NO_TIME
+        dropped, late = partial(context.dropped, NULL_KEY), partial(context.dropped, EXPIRED_WINDOW)
+
+        def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
+            forward = push.forward  # a probe may be there
+            assert forward is not None
+            forward(windowed(key, start, end), (count, count - 1 if send_old_values else None), changed_at, headers)
+
+        def forgotten() -> None:
+            forget_steps()
+            push.forget()
+
+        push = library.WindowPush(
+            cells, counted.segments, windows_of, times, store.key_bytes, context.on_error, dropped, late, cut,
+            self._noted, at_once, tell,
+        )  # fmt: skip
+        push.stream_time = self._stream_time(context, store, lambda: push.stream_time)
+        forget_steps, counted.forgotten = counted.forgotten, forgotten
+        return push
+
     def _count(self, context: NodeContext, store: WindowStoreImpl, counted: CountedWindows, forwards: bool) -> Push:
-        """Forwards each count, or notes its window to be sent at the commit, or neither; by one call for all windows of
-        a record."""
+        """Forwards each count, or notes its window to be sent at the commit, or neither."""
         key_bytes_of, on_error, dropped = store.key_bytes, context.on_error, context.dropped
         step_ms, grace_ms = self._windows.step_ms, self._windows.grace_ms
         windows_of, send_old_values = windows_by_step(self._windows, counted), self._send_old_values
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
         forward = context.forward
-        natively = counted.library is not None
-        cut = short_cut(forward, store.writes_as) if forwards and natively else NO_SHORT_CUT
-        instead_of, sink = cut.instead_of, cut[1:]
 
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
             forward(windowed(key, start, end), (count, count - 1 if send_old_values else None), changed_at, headers)
 
-        held = self._held if isinstance(self._held, HeldCells) else None
-        count = counted.counter(
-            lambda: dropped(EXPIRED_WINDOW),
-            None if held is None else held.cells,
-            None if held is None else held.headers,
-            tell if forwards else None,
-        )
+        late = partial(dropped, EXPIRED_WINDOW)
+        count = _Counting(store.layers, counted.segments, late, self._noted, tell if forwards else None).count
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             nonlocal stream_time
@@ -81,11 +116,79 @@ class WindowCount(WindowAggregate):
                 return
             if key_bytes.__class__ is not bytes:
                 key_bytes = b"" + key_bytes  # a serde may give what is like them
-            windows, closed_until = windows_of(timestamp // step_ms), stream_time - grace_ms
-            straight = sink if headers is None and id(forward) == instead_of else None
-            count(windows, key, key_bytes, timestamp, closed_until, headers, straight)
+            count(windows_of(timestamp // step_ms), key, key_bytes, timestamp, stream_time - grace_ms, headers)
 
         return push
+
+
+class _Counting:
+    """Counts the windows of records in cells of Python's."""
+
+    def __init__(
+        self,
+        layers: Layers,
+        segments: Segments,
+        late: Callable[[], None],
+        held: tuple[list[Any], dict[int, Headers]] | None,
+        forward: Callable[..., None] | None,
+    ) -> None:
+        """Takes a function that is called for each window that has closed; a list of windows that are held for the
+        commit, and their headers by the cells' ``id``; and the function to forward by."""
+        self._layers = layers
+        self._segments = segments
+        self._late = late
+        self._held = held
+        self._forward = forward
+
+    def count(
+        self,
+        windows: tuple[Window, ...],
+        key: Any,
+        key_bytes: bytes,
+        timestamp: int,
+        closed_until: int,
+        headers: Headers | None,
+    ) -> None:
+        """Counts a record in its windows, unless they end at ``closed_until`` or before."""
+        for start, end, around in windows:
+            if end <= closed_until:
+                self._late()
+                continue
+            cell = self._counted(around.before + key_bytes + around.after, around, timestamp)
+            if start > self._segments.stream_time:
+                self._segments.observe(start)
+            if self._forward is not None:
+                self._forward(key, start, end, *cell, headers)
+            if self._held is not None:
+                _hold(*self._held, cell, (key, start, end), headers)
+
+    def _counted(self, physical: bytes, around: native.WindowParts, timestamp: int) -> Cell:
+        """Counts one more, in place if the window was counted in the running epoch before."""
+        layers = self._layers
+        cell: Any = layers.at_hand(physical) or ABSENT if around.whole else layers.read(physical)
+        count, changed_at = cell
+        if count is None:
+            count, changed_at = 0, -1
+        if timestamp > changed_at:
+            changed_at = timestamp
+        if type(cell) is not Cell or cell.epoch != layers.epoch:
+            cell = layers.running(physical)  # which the cache has forgotten, or has as one that was deleted
+            if type(cell) is not Cell:
+                return layers.write_cell(physical, count + 1, changed_at)
+        cell[0], cell[1] = count + 1, changed_at
+        return cell
+
+
+def _hold(
+    held: list[Any], all_headers: dict[int, Headers], cell: Cell, window: tuple[Any, int, int], headers: Headers | None
+) -> None:
+    if not cell.held:
+        cell.held = True
+        held.append((cell, *window))
+    if headers is not None:
+        all_headers[id(cell)] = headers
+    elif all_headers:
+        all_headers.pop(id(cell), None)
 
 
 def windows_by_step(
