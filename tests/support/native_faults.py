@@ -199,8 +199,8 @@ def counting(path: native.DataPath) -> Callable[[], None]:
         ways: list[Any] = [(0, (held, headers), None), (0, None, forward), (id(forward), None, forward)]
         pushes = [
             path.WindowPush(
-                counts, times, lambda step: windows, (10, 5, -1), bytearray, raises, bool, bool,
-                (way, "out", list[object]().append), noted, following, lambda *counted: None,
+                (counts, times), (lambda step: windows, 10, 5), bytearray, (raises, bool, bool),
+                (way, "out", list[object]().append), noted, (following, lambda *counted: None),
             )
             for way, noted, following in ways
         ]  # fmt: skip

@@ -143,8 +143,8 @@ def joined(rng: random.Random, count: int) -> None:
             segments.stand_at(segments.facts())
 
 
-def counted(rng: random.Random, count: int) -> None:
-    """Counts keys and windows, sends them, and has Python count windows that are not at hand."""
+def windows_counted(rng: random.Random, count: int) -> None:
+    """Counts windows, sends them, and forgets cells, some of which come again."""
     path = native.data_path()
     assert path is not None
     times, sent = Times(), list[Any]()
@@ -169,8 +169,8 @@ def counted(rng: random.Random, count: int) -> None:
     following_at_once: list[Any] = [(0, None, None), (0, None, forward), (id(forward), None, forward)]
     for way, noted, following in [(0, (held, headers), None), *following_at_once]:
         push = path.WindowPush(
-            counts, times, lambda step: windows[: rng.choice([0, 1, 2, 11])], (4, 7, -1), checked_bytes,
-            failed, bool, bool, (way, "out", sent.append), noted, following, forward,
+            (counts, times), (lambda step: windows[: rng.choice([0, 1, 2, 11])], 4, 7), checked_bytes,
+            (failed, bool, bool), (way, "out", sent.append), noted, (following, forward),
         )  # fmt: skip
         log = counts.begin()
         logs.append(log)
@@ -195,6 +195,14 @@ def counted(rng: random.Random, count: int) -> None:
                 push.forget()
                 push.stream_time = rng.randrange(50)
                 told.clear()
+    sent.clear()
+
+
+def counted(rng: random.Random, count: int) -> None:
+    """Counts keys, and sends them."""
+    path = native.data_path()
+    assert path is not None
+    sent, told = list[Any](), list[object]()
     kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
     keys = path.Cells(lambda key: rng.choice(kept))
     log, waiting = keys.begin(), path.CellLog()
@@ -376,6 +384,7 @@ def stress(broker: str) -> None:
             at = sent_and_read(sender, reader, "stress", rng, at)
             at = changed_and_read(sender, reader, "stress", rng, at)
             joined(rng, 20_000)
+            windows_counted(rng, 10_000)
             counted(rng, 10_000)
             stepped(rng, 10_000)
             fetched_again(rng, 2_000)
@@ -415,6 +424,7 @@ def leaks(broker: str, rounds: str = str(ROUNDS)) -> None:
             at = sent_and_read(sender, reader, "leaks", rng, at)
             at = changed_and_read(sender, reader, "leaks", rng, at)
             joined(rng, BATCH)
+            windows_counted(rng, BATCH)
             counted(rng, BATCH)
             stepped(rng, BATCH)
             fetched_again(rng, 2_000)

@@ -204,32 +204,27 @@ class PushCount(Protocol):
 
 
 class PushWindowCount(Protocol):
-    """A push function that counts records in their windows, ``(start, end, Window)``, which ``windows_of`` tells for a
-    step of time. ``times`` are the milliseconds of a step, the grace, and the stream time to begin with. ``dropped`` is
-    called for a record without key, ``late`` for each window that has closed, and ``on_error`` told of what the
-    serializer raises. Each count is emitted for a topic in place of the push function with the ``id`` of the short cut;
-    or else ``tell(key, start, end, count, timestamp, headers)`` is called, which is to push it; or, where there is a
-    list for it, the window is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record
-    by the cell's ``id``."""
+    """A push function that counts records in their windows. It is made with the store's cells and ``Segments``; with a
+    function that tells the windows of a step of time, ``(start, end, Window)``, the milliseconds of a step, and the
+    grace; and with whom to tell of what the serializer raises, of a record without key, and of each window that has
+    closed. Each count is emitted for a topic in place of the push function with the ``id`` of the short cut; or else
+    ``(key, start, end, count, timestamp, headers)`` is told, to be pushed; or, where there is a list for it, the window
+    is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's ``id``."""
 
     #: The push function that comes next; ``None``: nothing is pushed.
     forward: Callable[..., None] | None
+    #: The highest timestamp of a record, -1 to begin with.
     stream_time: int
 
     def __init__(
         self,
-        cells: Cells,
-        segments: Any,
-        windows_of: Callable[[int], tuple[tuple[int, int, WindowParts], ...]],
-        times: tuple[int, int, int],
+        store: tuple[Cells, Any],
+        windows: tuple[Callable[[int], tuple[tuple[int, int, WindowParts], ...]], int, int],
         serialize_key: Callable[[Any], Any],
-        on_error: Callable[..., None],
-        dropped: Callable[[], object],
-        late: Callable[[], object],
+        failed_dropped_late: tuple[Callable[..., None], Callable[[], object], Callable[[], object]],
         short_cut: tuple[int, str, Callable[[Any], None]],
         noted: tuple[list[Any], dict[int, Any]] | None,
-        forward: Callable[..., None] | None,
-        tell: Callable[..., None],
+        forward_and_tell: tuple[Callable[..., None] | None, Callable[..., None]],
         /,
     ) -> None: ...
 

@@ -235,9 +235,9 @@ static PyObject *window_push_forget(WindowPush *self, PyObject *none) {
 
 static PyObject *window_push_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *part[WINDOW_PARTS], *instead_of, *noted, *forward;
-    long long times[3];
-    if (!PyArg_ParseTuple(args, "O!OO(LLL)OOOO(OOO)OOO", &CellsType, &part[WINDOW_CELLS], &part[SEGMENTS],
-                          &part[WINDOWS_OF], &times[0], &times[1], &times[2], &part[WINDOW_KEY], &part[WINDOW_ERROR],
+    long long step_ms, grace_ms;
+    if (!PyArg_ParseTuple(args, "(O!O)(OLL)O(OOO)(OOO)O(OO)", &CellsType, &part[WINDOW_CELLS], &part[SEGMENTS],
+                          &part[WINDOWS_OF], &step_ms, &grace_ms, &part[WINDOW_KEY], &part[WINDOW_ERROR],
                           &part[WINDOW_DROPPED], &part[LATE], &instead_of, &part[WINDOW_TOPIC], &part[WINDOW_EMIT],
                           &noted, &forward, &part[TELL])) return NULL;
     part[WINDOWS_NOTED] = part[WINDOWS_NOTED_HEADERS] = Py_None;
@@ -245,7 +245,7 @@ static PyObject *window_push_new(PyTypeObject *type, PyObject *args, PyObject *n
         return PyErr_Format(PyExc_TypeError, "windows are noted in a list, and their headers in a dictionary");
     if (noted != Py_None && !PyArg_ParseTuple(noted, "O!O!", &PyList_Type, &part[WINDOWS_NOTED], &PyDict_Type,
                                               &part[WINDOWS_NOTED_HEADERS])) return NULL;
-    if (times[0] < 1) return PyErr_Format(PyExc_ValueError, "a step takes a millisecond at least");
+    if (step_ms < 1) return PyErr_Format(PyExc_ValueError, "a step takes a millisecond at least");
     const void *place = PyLong_AsVoidPtr(instead_of);
     WindowPush *self = PyErr_Occurred() ? NULL : (WindowPush *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -253,9 +253,9 @@ static PyObject *window_push_new(PyTypeObject *type, PyObject *args, PyObject *n
     for (int i = 0; i < WINDOW_PARTS; i++) self->part[i] = Py_NewRef(part[i]);
     self->forward = Py_NewRef(forward);
     self->instead_of = place;
-    self->step_ms = times[0];
-    self->grace_ms = times[1];
-    self->stream_time = times[2];
+    self->step_ms = step_ms;
+    self->grace_ms = grace_ms;
+    self->stream_time = NO_TIMESTAMP;
     return (PyObject *)self;
 }
 

@@ -150,8 +150,8 @@ def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> No
         (lambda path, cell: path.results([(cell, "k")], "t", int, 20, 0), ValueError),
         (lambda path, cell: path.WindowPush(), TypeError),
         (lambda path, cell: counter(path, cells=None), TypeError),
-        (lambda path, cell: counter(path, times=(0, 0, 0)), ValueError),
-        (lambda path, cell: counter(path, times=(1, 0)), TypeError),
+        (lambda path, cell: counter(path, times=(0, 0)), ValueError),
+        (lambda path, cell: counter(path, times=(1,)), TypeError),
         (lambda path, cell: counter(path, cut=(0, "")), TypeError),
         (lambda path, cell: counter(path, cut=("", "", 0)), TypeError),
         (lambda path, cell: counter(path, noted=()), TypeError),
@@ -186,11 +186,10 @@ def counter(path: Any, **given: Any) -> Any:
     def failed(error: Exception, *record: object) -> None:
         raise error
 
-    windows = given.get("windows", ())
+    windows, times = given.get("windows", ()), given.get("times", (1, 0))
     return path.WindowPush(
-        given.get("cells", cells(path)), None, lambda step: windows, given.get("times", (1, 0, -1)),
-        given.get("key", str.encode), failed, bool, given.get("late", bool), given.get("cut", (0, "", bool)),
-        given.get("noted"), given.get("forward"), bool,
+        (given.get("cells", cells(path)), None), (lambda step: windows, *times), given.get("key", str.encode),
+        (failed, bool, given.get("late", bool)), given.get("cut", (0, "", bool)), given.get("noted"), (None, bool),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
 from streamsapp.state.entries import ABSENT, Cell
-from streamsapp.state.segments import NO_TIME, Segments
+from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers
 from streamsapp.state.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
 
@@ -64,11 +64,11 @@ class WindowCount(WindowAggregate):
         counted: CountedWindows,
         forwards: bool,
     ) -> Push:
-        windows_of, send_old_values = windows_by_step(self._windows, counted), self._send_old_values
+        send_old_values = self._send_old_values
         at_once = context.forward if forwards else None
         cut = NO_SHORT_CUT if at_once is None else short_cut(at_once, store.writes_as)
-        times = self._windows.step_ms, self._windows.grace_ms, NO_TIME
-        dropped, late = partial(context.dropped, NULL_KEY), partial(context.dropped, EXPIRED_WINDOW)
+        windows = windows_by_step(self._windows, counted), self._windows.step_ms, self._windows.grace_ms
+        told = context.on_error, partial(context.dropped, NULL_KEY), partial(context.dropped, EXPIRED_WINDOW)
 
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
             forward = push.forward  # a probe may be there
@@ -80,9 +80,8 @@ class WindowCount(WindowAggregate):
             push.forget()
 
         push = library.WindowPush(
-            cells, counted.segments, windows_of, times, store.key_bytes, context.on_error, dropped, late, cut,
-            self._noted, at_once, tell,
-        )  # fmt: skip
+            (cells, counted.segments), windows, store.key_bytes, told, cut, self._noted, (at_once, tell)
+        )
         push.stream_time = self._stream_time(context, store, lambda: push.stream_time)
         forget_steps, counted.forgotten = counted.forgotten, forgotten
         return push
