@@ -303,7 +303,8 @@ class WriteBack:
 
     def _in_range(self, epoch: Writes, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         readable = self._readable
-        return ((key, readable((epoch[key][0], epoch[key][1]))) for key in epoch.between(start, end, reverse=reverse))
+        keys = epoch.between(start, end, reverse=reverse)
+        return ((key, readable((entry[0], entry[1]))) for key in keys for entry in (epoch[key],))
 
     def _below(
         self, frozen: Writes | None, start: bytes, end: bytes | None, reverse: bool

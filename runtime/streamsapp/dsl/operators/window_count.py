@@ -36,14 +36,8 @@ class WindowCount(WindowAggregate):
         counted, forward = store.counted_windows(), context.forward
         forwards = forward is not nowhere and self._emit is not EmitStrategy.WINDOW_CLOSE
         if forwards and self._emit_at_commit:
-            self._held = HeldCells(
-                forward,
-                short_cut(forward, store.writes_as),
-                counted.library,
-                store.deleted_at,
-                windowed,
-                HIDDEN_OF_WINDOWS,
-            )
+            cut = short_cut(forward, store.writes_as)
+            self._held = HeldCells(forward, cut, counted.library, store.deleted_at, windowed, HIDDEN_OF_WINDOWS)
             forwards = False
         library, cells = counted.library, store.layers.cells
         if library is not None and cells is not None:
@@ -165,15 +159,17 @@ class _Counting:
         """Counts one more, in place if the window was counted in the running epoch before."""
         layers = self._layers
         cell: Any = layers.at_hand(physical) or ABSENT if around.whole else layers.read(physical)
+        if type(cell) is not Cell or cell.epoch != layers.epoch:
+            # The cache may have forgotten it, or have it as one that is not there, as it was deleted.
+            running = layers.running(physical)
+            cell = running if type(running) is Cell else tuple(cell)
         count, changed_at = cell
         if count is None:
             count, changed_at = 0, -1
         if timestamp > changed_at:
             changed_at = timestamp
-        if type(cell) is not Cell or cell.epoch != layers.epoch:
-            cell = layers.running(physical)  # which the cache has forgotten, or has as one that was deleted
-            if type(cell) is not Cell:
-                return layers.write_cell(physical, count + 1, changed_at)
+        if type(cell) is not Cell:
+            return layers.write_cell(physical, count + 1, changed_at)
         cell[0], cell[1] = count + 1, changed_at
         return cell
 
