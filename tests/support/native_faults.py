@@ -27,7 +27,8 @@ import pytest
 from confluent_kafka import Producer, cimpl
 
 from data_paths import mock_brokers
-from native_stress import Times, consumer, producer, staged
+from native_counts import Times, staged
+from native_stress import consumer, producer
 from streamsapp import TopicPartition, native
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties

@@ -16,10 +16,8 @@ from threading import Lock
 from typing import cast
 
 from streamsapp.errors import ConfigError
+from streamsapp.native.cell_interfaces import CellLog, CellRun, Cells
 from streamsapp.native.interfaces import (
-    CellLog,
-    CellRun,
-    Cells,
     DataPath,
     FetchedPart,
     Outbox,

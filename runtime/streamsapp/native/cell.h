@@ -111,7 +111,7 @@ static int count_up(Cell *cell, int64_t timestamp) {
 
 /* (topic, value, key, -1, None, None, timestamp, None), as streamsapp.tasks.output has records. Takes over the key,
  * which may be NULL. */
-static PyObject *told_at(const Cell *cell, PyObject *topic, PyObject *key, int64_t at) {
+static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key, int64_t at) {
     char number[COUNT_SIZE];
     uint64_t count = htobe64(cell->count);
     memcpy(number, &count, sizeof(number));
@@ -125,10 +125,6 @@ static PyObject *told_at(const Cell *cell, PyObject *topic, PyObject *key, int64
     Py_XDECREF(partition);
     Py_XDECREF(timestamp);
     return made;
-}
-
-static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key) {
-    return told_at(cell, topic, key, cell->timestamp);
 }
 
 /* ---- held for the commit ---- */
@@ -149,6 +145,15 @@ static int hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *head
                                           : PyDict_Contains(headers, id) && PyDict_DelItem(headers, id));
     Py_XDECREF(id);
     return failed ? -1 : 0;
+}
+
+/* Where cells are noted: (list, headers) or None, both None then. False with an exception. */
+static int where_noted(PyObject *given, PyObject **list, PyObject **headers) {
+    *list = *headers = Py_None;
+    if (given == Py_None) return 1;
+    if (PyTuple_Check(given)) return PyArg_ParseTuple(given, "O!O!", &PyList_Type, list, &PyDict_Type, headers);
+    PyErr_SetString(PyExc_TypeError, "cells are noted in a list, and their headers in a dictionary");
+    return 0;
 }
 
 /* The bytes of a store's key that the topic's key has not, before and behind it. */
@@ -178,7 +183,7 @@ static PyObject *held_result(PyObject *held, PyObject *topic, PyObject *deleted_
         if (!known) return NULL;
     }
     cell->held = 0;
-    return told_at(cell, topic, key_told(cell, hidden), at);
+    return told_by(cell, topic, key_told(cell, hidden), at);
 }
 
 /* Has the memory fetch the cells that come next, and their keys. It is inline, as a compiler takes a function that does

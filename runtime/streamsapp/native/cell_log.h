@@ -140,10 +140,16 @@ static PyObject *item_written(const Write write, Py_ssize_t hidden) {
     return made;
 }
 
-static PyObject *log_item(CellLog *self, Py_ssize_t at) {
-    if (at >= 0 && at < self->size) return item_written(self->writes[at], 0);
+/* The write with a number below the size, from begin on; NULL with an exception. */
+static const Write *write_at(const CellLog *self, Py_ssize_t begin, Py_ssize_t size, Py_ssize_t at) {
+    if (at >= 0 && at < size) return &self->writes[begin + at];
     PyErr_SetString(PyExc_IndexError, "the log has no such write");
     return NULL;
+}
+
+static PyObject *log_item(CellLog *self, Py_ssize_t at) {
+    const Write *write = write_at(self, 0, self->size, at);
+    return write ? item_written(*write, 0) : NULL;
 }
 
 /* entry(cell): what was written last of it; None if nothing was, or for anything else than a cell. Of two epochs in
@@ -159,9 +165,8 @@ static PyObject *log_entry(CellLog *self, PyObject *given) {
 static PyObject *log_cell(CellLog *self, PyObject *given) {
     Py_ssize_t at = PyNumber_AsSsize_t(given, PyExc_IndexError);
     if (at == -1 && PyErr_Occurred()) return NULL;
-    if (at >= 0 && at < self->size) return Py_NewRef(self->writes[at].cell);
-    PyErr_SetString(PyExc_IndexError, "the log has no such write");
-    return NULL;
+    const Write *write = write_at(self, 0, self->size, at);
+    return write ? Py_NewRef(write->cell) : NULL;
 }
 
 /* keys_from(begin): those of all writes from there on. */

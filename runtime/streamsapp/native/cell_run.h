@@ -30,9 +30,8 @@ static const Write *write_in(const CellRun *self, Py_ssize_t at) { return &self-
 static Py_ssize_t run_length(CellRun *self) { return self->size; }
 
 static PyObject *run_item(CellRun *self, Py_ssize_t at) {
-    if (at >= 0 && at < self->size) return item_written(*write_in(self, at), self->hidden);
-    PyErr_SetString(PyExc_IndexError, "the log has no such write");
-    return NULL;
+    const Write *write = write_at(self->log, self->begin, self->size, at);
+    return write ? item_written(*write, self->hidden) : NULL;
 }
 
 static PyObject *run_part(CellRun *self, PyObject *slice) {
@@ -50,17 +49,15 @@ static PyObject *run_subscript(CellRun *self, PyObject *given) {
     return run_item(self, at < 0 ? at + self->size : at);
 }
 
-/* Gives a write to put(key, value, family), or its key to delete(key, family); 0, or -1 with an exception. What RocksDB
- * has for it: the timestamp and the count, of 8 bytes each. */
+/* Gives a write to RocksDB, which has for it the timestamp and the count, of 8 bytes each; 0, or -1 with an
+ * exception. */
 static int stage_write(const Write write, PyObject *const *put_delete_family) {
     uint64_t numbers[2] = {htobe64((uint64_t)write.timestamp), htobe64(write.count)};
     PyObject *value = write.is_there ? PyBytes_FromStringAndSize((char *)numbers, sizeof(numbers)) : NULL;
-    if (!value && PyErr_Occurred()) return -1;
-    PyObject *family = put_delete_family[2], *with[] = {write.cell->physical, value ? value : family, family};
-    PyObject *done = PyObject_Vectorcall(put_delete_family[!value], with, value ? 3 : 2, NULL);
+    if (write.is_there && !value) return -1;
+    int failed = put_or_delete(write.cell->physical, value, put_delete_family);
     Py_XDECREF(value);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    return failed;
 }
 
 /* stage(put, delete, family) */

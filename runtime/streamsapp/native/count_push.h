@@ -19,7 +19,7 @@ static int hold(CountPush *self, Cell *cell, PyObject *const *given) {
 }
 
 static int emit_count(const CountPush *self, const Cell *cell, PyObject *key_bytes) {
-    return emit_record(self->part[EMIT], told_by(cell, self->part[TOPIC], Py_NewRef(key_bytes)));
+    return emit_record(self->part[EMIT], told_by(cell, self->part[TOPIC], Py_NewRef(key_bytes), cell->timestamp));
 }
 
 /* Pushes the change (count, the one before or None). */
@@ -50,11 +50,7 @@ static int counted(const CountPush *self, PyObject *const *given, PyObject **key
 }
 
 static int run_count(CountPush *self, PyObject *const *given) {
-    if (given[KEY] == Py_None || given[VALUE] == Py_None) {
-        PyObject *told = PyObject_CallNoArgs(self->part[DROPPED]);
-        Py_XDECREF(told);
-        return told ? 0 : -1;
-    }
+    if (given[KEY] == Py_None || given[VALUE] == Py_None) return notify(self->part[DROPPED]);
     PyObject *key_bytes;
     Cell *cell;
     int failed = counted(self, given, &key_bytes, &cell) ? handled(self->part[ON_ERROR], given, PUSHED)
@@ -71,11 +67,7 @@ static PyObject *count_push_new(PyTypeObject *type, PyObject *args, PyObject *na
     PyObject *part[COUNT_PARTS], *instead_of, *noted, *forward;
     if (!PyArg_ParseTuple(args, "O!OOO(OOO)OO", &CellsType, &part[CELLS], &part[SERIALIZE_KEY], &part[ON_ERROR],
                           &part[DROPPED], &instead_of, &part[TOPIC], &part[EMIT], &noted, &forward)) return NULL;
-    part[NOTED] = part[NOTED_HEADERS] = Py_None;
-    if (noted != Py_None && !PyTuple_Check(noted))
-        return PyErr_Format(PyExc_TypeError, "keys are noted in a list, and their headers in a dictionary");
-    if (noted != Py_None && !PyArg_ParseTuple(noted, "O!O!", &PyList_Type, &part[NOTED], &PyDict_Type,
-                                              &part[NOTED_HEADERS])) return NULL;
+    if (!where_noted(noted, &part[NOTED], &part[NOTED_HEADERS])) return NULL;
     const void *place = PyLong_AsVoidPtr(instead_of);
     CountPush *self = PyErr_Occurred() ? NULL : (CountPush *)type->tp_alloc(type, 0);
     if (!self) return NULL;

@@ -1,4 +1,4 @@
-/* The fields of a record, in Python's objects: they have to be what is read here. */
+/* The fields of a record, in Python's objects: they have to be what is read here; and what others are called with. */
 
 /* The string's bytes if it can be one of C's, else NULL without an exception. */
 static const char *c_string(PyObject *given) {
@@ -23,4 +23,21 @@ static int number(PyObject *given, int64_t least, int64_t most, int64_t *found) 
     if (!PyLong_CheckExact(given)) return 0;
     *found = PyLong_AsLongLongAndOverflow(given, &overflow);
     return !overflow && *found >= least && *found <= most;
+}
+
+/* ---- calls of Python ---- */
+
+/* Calls a function without arguments, whatever it gives; 0, or -1 with an exception. */
+static int notify(PyObject *function) {
+    PyObject *done = PyObject_CallNoArgs(function);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* Calls put(key, value, family), or delete(key, family) where there is no value; 0, or -1 with an exception. */
+static int put_or_delete(PyObject *key, PyObject *value, PyObject *const *put_delete_family) {
+    PyObject *family = put_delete_family[2], *with[] = {key, value ? value : family, family};
+    PyObject *done = PyObject_Vectorcall(put_delete_family[!value], with, value ? 3 : 2, NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
 }

@@ -54,9 +54,7 @@ static int left_to_python(void) {
 
 /* Takes the record from the buffer and says how it stands in time; 0, or -1 with an exception. */
 static int take_record(Loop *self, Record *record, Turn *turn) {
-    PyObject *taken = PyObject_CallNoArgs(self->take);
-    Py_XDECREF(taken);
-    if (!taken || PyObject_SetAttr(self->context, named_message, (PyObject *)record)) return -1;
+    if (notify(self->take) || PyObject_SetAttr(self->context, named_message, (PyObject *)record)) return -1;
     int64_t timestamp = record->timestamp;
     if (timestamp > self->partition_time) self->partition_time = timestamp;
     if (timestamp < turn->stream_time) {
@@ -79,9 +77,7 @@ static int look_at_time(const Loop *self, const Turn *turn) {
     int is_due = time ? PyObject_RichCompareBool(time, due, Py_GE) : -1;
     Py_XDECREF(time);
     Py_XDECREF(due);
-    PyObject *done = is_due > 0 ? PyObject_CallNoArgs(self->punctuate) : NULL;
-    Py_XDECREF(done);
-    return is_due < 0 || (is_due && !done) ? RAISED : GO_ON;
+    return is_due < 0 || (is_due && notify(self->punctuate)) ? RAISED : GO_ON;
 }
 
 static int run_record(Loop *self, Record *record, Turn *turn) {

@@ -214,16 +214,13 @@ static PyObject *physical_value(const Packed *self, const PackedRecord *record, 
 
 static int stage_record(const Packed *self, const PackedRecord *record, PyObject *const *put_delete_family,
                         int timestamped) {
-    PyObject *key = PyBytes_FromStringAndSize(self->block + record->at, (Py_ssize_t)record->key_size), *result = NULL;
+    PyObject *key = PyBytes_FromStringAndSize(self->block + record->at, (Py_ssize_t)record->key_size);
     int is_deleted = record->value_size < 0;
     PyObject *value = key && !is_deleted ? physical_value(self, record, timestamped) : NULL;
-    PyObject *with[] = {key, is_deleted ? put_delete_family[2] : value, put_delete_family[2]};
-    if (key && (value || is_deleted))
-        result = PyObject_Vectorcall(put_delete_family[is_deleted], with, is_deleted ? 2 : 3, NULL);
+    int failed = key && (value || is_deleted) ? put_or_delete(key, value, put_delete_family) : -1;
     Py_XDECREF(key);
     Py_XDECREF(value);
-    Py_XDECREF(result);
-    return result ? 0 : -1;
+    return failed;
 }
 
 /* stage(put, delete, family, limit, timestamped): gives the next entries to put(key, value, family), and keys to

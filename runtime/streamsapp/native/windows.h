@@ -107,7 +107,7 @@ static int observe(const WindowPush *self, Window *window, PyObject *start) {
 static int forward_window(const WindowPush *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
     PyObject *done, *made;
     if (of->straight) {
-        made = told_by(cell, self->part[WINDOW_TOPIC], key_told(cell, OF_WINDOWS));
+        made = told_by(cell, self->part[WINDOW_TOPIC], key_told(cell, OF_WINDOWS), cell->timestamp);
         done = made ? PyObject_CallOneArg(self->part[WINDOW_EMIT], made) : NULL;
     } else {
         made = Py_BuildValue("(OOOLLO)", of->key, start, end, (long long)cell->count, (long long)cell->timestamp,
@@ -125,11 +125,7 @@ static PyObject *note_of(Cell *cell, const Counted *of, const Due *due) {
 }
 
 static int count_in(const WindowPush *self, const Counted *of, const Due *due) {
-    if (!due->physical) {
-        PyObject *told = PyObject_CallNoArgs(self->part[LATE]);
-        Py_XDECREF(told);
-        return told ? 0 : -1;
-    }
+    if (!due->physical) return notify(self->part[LATE]);
     Cells *cells = (Cells *)self->part[WINDOW_CELLS];
     Cell *cell = count_cell(cells, cell_of(cells, due->physical, due->window->whole), of->timestamp);
     if (!cell) return -1;
@@ -190,10 +186,9 @@ static PyObject *windows_at(WindowPush *self, int64_t timestamp) {
     return found;
 }
 
-/* The bytes of a record's key: a serde may give what is like them. NULL with an exception. */
-static PyObject *window_key_bytes(const WindowPush *self, PyObject *key) {
-    PyObject *given = PyObject_CallOneArg(self->part[WINDOW_KEY], key);
-    if (!given || PyBytes_CheckExact(given)) return given;
+/* Bytes, of what is like them: a serde may give that. Takes it over; NULL with an exception. */
+static PyObject *made_bytes(PyObject *given) {
+    if (PyBytes_CheckExact(given)) return given;
     PyObject *none = PyBytes_FromStringAndSize("", 0), *made = none ? PySequence_Concat(none, given) : NULL;
     Py_XDECREF(none);
     Py_DECREF(given);
@@ -210,20 +205,17 @@ static int count_in_windows(WindowPush *self, const Counted *of) {
 }
 
 static int run_window_count(WindowPush *self, PyObject *const *given) {
-    if (given[KEY] == Py_None) {
-        PyObject *told = PyObject_CallNoArgs(self->part[WINDOW_DROPPED]);
-        Py_XDECREF(told);
-        return told ? 0 : -1;
-    }
+    if (given[KEY] == Py_None) return notify(self->part[WINDOW_DROPPED]);
     Counted of = {.key = given[KEY], .headers = given[HEADERS]};
     if (!are_integers(given + TIMESTAMP, 1, &of.timestamp)) return -1;
     if (of.timestamp > self->stream_time) self->stream_time = of.timestamp;
     of.closed_until = self->stream_time - self->grace_ms;
     of.straight = given[HEADERS] == Py_None && self->forward == self->instead_of;
-    of.key_bytes = window_key_bytes(self, given[KEY]);
-    if (!of.key_bytes) return handled(self->part[WINDOW_ERROR], given, PUSHED);
-    int failed = count_in_windows(self, &of);
-    Py_DECREF(of.key_bytes);
+    PyObject *serialized = PyObject_CallOneArg(self->part[WINDOW_KEY], given[KEY]);
+    if (!serialized) return handled(self->part[WINDOW_ERROR], given, PUSHED);
+    of.key_bytes = made_bytes(serialized);
+    int failed = of.key_bytes ? count_in_windows(self, &of) : -1;
+    Py_XDECREF(of.key_bytes);
     return failed;
 }
 
@@ -240,11 +232,7 @@ static PyObject *window_push_new(PyTypeObject *type, PyObject *args, PyObject *n
                           &part[WINDOWS_OF], &step_ms, &grace_ms, &part[WINDOW_KEY], &part[WINDOW_ERROR],
                           &part[WINDOW_DROPPED], &part[LATE], &instead_of, &part[WINDOW_TOPIC], &part[WINDOW_EMIT],
                           &noted, &forward, &part[TELL])) return NULL;
-    part[WINDOWS_NOTED] = part[WINDOWS_NOTED_HEADERS] = Py_None;
-    if (noted != Py_None && !PyTuple_Check(noted))
-        return PyErr_Format(PyExc_TypeError, "windows are noted in a list, and their headers in a dictionary");
-    if (noted != Py_None && !PyArg_ParseTuple(noted, "O!O!", &PyList_Type, &part[WINDOWS_NOTED], &PyDict_Type,
-                                              &part[WINDOWS_NOTED_HEADERS])) return NULL;
+    if (!where_noted(noted, &part[WINDOWS_NOTED], &part[WINDOWS_NOTED_HEADERS])) return NULL;
     if (step_ms < 1) return PyErr_Format(PyExc_ValueError, "a step takes a millisecond at least");
     const void *place = PyLong_AsVoidPtr(instead_of);
     WindowPush *self = PyErr_Occurred() ? NULL : (WindowPush *)type->tp_alloc(type, 0);

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.errors import StateStoreError
-from streamsapp.state.entries import Entry, kept_key, storing
+from streamsapp.state.entries import NO_TIMESTAMP, Entry, kept_key, storing
 from streamsapp.state.recent_entries import Recent
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers, StoreParts
@@ -53,6 +53,11 @@ class SerdeFacade(Facade):
         self.from_stored: Callable[[Any], Any] = parts.format.from_stored
         #: The bytes of a stored value, as its serde wrote them.
         self.raw: Callable[[Any], bytes] = parts.format.raw
+
+    def _deleted_at(self, physical: bytes) -> int:
+        """Returns the time at which an entry was deleted in the running epoch."""
+        deleted = self._layers.running(physical)
+        return NO_TIMESTAMP if deleted is None else deleted[1]
 
     def _key(self, key: Any) -> bytes:
         if key is None:

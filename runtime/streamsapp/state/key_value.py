@@ -16,7 +16,6 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.entries import (
-    NO_TIMESTAMP,
     Entry,
     EntryFormat,
     PlainFormat,
@@ -55,8 +54,7 @@ class KeyValueStoreImpl(SerdeFacade):
 
     def deleted_at(self, key: Any) -> int:
         """Returns the time at which a key was deleted in the running epoch."""
-        deleted = self.layers.running(self.key_bytes(key))
-        return NO_TIMESTAMP if deleted is None else deleted[1]
+        return self._deleted_at(self.key_bytes(key))
 
     def get(self, key: Any) -> Any:
         return self._value(self.read(self._key(key)))

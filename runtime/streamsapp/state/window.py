@@ -18,7 +18,6 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed, time_windowed_in
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.counted_windows import CountedWindows
 from streamsapp.state.entries import (
-    NO_TIMESTAMP,
     Entry,
     EntryFormat,
     PlainFormat,
@@ -145,8 +144,7 @@ class WindowStoreImpl(SegmentedFacade):
 
     def deleted_at(self, key: Any, start_ms: int, end_ms: int) -> int:
         """Returns the time at which a window was deleted in the running epoch."""
-        deleted = self.layers.running(self._segments.physical(window_key(self.key_bytes(key), start_ms), start_ms))
-        return NO_TIMESTAMP if deleted is None else deleted[1]
+        return self._deleted_at(self._segments.physical(window_key(self.key_bytes(key), start_ms), start_ms))
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both

@@ -189,7 +189,8 @@ def counter(path: Any, **given: Any) -> Any:
     windows, times = given.get("windows", ()), given.get("times", (1, 0))
     return path.WindowPush(
         (given.get("cells", cells(path)), None), (lambda step: windows, *times), given.get("key", str.encode),
-        (failed, bool, given.get("late", bool)), given.get("cut", (0, "", bool)), given.get("noted"), (None, bool),
+        (given.get("failed", failed), bool, given.get("late", bool)), given.get("cut", (0, "", bool)),
+        given.get("noted"), (None, bool),
     )  # fmt: skip
 
 
@@ -205,6 +206,22 @@ def cells(path: Any) -> Any:
 def gone(cell: Any) -> Any:
     cell[0] = None
     return cell
+
+
+def test_what_a_serializer_raises_is_handled_and_a_key_that_is_not_like_bytes_is_raised(
+    compiled: native.DataPath,
+) -> None:
+    told: list[object] = []
+
+    def failed(error: Exception, *record: object) -> None:
+        told.append((str(error), record))
+
+    counter(compiled, key=int, failed=failed)("k", "v", 1, None)
+    assert told == [("invalid literal for int() with base 10: 'k'", ("k", "v", 1, None))]
+    with pytest.raises(TypeError):
+        counter(compiled, key=lambda key: None, failed=failed)("k", "v", 1, None)
+    counter(compiled, key=lambda key: bytearray(b"like"), failed=failed)("k", "v", 1, None)
+    assert len(told) == 1
 
 
 def test_a_counter_that_is_part_of_a_circle_is_let_go(compiled: native.DataPath) -> None:

@@ -208,13 +208,13 @@ class Count(StoredTableOperator):
         *,
         is_held: bool,
     ) -> Push:
-        at_once, noted, cut = None if context.forward is nowhere else context.forward, None, NO_SHORT_CUT
+        forward, noted = context.forward, None
         if is_held:
-            cut_at_commit = short_cut(context.forward, store.writes_as)
-            held = HeldCells(context.forward, cut_at_commit, library, store.deleted_at, _as_it_is, (0, 0))
-            self._held, noted, at_once = held, (held.cells, held.headers), None
-        elif at_once is not None:
-            cut = self._short_cut(context, store)
+            cut = short_cut(forward, store.writes_as)
+            self._held = held = HeldCells(forward, cut, library, store.deleted_at, _as_it_is, (0, 0))
+            noted = held.noted
+        at_once = None if is_held or forward is nowhere else forward
+        cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
         dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
         push = library.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
         push.old_values = self._send_old_values

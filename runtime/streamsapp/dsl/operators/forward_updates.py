@@ -171,8 +171,8 @@ class HeldKeys:
 
 
 class HeldCells:
-    """Holds back the counts that are sent at the commit, each with its cell. What another processor writes meanwhile
-    keeps its cell."""
+    """Holds back the counts that are sent at the commit, each with its cell, which it keeps when another processor
+    writes it meanwhile."""
 
     def __init__(
         self,
@@ -197,6 +197,11 @@ class HeldCells:
         #: By the ``id`` of a cell that is held.
         self.headers: dict[int, Headers] = {}
         self._batch = Batch([])
+
+    @property
+    def noted(self) -> tuple[list[tuple[Any, ...]], dict[int, Headers]]:
+        """The list and the dictionary in which whoever counts notes what is held."""
+        return self.cells, self.headers
 
     def emit(self, limit: int) -> int:
         """Forwards at most ``limit`` counts, in the order in which they were first held, and returns how many

@@ -47,7 +47,7 @@ class WindowCount(WindowAggregate):
     @property
     def _noted(self) -> tuple[list[Any], dict[int, Headers]] | None:
         """The list in which windows are noted that are sent at the commit, and their headers."""
-        return (self._held.cells, self._held.headers) if isinstance(self._held, HeldCells) else None
+        return self._held.noted if isinstance(self._held, HeldCells) else None
 
     def _native_count(
         self,

@@ -1,0 +1,140 @@
+"""Counts of keys and of windows in cells of the native data path, at random, for ``native_stress`` and
+``native_faults``."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Any
+
+from streamsapp import native
+from streamsapp.state.entries import Cell
+
+
+def windows_counted(rng: random.Random, count: int) -> None:
+    """Counts windows, sends them, and forgets cells, some of which come again."""
+    path = native.data_path()
+    assert path is not None
+    times, sent = Times(), list[Any]()
+    known, logs = [(None, -1), (7, 3)], list[Any]()
+
+    def load(key: bytes) -> Any:
+        """An entry, or a cell that was forgotten."""
+        found = logs and len(logs[-1]) and logs[-1].cell(rng.randrange(len(logs[-1])))
+        return found or rng.choice(known)
+
+    counts = path.Cells(load, 12)
+    around = b"8 before", b"twelve after"
+    windows = tuple((start, start + 40, path.Window(*around, not start % 2)) for start in range(11))
+    held, headers, told = list[Any](), dict[int, Any](), list[object]()
+
+    def forward(*pushed: object) -> None:
+        sent.append(pushed)
+
+    def failed(*pushed: object) -> None:
+        told.append(pushed)
+
+    following_at_once: list[Any] = [(0, None, None), (0, None, forward), (id(forward), None, forward)]
+    for way, noted, following in [(0, (held, headers), None), *following_at_once]:
+        push = path.WindowPush(
+            (counts, times), (lambda step: windows[: rng.choice([0, 1, 2, 11])], 4, 7), checked_bytes,
+            (failed, bool, bool), (way, "out", sent.append), noted, (following, forward),
+        )  # fmt: skip
+        log = counts.begin()
+        logs.append(log)
+        for number in range(count):
+            key: Any = rng.choice([rng.randbytes(rng.randrange(3)), rng.randbytes(2), None, 7])
+            push(key, None, rng.choice([number % 50, number % 3]), rng.choice([None, None, None, [("h", b"1")]]))
+            if not rng.randrange(500):
+                if held and rng.randrange(2):
+                    held[0][0][0] = None
+                sent += path.results(held, "out", lambda key, start, end: end, 8, 4)
+                held.clear()
+                headers.clear()
+                ordered = log.in_order()
+                keys_in_order = ordered.keys_from(0)
+                sent += [*log.behind(8)[3:9], *staged(log.behind(5)[3:9])]
+                sent += [ordered.only(keys_in_order[::2])[:], ordered.only(keys_in_order)]
+                log = counts.begin()
+                logs[:] = [*logs[-3:], log]
+                rng.choice([counts.grow_old, counts.clear])()
+                for _, _, window in windows:
+                    window.whole = rng.random() < 0.5
+                push.forget()
+                push.stream_time = rng.randrange(50)
+                told.clear()
+    sent.clear()
+
+
+def counted(rng: random.Random, count: int) -> None:
+    """Counts keys, and sends them."""
+    path = native.data_path()
+    assert path is not None
+    sent, told = list[Any](), list[object]()
+    kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
+    keys = path.Cells(lambda key: rng.choice(kept))
+    log, waiting = keys.begin(), path.CellLog()
+    pushes = counting_pushes(path, keys, sent, told)
+    for number in range(count):
+        key = b"%d" % rng.randrange(200)
+        push = rng.choice(pushes)
+        push(rng.choice([key, key, key, None, 3]), b"", number, rng.choice([None, None, [("h", b"")]]))
+        sent += [keys.read(key), keys.at_hand(key)]
+        if not rng.randrange(9):
+            keys.write(key, rng.choice([None, number]), number)
+        if not rng.randrange(500):
+            waiting.absorb(log)
+            sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), *staged(log[:])]
+            noted = [(keys.read(b"%d" % each), each) for each in range(200)]
+            sent += path.results(noted, "out", lambda key: key, 0, rng.randrange(2))
+            log = keys.begin()
+            rng.choice([keys.grow_old, keys.clear])()
+            waiting = rng.choice([waiting, path.CellLog()])
+    sent.clear()
+
+
+def staged(run: native.CellRun) -> list[tuple[object, ...]]:
+    """Gives writes to functions that take them as a batch of RocksDB's does; returns what they were given."""
+    given = list[tuple[object, ...]]()
+
+    def take(*entry: object) -> None:
+        given.append(entry)
+
+    run.stage(take, take, None)
+    return given
+
+
+def counting_pushes(path: native.DataPath, cells: native.Cells, sent: list[Any], told: list[object]) -> list[Any]:
+    """Returns push functions that count, each of which does something else with the counts."""
+
+    def forward(*pushed: object) -> None:
+        sent.append(pushed)
+
+    def failed(*pushed: object) -> None:
+        told.append(pushed)
+
+    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None), (0, None, None)]
+    pushes = [
+        path.CountPush(
+            cells, checked_bytes, failed, partial(told.append, None), (way, "out", sent.append), noted, following
+        )
+        for way, noted, following in ways
+    ]
+    pushes[0].old_values = True
+    return pushes
+
+
+def checked_bytes(key: Any) -> bytes:
+    if isinstance(key, int):
+        raise TypeError(key)
+    return bytes(key)
+
+
+class Times:
+    """A store's ``Segments``, as far as counting asks for them."""
+
+    stream_time = -1
+
+    def observe(self, time: int) -> bool:
+        self.stream_time = time
+        return True
