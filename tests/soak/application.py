@@ -1,4 +1,5 @@
-"""The application of the soak runs: hash chains per key on both sides of a repartition topic, and totals per group.
+"""The application of the soak runs: hash chains per key on both sides of a repartition topic, totals per group, and
+counts per key and per window.
 
 Its topology is built in each instance's process; the driver reads the same formats when it verifies, on its main
 thread.
@@ -27,6 +28,7 @@ from streamsapp import (
     Serdes,
     Stores,
     StreamsBuilder,
+    TimeWindows,
     Topology,
 )
 from streamsapp.record import Headers
@@ -35,9 +37,13 @@ PARTITIONS = 8
 KEYS = 200
 GROUPS = 40
 
-FIRST, SECOND, TOTALS = "first", "second", "totals"
+FIRST, SECOND, TOTALS, COUNTS, WINDOWS = "first", "second", "totals", "counts", "windows"
 #: Every store has a changelog, and a sink topic of its name with every update.
-STORES = (FIRST, SECOND, TOTALS)
+STORES = (FIRST, SECOND, TOTALS, COUNTS, WINDOWS)
+#: The stores of numbers: the native data path keeps them without objects.
+COUNTED = (COUNTS, WINDOWS)
+#: Every record is in so many windows, none of which ends before the run does.
+WINDOW_MS, ADVANCE_MS, GRACE_MS = 4_000, 1_000, 3_600_000
 
 #: Headers of every output record.
 WRITER, TASK = "writer", "task"
@@ -116,6 +122,19 @@ def add_to_totals(record: Json, totals: Json) -> Json:
 NO_TOTALS: Json = {"cnt": 0, "sum": 0, "min": 0, "max": 0}
 
 
+def window_name(key: str, start_ms: int) -> str:
+    """The key of a window's count in the sink."""
+    return f"{key}@{start_ms}"
+
+
+def counted_as(store: str, record: Json) -> list[str]:
+    """The counts to which a record of the input adds one; ``t`` is its time."""
+    if store == COUNTS:
+        return [record["k"]]
+    newest = record["t"] // ADVANCE_MS * ADVANCE_MS
+    return [window_name(record["k"], newest - back) for back in range(0, WINDOW_MS, ADVANCE_MS)]
+
+
 class Chain(Processor):
     """Keeps the chain of each key and tells every link."""
 
@@ -158,4 +177,14 @@ def build(application: str, start: str) -> Topology:
         Materialized(TOTALS, _TEXT, _JSON),
     )
     totals.to_stream().to(topics.sink(TOTALS), Produced(_TEXT, _JSON))
+    counts = first.group_by_key(Grouped(_TEXT, _JSON)).count(Materialized(COUNTS, _TEXT))
+    counts.to_stream().map_values(_counted).to(topics.sink(COUNTS), Produced(_TEXT, _JSON))
+    times = TimeWindows.of(WINDOW_MS, GRACE_MS).advance_by(ADVANCE_MS)
+    windows = records.group_by_key(Grouped(_TEXT, _JSON)).windowed_by(times).count(Materialized(WINDOWS, _TEXT))
+    named = windows.to_stream().select_key(lambda windowed, _: window_name(windowed.key, windowed.start_ms))
+    named.map_values(_counted).to(topics.sink(WINDOWS), Produced(_TEXT, _JSON))
     return builder.build()
+
+
+def _counted(count: int) -> Json:
+    return {"cnt": count}

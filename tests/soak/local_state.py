@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import application
 from application import Json
-from streamsapp import Serdes, TaskId
+from streamsapp import Serdes, TaskId, Windowed
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
@@ -46,12 +46,16 @@ def _stores_of(task: TaskId, directory: Path, builders: list[StoreBuilder]) -> I
     for name, store in stores.stores.items():
         position = stores.changelog_offset(name)
         if position is not None:
-            content = {key: _value(value) for key, value in store.all()}
+            content = {_name(key): _value(value) for key, value in store.all()}
             where = f"{directory.parent.parent.name}'s {name} of task {task}"
             yield LocalStore(where, task, name, task.partition, position, content)
     stores.close()
 
 
+def _name(key: str | Windowed[str]) -> str:
+    return application.window_name(key.key, key.start_ms) if isinstance(key, Windowed) else key
+
+
 def _value(stored: Json | ValueAndTimestamp) -> Json:
-    value: Json = stored.value if isinstance(stored, ValueAndTimestamp) else stored
-    return value
+    value = stored.value if isinstance(stored, ValueAndTimestamp) else stored
+    return {"cnt": value} if isinstance(value, int) else value

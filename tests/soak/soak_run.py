@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from application import FIRST, PARTITIONS, STORES, TOTALS, Topics
+from application import ADVANCE_MS, COUNTS, FIRST, PARTITIONS, SECOND, STORES, TOTALS, WINDOW_MS, WINDOWS, Topics
 from bucket import check_chains, check_points, read_bucket
 from chaos import Chaos
 from faults import Plan
@@ -21,7 +21,7 @@ from lag_watch import LagWatch, status_of
 from load import Load
 from local_state import LocalStore, local_stores
 from testbed import Testbed, running_testbed
-from topic_reader import Cluster, TopicReader, inputs_of, updates_of
+from topic_reader import Cluster, TopicReader, changes_of, inputs_of, updates_of
 from verification import Evidence, Update, check_store, most, verify
 
 _RATE = 300
@@ -175,7 +175,7 @@ class _Run:
             self._load.sent,
             inputs_of(reader.messages(topics.source)),
             {store: updates_of(reader.messages(topics.sink(store))) for store in STORES},
-            {store: updates_of(reader.messages(topics.changelog(store))) for store in STORES},
+            {store: changes_of(store, reader.messages(topics.changelog(store))) for store in STORES},
         )
         reader.close()
         return evidence
@@ -221,21 +221,23 @@ class _Progress:
     """The progress of the output."""
 
     def __init__(self, sent: dict[str, int], topics: Topics) -> None:
-        self._wanted = {
-            (topics.sink(store), key): count - 1 for store in STORES if store != TOTALS for key, count in sent.items()
-        }
-        self._totals = topics.sink(TOTALS)
-        self._records = sum(sent.values())
-        self._counted: dict[str, int] = {}
+        chains = [topics.sink(store) for store in (FIRST, SECOND)]
+        self._wanted = {(chain, key): count - 1 for chain in chains for key, count in sent.items()}
+        records = sum(sent.values())
+        in_windows = records * (WINDOW_MS // ADVANCE_MS)
+        self._due = {topics.sink(TOTALS): records, topics.sink(COUNTS): records, topics.sink(WINDOWS): in_windows}
+        self._counted: dict[str, dict[str, int]] = {topic: {} for topic in self._due}
 
     def missing(self, updates: Iterable[Update]) -> str:
         """Returns what is still to come after these updates; ``""`` for nothing."""
         for update in updates:
-            if update.topic == self._totals:
-                self._counted[update.key] = update.body["cnt"]
+            if update.topic in self._due:
+                self._counted[update.topic][update.key] = update.body["cnt"]
             elif update.body["s"] == self._wanted.get((update.topic, update.body["k"])):
                 del self._wanted[update.topic, update.body["k"]]
-        counted = sum(self._counted.values())
         if self._wanted:
             return f"the last records of {len(self._wanted)} keys, such as {sorted(self._wanted)[:5]}"
-        return "" if counted >= self._records else f"{counted} of {self._records} records in the totals"
+        counted = {topic: sum(counts.values()) for topic, counts in self._counted.items()}
+        return ", ".join(
+            f"{counted[topic]} of {due} in {topic}" for topic, due in self._due.items() if counted[topic] < due
+        )

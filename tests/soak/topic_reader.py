@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,12 +12,13 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
-from application import PARTITIONS, TASK, WRITER, Json, Topics
+from application import COUNTED, PARTITIONS, TASK, WINDOWS, WRITER, Json, Topics, window_name
 from streamsapp.kafka.admin import Admin
 from verification import Update
 
 #: The driver's own clients lose their broker on purpose and need not tell.
 QUIET: dict[str, Any] = {"log_level": 0}
+_WINDOW = struct.Struct(">qi")
 #: For one answer, in seconds.
 _TIMEOUT = 10.0
 _BATCH = 5000
@@ -112,24 +114,44 @@ class Cluster:
 
 
 def inputs_of(messages: Iterable[Message]) -> list[Json]:
-    """The records of the input topic."""
-    return [json.loads(message.value() or b"") for message in messages]
+    """The records of the input topic, with their times."""
+    return [json.loads(message.value() or b"") | {"t": message.timestamp()[1]} for message in messages]
 
 
 def updates_of(messages: Iterable[Message]) -> list[Update]:
     """The records of a sink or a changelog."""
-    return [_update(message) for message in messages]
+    return [
+        _update(message, (message.key() or b"").decode(), json.loads(message.value() or b"")) for message in messages
+    ]
 
 
-def _update(message: Message) -> Update:
+def changes_of(store: str, messages: Iterable[Message]) -> list[Update]:
+    """The records of a store's changelog."""
+    if store not in COUNTED:
+        return updates_of(messages)
+    return [_update(message, _counted_key(store, message.key() or b""), _count(message)) for message in messages]
+
+
+def _counted_key(store: str, key: bytes) -> str:
+    """A window's has its start and a number after it."""
+    if store != WINDOWS:
+        return key.decode()
+    start_ms, _ = _WINDOW.unpack(key[-_WINDOW.size :])
+    return window_name(key[: -_WINDOW.size].decode(), start_ms)
+
+
+def _count(message: Message) -> Json:
+    return {"cnt": int.from_bytes(message.value() or b"", "big")}
+
+
+def _update(message: Message, key: str, body: Json) -> Update:
     headers = {name: value for name, value in list(message.headers() or []) if isinstance(value, bytes)}
-    body: Json = json.loads(message.value() or b"")
     return Update(
         str(message.topic()),
         message.partition() or 0,
         message.offset() or 0,
         message.timestamp()[1],
-        (message.key() or b"").decode(),
+        key,
         body,
         headers.get(WRITER, b"").decode() or body.get("w", ""),
         headers.get(TASK, b"").decode(),

@@ -7,12 +7,12 @@ hash chain per key on top; under at least once, what repetitions leave of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
-from application import FIRST, NO_TOTALS, SECOND, TOTALS, Json, add_to_totals, advance, group_of
+from application import COUNTED, FIRST, NO_TOTALS, SECOND, TOTALS, Json, add_to_totals, advance, counted_as, group_of
 
 #: More findings of one kind say nothing new.
 MOST = 5
@@ -60,6 +60,9 @@ def verify(evidence: Evidence, *, exactly_once: bool) -> Findings:
     findings += check_totals(sinks[SECOND], sinks[TOTALS], exactly_once=exactly_once)
     findings += check_last_totals(inputs, sinks[TOTALS], exactly_once=exactly_once)
     findings += check_changelog(sinks[TOTALS], changelogs[TOTALS], tuple(NO_TOTALS))
+    for store in COUNTED:
+        findings += check_counts(store, inputs, sinks[store], exactly_once=exactly_once)
+        findings += check_changelog(sinks[store], changelogs[store], ("cnt",))
     for updates in sinks.values():
         findings += check_writers(updates)
     return findings
@@ -109,6 +112,21 @@ def check_last_totals(inputs: Sequence[Json], totals: Sequence[Update], *, exact
         for group, expected in truth.items()
         if group not in last or not _fits(last[group].body, expected, exactly_once)
     )
+
+
+def check_counts(store: str, inputs: Sequence[Json], updates: Sequence[Update], *, exactly_once: bool) -> Findings:
+    """Every record was counted once, and every count told; repetitions may have added to them."""
+    expected = Counter(name for record in inputs for name in counted_as(store, record))
+    told: dict[str, list[int]] = defaultdict(list)
+    for update in updates:
+        told[update.key].append(update.body["cnt"])
+    strangers = (f"{store} has {name}: {told[name][:5]}, which the input has not" for name in told.keys() - expected)
+    wrong = (
+        f"{store} of {name} were {told[name][:20]}, the last {told[name][-1:]}, and the input has {count}"
+        for name, count in expected.items()
+        if (told[name] != list(range(1, count + 1)) if exactly_once else max(told[name], default=0) < count)
+    )
+    return most(strangers) + most(wrong)
 
 
 def check_changelog(sink: Sequence[Update], changelog: Sequence[Update], fields: Sequence[str]) -> Findings:

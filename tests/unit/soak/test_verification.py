@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from application import (
+    COUNTED,
     FIRST,
     NO_TOTALS,
     SECOND,
@@ -20,6 +21,7 @@ from application import (
     add_to_totals,
     advance,
     build,
+    counted_as,
     group_of,
     key_name,
 )
@@ -42,6 +44,15 @@ class Written:
             self.advance(store, record, f"{writer}.{store}")
         totals = add_to_totals(record, self.states.get((TOTALS, group_of(record["k"])), NO_TOTALS))
         self.add_totals(group_of(record["k"]), totals, f"{writer}.{SECOND}")
+        for store in COUNTED:
+            for name in counted_as(store, record):
+                self.count(store, name, f"{writer}.{store}")
+
+    def count(self, store: str, name: str, writer: str) -> None:
+        count = self.states.get((store, name), {"cnt": 0})["cnt"] + 1
+        self.states[store, name] = {"cnt": count}
+        self.write(self.sinks[store], store, name, {"cnt": count}, writer)
+        self.write(self.changelogs[store], f"{store}-changelog", name, {"cnt": count}, "")
 
     def advance(self, store: str, record: Json, writer: str) -> None:
         state, update = advance(self.states.get((store, record["k"])), record)
@@ -68,7 +79,7 @@ def some_input(number: int = 60) -> list[Json]:
     records: list[Json] = []
     for _ in range(number):
         key = key_name(chosen.choice((1, 2, 41)))
-        records.append({"k": key, "s": sent[key], "n": chosen.randrange(1000)})
+        records.append({"k": key, "s": sent[key], "n": chosen.randrange(1000), "t": 1_000_000 + 30 * len(records)})
         sent[key] += 1
     return records
 
@@ -95,7 +106,7 @@ def test_finds_nothing_in_what_the_real_topology_writes(exactly_once: bool) -> N
     with TopologyTestDriver(build("soak", "a.1")) as driver:
         source = driver.create_input_topic("soak-input", text, json)
         for record in inputs:
-            source.pipe_input(record["k"], record)
+            source.pipe_input(record["k"], record, record["t"])
         sinks = {
             store: [
                 update_of(store, offset, record)
@@ -113,7 +124,7 @@ def test_finds_nothing_in_what_the_real_topology_writes(exactly_once: bool) -> N
 
 def update_of(store: str, offset: int, record: Record) -> Update:
     headers = dict(record.headers)
-    writer, task = (headers[name] or b"" for name in (WRITER, TASK))
+    writer, task = (headers.get(name) or b"" for name in (WRITER, TASK))
     return Update(store, 0, offset, record.timestamp, record.key, record.value, writer.decode(), task.decode())
 
 
@@ -184,6 +195,24 @@ def test_finds_a_state_that_is_older_than_what_was_committed(store: str) -> None
     assert written.findings(exactly_once=True)
 
 
+@pytest.mark.parametrize("store", COUNTED)
+def test_finds_a_count_that_lacks_a_record(written: Written, store: str, exactly_once: bool) -> None:
+    last = written.sinks[store].pop()
+
+    findings = written.findings(exactly_once=exactly_once)
+
+    assert any(finding.startswith(f"{store} of {last.key} were") for finding in findings)
+
+
+@pytest.mark.parametrize("store", COUNTED)
+def test_finds_a_count_of_what_is_not_in_the_input(written: Written, store: str, exactly_once: bool) -> None:
+    written.count(store, "nobody", "a.1")
+
+    findings = written.findings(exactly_once=exactly_once)
+
+    assert any("which the input has not" in finding for finding in findings)
+
+
 def test_finds_a_state_that_was_damaged_within_a_run(written: Written, exactly_once: bool) -> None:
     damaged = written.sinks[FIRST][30]
     written.sinks[FIRST][30] = damaged._replace(body={**damaged.body, "h": "0" * 16})
@@ -192,7 +221,7 @@ def test_finds_a_state_that_was_damaged_within_a_run(written: Written, exactly_o
 
 
 def test_finds_an_update_of_a_record_that_was_never_sent(written: Written, exactly_once: bool) -> None:
-    written.process({"k": key_name(3), "s": 0, "n": 1})
+    written.process({"k": key_name(3), "s": 0, "n": 1, "t": 1})
 
     assert any("no such key in the input" in finding for finding in written.findings(exactly_once=exactly_once))
 
