@@ -70,7 +70,6 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.transport", "KafkaTCPTransport.__init__", ("self", "net", "sock", "host")),
     ("kafka.net.transport", "KafkaSSLTransport.__init__", ("self", "net", "sock", "host", "configs")),
     ("kafka.net.transport", "KafkaTCPTransport.abort", ("self", "error")),
-    ("kafka.net.transport", "KafkaTCPTransport._sock_recv", ("self",)),
     ("kafka.net.transport", "KafkaSSLTransport._sock_recv", ("self",)),
     ("kafka.net.transport", "KafkaTCPTransport.write", ("self", "data")),
     ("kafka.net.transport", "KafkaTCPTransport._read_from_sock", ("self",)),

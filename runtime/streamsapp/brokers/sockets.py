@@ -27,6 +27,9 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 log = logging.getLogger(__name__)
 
+#: Bytes that are taken from a socket at a time.
+_MOST = 64 << 10
+
 _OVER = (TaskState.DONE, TaskState.CANCELLED)
 _FUNCTIONS = (FunctionType, MethodType)
 _COROUTINES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -133,20 +136,25 @@ class _DirectTransport(KafkaTCPTransport):  # type: ignore[misc]
             self._net.unregister_event(sock, EVENT_READ)
 
 
-class _HearsLastWord:
-    """A transport that delivers what was sent before the other side hung up: the end is read with the next call."""
+class _TcpTransport(_DirectTransport):
+    """Takes what there is in one call: the loop tells whether there is more, or the other side has hung up."""
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        received, error = super()._sock_recv()  # type: ignore[misc]
+        try:
+            received = self._sock.recv(_MOST)
+        except (BlockingIOError, InterruptedError):
+            return b"", None
+        except OSError as error:
+            return b"", KafkaConnectionError(error)
+        return received, None if received else KafkaConnectionError("socket disconnected")
+
+
+class _TlsTransport(_DirectTransport, KafkaSSLTransport):  # type: ignore[misc]
+    """Delivers what was sent before the other side hung up: the end is read with the next call."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = super()._sock_recv()
         return received, None if received else error
-
-
-class _TcpTransport(_HearsLastWord, _DirectTransport):
-    pass
-
-
-class _TlsTransport(_HearsLastWord, _DirectTransport, KafkaSSLTransport):  # type: ignore[misc]
-    pass
 
 
 class _Sockets(KafkaNetSocket):  # type: ignore[misc]

@@ -28,8 +28,9 @@ class Rest:
         self._shortest = shortest
         self._monotonic = monotonic
         self._held = held if shortest else 0.0
-        #: When rests may be so long again.
+        #: When rests may be so long again; and whether the last look was too long, and the one before.
         self._hurries_until = 0.0
+        self._long = self._long_before = False
         self._looked_at = monotonic()
         #: The seconds from one record to the next, lately.
         self._apart = 0.0
@@ -43,6 +44,7 @@ class Rest:
     def after(self, records: int, *, more: bool = False) -> None:
         """A look found so many records, and perhaps not all that there are."""
         now = self._monotonic()
+        self._long, self._long_before = False, self._long
         if records:
             apart = (now - self._looked_at) / records
             self._apart += (apart - self._apart) * min(1.0, records / REMEMBERED)
@@ -55,8 +57,11 @@ class Rest:
         self._until = 0.0
 
     def hurry(self) -> None:
-        """Looks at the end of a long rest take too long, or the processing of what they find."""
-        self._hurries_until = self._monotonic() + HURRY
+        """The look at the end of a long rest took too long, or the processing of what it found. A machine stands still
+        now and then; twice in a row it is too much to be looked for so late."""
+        if self._long_before:
+            self._hurries_until = self._monotonic() + HURRY
+        self._long = True
 
     @property
     def hurries(self) -> bool:

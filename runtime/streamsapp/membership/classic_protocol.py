@@ -22,6 +22,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.membership import wire
 from streamsapp.membership.coordinator import ELSEWHERE, GroupCoordinator
+from streamsapp.membership.heartbeat import HeartbeatRequest
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.session_timeout import MemberSession
 from streamsapp.membership.wire import GroupSettings, Identity
@@ -256,7 +257,7 @@ class GroupMembership:
         sent = self._clock.monotonic()
         # Less than the session, so that a connection that went silent is given up while there is time to try another.
         answer = await self.coordinator.request(
-            wire.heartbeat(self._settings, identity), self._settings.session_timeout / 3
+            HeartbeatRequest(self._settings, identity), self._settings.session_timeout / 3
         )
         if self._identity != identity or self.ended:
             return

@@ -17,7 +17,6 @@ from streamsapp.record import TopicPartition
 try:
     from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
     from kafka.protocol.consumer import (
-        HeartbeatRequest,
         JoinGroupRequest,
         LeaveGroupRequest,
         OffsetCommitRequest,
@@ -92,16 +91,6 @@ def sync(group: GroupSettings, identity: Identity, assignments: Mapping[str, byt
         protocol_name=PROTOCOL,
         assignments=[one(member_id=member, assignment=data) for member, data in assignments.items()],
         max_version=5,
-    )
-
-
-def heartbeat(group: GroupSettings, identity: Identity) -> Request:
-    return HeartbeatRequest(
-        group_id=group.group_id,
-        generation_id=identity.generation,
-        member_id=identity.member_id,
-        group_instance_id=group.instance_id,
-        max_version=4,
     )
 
 

@@ -17,6 +17,7 @@ from which the missing tail is replayed. RocksDB is never ahead of Kafka.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Generator, Iterator
 from typing import Protocol
 
@@ -33,17 +34,17 @@ log = logging.getLogger(__name__)
 
 #: Records handed to the producer between two looks at the consumer.
 SLICE = 2000
-#: How long one step may wait for acknowledgements, in seconds.
-STEP_WAIT = 0.005
+#: How long one step may wait for acknowledgements, in seconds; and while there is nothing else to do.
+STEP_WAIT, RESTING_WAIT = 0.005, 0.02
 #: First and longest pause between two tries at a commit the broker could not take, in seconds.
 RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 
 #: How often tasks are asked whether they want a commit, in seconds; and how many times as long as asking took must pass
 #: before they are asked again: with a thousand tasks that is longer.
 CHECK_PERIOD, CHECK_REST = 0.05, 50.0
-#: Unwritten entries are weighed at each of these checks, but only at every fourth while they are less than a quarter of
-#: the limit.
-SELDOM, LITTLE = 4, 0.25
+#: Unwritten entries are weighed at each of these checks, but not within so many seconds while they are less than such a
+#: part of the limit.
+SELDOM, LITTLE = 4 * CHECK_PERIOD, 0.25
 
 
 class Epochs(Protocol):
@@ -55,6 +56,11 @@ class Epochs(Protocol):
 
     def wait_for_progress(self, timeout: float) -> None:
         """Return when one has, or after ``timeout`` seconds."""
+        ...
+
+    @property
+    def resting(self) -> bool:
+        """True if no task is processed."""
         ...
 
 
@@ -128,10 +134,14 @@ class Commit:
 
     def _acknowledged(self) -> Iterator[None]:
         """Wait until the broker has everything that was sent."""
-        while not self._producer.flush(STEP_WAIT) or not self._collector.drained:
+        while not self._producer.flush(self._wait) or not self._collector.drained:
             # A record that cannot be written may have left a dead letter, which goes before the offsets too.
             self._collector.drain(self._producer.send, SLICE)
             yield
+
+    @property
+    def _wait(self) -> float:
+        return RESTING_WAIT if self._tasks.resting else STEP_WAIT
 
     def _write_changelog(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
         """Send the last value per key of every logged store, counting the records per store."""
@@ -212,15 +222,22 @@ class CommitSchedule:
         self._unwritten_limit = unwritten_limit
         self._due = clock.monotonic() + interval
         self._check_at = 0.0
-        self._asked_in_round = -1
-        #: Checks until unwritten entries are weighed.
-        self._unweighed = 0
+        #: The tasks' rounds after which they were asked, and what they have was weighed; and when it will be again.
+        self._asked_in_round = self._weighed_in_round = -1
+        self._weigh_at = 0.0
 
     def looks_in(self, tasks: TaskManager) -> float:
         """Seconds until ``due`` is to be asked again: sooner than the interval ends if tasks may have come to want a
         commit since they were asked."""
-        asked = tasks.resting and tasks.rounds == self._asked_in_round
-        return max(0.0, (self._due if asked else min(self._due, self._check_at)) - self._clock.monotonic())
+        look_at = self._check_at
+        if tasks.resting and tasks.rounds == self._asked_in_round:
+            look_at = math.inf if tasks.rounds == self._weighed_in_round else max(self._check_at, self._weigh_at)
+        return min(self.due_in, max(0.0, look_at - self._clock.monotonic()))
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until the interval ends."""
+        return max(0.0, self._due - self._clock.monotonic())
 
     def due(self, tasks: TaskManager) -> bool:
         """Return whether to start a commit now."""
@@ -235,15 +252,15 @@ class CommitSchedule:
         return wanted
 
     def _wanted(self, tasks: TaskManager) -> bool:
-        owned = tasks.tasks.values()
+        rounds, owned, now = tasks.rounds, tasks.tasks.values(), self._clock.monotonic()
         if any(task.context.commit_requested for task in owned):
             return True
-        self._unweighed -= 1
-        if self._unweighed > 0:
+        self._asked_in_round = rounds
+        if now < self._weigh_at:
             return False
-        self._asked_in_round = tasks.rounds
+        self._weighed_in_round = rounds
         unwritten = sum(task.unwritten_bytes for task in owned)
-        self._unweighed = SELDOM if unwritten < LITTLE * self._unwritten_limit else 0
+        self._weigh_at = now + SELDOM if unwritten < LITTLE * self._unwritten_limit else now
         return unwritten > self._unwritten_limit
 
     def restart(self, took: float = 0.0) -> None:

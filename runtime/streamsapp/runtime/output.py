@@ -79,7 +79,9 @@ class Output:
     def commit_in(self, *, rests: bool) -> float:
         """Seconds until it is to be looked whether a commit is due; infinite while no task does anything. One that is
         due brings the records that came while the input ``rests``."""
-        return math.inf if self._idle and not rests else self._schedule.looks_in(self._tasks)
+        if self._idle:
+            return self._schedule.due_in if rests else math.inf
+        return self._schedule.looks_in(self._tasks)
 
     @property
     def _idle(self) -> bool:

@@ -88,19 +88,25 @@ class ProcessingThread(threading.Thread):
             if scheduled.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
                 self._end_epoch(task)
                 if out_of_turn:
-                    return True
+                    return self._goes_on(task)
             elif scheduled.epoch_end_wanted:
                 task.control.stop = False
             if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_WAIT):
                 return True
-            wait = task.wait_ms(clock.now_ms())
-            if wait != 0:
-                scheduled.wake_at_ms = None if wait is None else clock.now_ms() + wait
+            if not self._goes_on(task):
                 return scheduled.epoch_end_wanted
             taken = task.process(task.control, BATCH)
             self._send(task)
             if clock.monotonic() >= ends or self._stopping or (not taken and not scheduled.epoch_end_wanted):
                 return True
+
+    def _goes_on(self, task: StreamTask) -> bool:
+        """True if the task has something to do now; else it is noted when it may have."""
+        now = self._clock.now_ms()
+        wait = task.wait_ms(now)
+        if wait != 0:
+            self._tasks.scheduling(task).wake_at_ms = None if wait is None else now + wait
+        return wait == 0
 
     def _end_epoch(self, task: StreamTask) -> None:
         """The task stands still here, and only here, for a commit."""

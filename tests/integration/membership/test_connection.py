@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-from kafka.net.transport import KafkaTCPTransport
 
 from kafka_cluster import Kafka
 from members import ENDLESS, TIMEOUT, Dealer, Members, tasks_of
 from secured_broker import SecuredBroker
 from streamsapp import TopicPartition
+from streamsapp.brokers import sockets
 from streamsapp.errors import StreamsError
 from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
@@ -50,13 +50,13 @@ def test_credentials_that_are_refused_are_an_error_that_says_so(
     kafka: Kafka, broker: SecuredBroker, members: Members, monkeypatch: pytest.MonkeyPatch, busy: bool
 ) -> None:
     if busy:  # the broker's answer and the end of its connection are read together
-        receive = KafkaTCPTransport._sock_recv
+        receive = sockets._TcpTransport._sock_recv
 
-        def late(self: KafkaTCPTransport) -> object:
+        def late(self: sockets._TcpTransport) -> object:
             time.sleep(0.3)
             return receive(self)
 
-        monkeypatch.setattr(KafkaTCPTransport, "_sock_recv", late)
+        monkeypatch.setattr(sockets._TcpTransport, "_sock_recv", late)
     one = members.join(
         kafka.unique("app"),
         tasks_of(kafka.create_topic(), 1),

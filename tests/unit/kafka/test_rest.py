@@ -81,9 +81,15 @@ def test_a_rest_is_as_long_as_results_are_held_unless_there_are_more_records(
     assert max(0.0, rest.left) == pytest.approx(expected)
 
 
-def test_a_rest_that_took_too_long_is_shorter_for_a_while() -> None:
+def test_after_two_that_took_too_long_in_a_row_rests_are_shorter_for_a_while() -> None:
     time = Time()
     rest = Rest(0.01, time, held=0.1)
+    for took_too_long in (True, False, True):
+        rest.after(1)
+        if took_too_long:
+            rest.hurry()
+        assert not rest.hurries
+    rest.after(1)
     rest.hurry()
     rest.after(1)
     assert rest.hurries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +19,8 @@ from task_parts import config, feed, raw, task_of, through
 
 #: Long enough for the next look.
 PERIOD_MS = round(1000 * CHECK_PERIOD) + 1
+#: As many of them as little is weighed once in.
+LOOKS = round(SELDOM / CHECK_PERIOD)
 
 
 def storing() -> Topology:
@@ -48,7 +51,7 @@ class Scheduled:
     @property
     def soon_due(self) -> bool:
         """Within the time in which what is unwritten is weighed once, however little it was."""
-        for _ in range(SELDOM):
+        for _ in range(LOOKS):
             self.clock.advance(PERIOD_MS)
             if self.due:
                 return True
@@ -136,7 +139,7 @@ def test_what_is_unwritten_is_weighed_at_each_look_when_it_is_much(monkeypatch: 
 
     monkeypatch.setattr(TaskStores, "unwritten_bytes", property(weigh))
     assert not it.due
-    for size, looks in ((0, 1), (1_000, 1), (1_300, 1), (4_000, SELDOM)):
+    for size, looks in ((0, 1), (1_000, 1), (1_300, 1), (4_000, LOOKS)):
         weighed.clear()
         sizes.append(size)
         assert not it.soon_due
@@ -146,17 +149,46 @@ def test_what_is_unwritten_is_weighed_at_each_look_when_it_is_much(monkeypatch: 
     assert it.due
 
 
-def test_tasks_that_rest_are_looked_at_until_what_they_have_is_weighed() -> None:
+def test_tasks_that_rest_are_asked_once_and_what_they_have_is_weighed_before_long() -> None:
     it = Scheduled(interval=10.0)
     resting: Any = SimpleNamespace(resting=True, rounds=0, tasks=it.tasks.tasks)
     assert not it.schedule.due(resting)
     assert it.schedule.looks_in(resting) > 1
     resting.rounds += 1  # they have done something since, and rest again
-    for _ in range(SELDOM):
-        assert it.schedule.looks_in(resting) < 1
-        it.clock.advance(PERIOD_MS)
-        assert not it.schedule.due(resting)
+    assert it.schedule.looks_in(resting) < SELDOM / 2
+    it.clock.advance(PERIOD_MS)
+    assert not it.schedule.due(resting)
+    assert SELDOM / 2 < it.schedule.looks_in(resting) <= SELDOM
+    it.clock.advance(round(1000 * SELDOM))
+    assert it.schedule.looks_in(resting) == 0
+    assert not it.schedule.due(resting)
     assert it.schedule.looks_in(resting) > 1
+
+
+def test_nobody_looks_before_there_is_something_to_see() -> None:
+    it = Scheduled(interval=100.0)
+    resting: Any = SimpleNamespace(resting=True, rounds=0, tasks=it.tasks.tasks)
+    looks = 0
+    for rounds in range(100):
+        resting.rounds = rounds  # every hundred milliseconds
+        until = it.clock.monotonic() + 0.1
+        while (left := until - it.clock.monotonic()) > 0:
+            looks += 1
+            assert not it.schedule.due(resting)
+            it.clock.advance(math.ceil(1000 * min(left, it.schedule.looks_in(resting))) or 1)
+    assert looks <= 3 * 100
+
+
+def test_much_that_tasks_had_in_their_last_round_is_noticed_while_they_rest() -> None:
+    it = Scheduled(interval=10.0, unwritten_limit=5_000)
+    assert not it.due
+    feed(it.task, [raw(0, value=b"v" * 10_000)])
+    it.task.process(it.task.control, 1)
+    resting: Any = SimpleNamespace(resting=True, rounds=1, tasks=it.tasks.tasks)
+    it.clock.advance(PERIOD_MS)
+    assert not it.schedule.due(resting)
+    it.clock.advance(round(1000 * it.schedule.looks_in(resting)) + 1)
+    assert it.schedule.due(resting)
 
 
 def test_tasks_are_looked_at_only_now_and_then() -> None:

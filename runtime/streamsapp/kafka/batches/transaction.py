@@ -188,8 +188,9 @@ class Transaction:
             try:
                 # Records that wait are admitted first, and sent a moment before the offsets: brokers ask the
                 # coordinator about both, and may refuse one while they ask about the other (KIP-890).
-                await self._connection.sleep(_MOMENT)
-                await self.commit_offsets(member, offsets, after=2 * _MOMENT)
+                before = 0 if self.implicit else _MOMENT  # their admission takes no request of its own
+                await self._connection.sleep(before)
+                await self.commit_offsets(member, offsets, after=3 * _MOMENT - before)
             except Exception as error:
                 self._offsets_error = error
             finally:

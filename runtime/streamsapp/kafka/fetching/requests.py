@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from streamsapp.kafka.encoding import compact_count
+from streamsapp.brokers.encoding import compact_count
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.fetching.session import FetchSession
 from streamsapp.kafka.fetching.settings import FetchSettings

@@ -231,6 +231,10 @@ class _Ended:
         end.epochs = self._epochs
         return end
 
+    @property
+    def resting(self) -> bool:
+        return True
+
     def wait_for_progress(self, timeout: float) -> None:
         """Nothing is under way."""
         time.sleep(min(timeout, _PAUSE))
