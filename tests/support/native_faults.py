@@ -245,9 +245,10 @@ def stepping(path: native.DataPath) -> Callable[[], None]:
     def run_some() -> None:
         sent = list[object]()
         sink = path.Sink("out", bytes, bytes, bool, sent.append, raises, None)
+        sink.keeps_key = sink.keeps_value = True
         first = path.Step(StepKind.MAP_VALUES, bytes, None, sink, raises)
         buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
-        loop = path.Loop(buffer, bytes, bytes, context, list)
+        loop = path.Loop(buffer, None, bytes, context, list)
         for number in range(5):
             buffer.append(path.Record("in", 0, number, b"k", b"v", number, [("h", b"")]))
         loop.run(SimpleNamespace(stop=False), first, SimpleNamespace(next_due=math.inf), 5, 0)

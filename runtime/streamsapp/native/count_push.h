@@ -10,6 +10,7 @@ struct CountPush {
     PyObject *forward; /* None: nothing is forwarded at once */
     const void *instead_of; /* the function in whose place records go to the topic; NULL if there is none */
     char old_values; /* says whether a change has the count before */
+    char keeps_bytes; /* says whether keys that are bytes are written as they are */
 };
 
 /* Notes a count that is sent at the commit, as (cell, key). */
@@ -43,7 +44,7 @@ static int forward_count(const CountPush *self, const Cell *cell, PyObject *cons
 static int counted(const CountPush *self, PyObject *const *given, PyObject **key_bytes, Cell **cell) {
     int64_t timestamp;
     *cell = NULL;
-    *key_bytes = PyObject_CallOneArg(self->part[SERIALIZE_KEY], given[KEY]);
+    *key_bytes = serialized(self->part[SERIALIZE_KEY], self->keeps_bytes, given[KEY]);
     if (*key_bytes && is_key(*key_bytes) && are_integers(given + TIMESTAMP, 1, &timestamp))
         *cell = count_key((Cells *)self->part[CELLS], *key_bytes, timestamp);
     return *cell ? 0 : -1;
@@ -98,6 +99,7 @@ static void count_push_dealloc(CountPush *self) {
 
 static PyMemberDef count_push_members[] = {{"forward", T_OBJECT_EX, offsetof(CountPush, forward), 0, NULL},
                                            {"old_values", T_BOOL, offsetof(CountPush, old_values), 0, NULL},
+                                              {"keeps_bytes", T_BOOL, offsetof(CountPush, keeps_bytes), 0, NULL},
                                            {NULL}};
 static PyTypeObject CountPushType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.CountPush",

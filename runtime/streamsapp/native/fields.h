@@ -34,6 +34,13 @@ static int notify(PyObject *function) {
     return done ? 0 : -1;
 }
 
+/* What a serializer makes of it: None of None, and of bytes themselves if it is known to keep them. NULL with an
+ * exception. */
+static PyObject *serialized(PyObject *by, int keeps_bytes, PyObject *given) {
+    int stays = given == Py_None || (keeps_bytes && PyBytes_CheckExact(given));
+    return stays ? Py_NewRef(given) : PyObject_CallOneArg(by, given);
+}
+
 /* Calls put(key, value, family), or delete(key, family) where there is no value; 0, or -1 with an exception. */
 static int put_or_delete(PyObject *key, PyObject *value, PyObject *const *put_delete_family) {
     PyObject *family = put_delete_family[2], *with[] = {key, value ? value : family, family};

@@ -84,6 +84,8 @@ class PushCount(Protocol):
     forward: Callable[..., None] | None
     #: Says whether a change has the count before; it has not unless this is set.
     old_values: bool
+    #: Says whether the serializer is known to keep bytes as they are, so that it is not called for them.
+    keeps_bytes: bool
 
     def __init__(
         self,
@@ -112,6 +114,8 @@ class PushWindowCount(Protocol):
     forward: Callable[..., None] | None
     #: The highest timestamp of a record, -1 to begin with.
     stream_time: int
+    #: Says whether the serializer is known to keep bytes as they are, so that it is not called for them.
+    keeps_bytes: bool
 
     def __init__(
         self,
@@ -135,6 +139,10 @@ class PushSink(Protocol):
     """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
     raises, or the check of headers, with the timestamp."""
 
+    #: Say whether a serializer is known to keep bytes as they are, so that it is not called for them.
+    keeps_key: bool
+    keeps_value: bool
+
     def __init__(
         self,
         topic: str,
@@ -152,13 +160,14 @@ class PushSink(Protocol):
 
 class RecordLoop(Protocol):
     """Runs records of a buffer through the topology, as long as they were fetched in C, can be deserialised and have a
-    timestamp. It sets the ``message`` and the ``stream_time`` of the context."""
+    timestamp. Without a deserializer bytes stay what they are. It sets the ``message`` and the ``stream_time`` of the
+    context."""
 
     def __init__(
         self,
         buffer: Any,
-        deserialize_key: Callable[[bytes], Any],
-        deserialize_value: Callable[[bytes], Any],
+        deserialize_key: Callable[[bytes], Any] | None,
+        deserialize_value: Callable[[bytes], Any] | None,
         context: Any,
         punctuate: Callable[[], object],
         /,

@@ -4,7 +4,8 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *buffer, *take, *deserialize_key, *deserialize_value, *context, *punctuate;
+    PyObject *buffer, *take, *context, *punctuate;
+    PyObject *deserialize_key, *deserialize_value; /* None: bytes stay what they are */
     PyObject *done; /* the last record that was processed, or None */
     PyObject *cells; /* in which records were counted last; may be NULL */
     long long partition_time, late, most;
@@ -19,6 +20,7 @@ typedef struct {
     PyObject *control, *to, *stream_time_due;
     int64_t stream_time;
     PyObject *soon[SOON]; /* the records that come next; NULL where that is not known */
+    PyObject *later; /* a time that was found to be later than stream_time; NULL if none was */
 } Turn;
 
 enum { GO_ON, LEAVE, RAISED };
@@ -42,7 +44,7 @@ static int is_true(PyObject *of, PyObject *name) {
 }
 
 static PyObject *deserialized(PyObject *by, PyObject *given) {
-    return given == Py_None ? Py_NewRef(Py_None) : PyObject_CallOneArg(by, given);
+    return given == Py_None || by == Py_None ? Py_NewRef(given) : PyObject_CallOneArg(by, given);
 }
 
 /* Gives up an error that Python will meet again, and handle. */
@@ -64,6 +66,7 @@ static int take_record(Loop *self, Record *record, Turn *turn) {
     }
     if (timestamp <= turn->stream_time) return 0;
     turn->stream_time = timestamp;
+    Py_CLEAR(turn->later);
     PyObject *time = PyLong_FromLongLong(timestamp);
     int failed = !time || PyObject_SetAttr(self->context, named_stream_time, time);
     Py_XDECREF(time);
@@ -71,12 +74,17 @@ static int take_record(Loop *self, Record *record, Turn *turn) {
 }
 
 /* Punctuates where it is time to. */
-static int look_at_time(const Loop *self, const Turn *turn) {
+static int look_at_time(const Loop *self, Turn *turn) {
     PyObject *due = PyObject_GetAttr(turn->stream_time_due, named_next_due);
+    if (due && due == turn->later) {
+        Py_DECREF(due);
+        return GO_ON;
+    }
     PyObject *time = due ? PyLong_FromLongLong(turn->stream_time) : NULL;
     int is_due = time ? PyObject_RichCompareBool(time, due, Py_GE) : -1;
     Py_XDECREF(time);
-    Py_XDECREF(due);
+    Py_XSETREF(turn->later, due);
+    if (is_due) Py_CLEAR(turn->later);
     return is_due < 0 || (is_due && notify(self->punctuate)) ? RAISED : GO_ON;
 }
 
@@ -139,7 +147,7 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count) 
     if (count != 5) return PyErr_Format(PyExc_TypeError, "run takes three objects, a limit and the partition's time");
     if (!are_integers(given + 3, 2, of)) return NULL;
     PyObject *known = PyObject_GetAttr(self->context, named_stream_time);
-    Turn turn = {given[0], given[1], given[2], known ? PyLong_AsLongLong(known) : -1, {NULL}};
+    Turn turn = {given[0], given[1], given[2], known ? PyLong_AsLongLong(known) : -1, {NULL}, NULL};
     Py_XDECREF(known);
     if (turn.stream_time == -1 && PyErr_Occurred()) return NULL;
     self->partition_time = of[1];
@@ -154,6 +162,7 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count) 
     }
     cells_used = NULL;
     for (int i = 0; i < SOON; i++) Py_XDECREF(turn.soon[i]);
+    Py_XDECREF(turn.later);
     return how == RAISED ? NULL : PyLong_FromLongLong(taken);
 }
 

@@ -22,6 +22,7 @@ typedef struct {
     vectorcallfunc call;
     PyObject *topic, *serialize_key, *serialize_value, *check_headers, *emit, *on_error;
     PyObject *plain_sink;
+    char keeps_key, keeps_value; /* say whether bytes are written as they are */
 } Sink;
 
 static PyTypeObject SinkType;
@@ -199,14 +200,10 @@ static PyTypeObject StepType = {
 
 /* ---- sinks ---- */
 
-static PyObject *serialized(PyObject *by, PyObject *given) {
-    return given == Py_None ? Py_NewRef(Py_None) : PyObject_CallOneArg(by, given);
-}
-
 /* The record that is sent, as streamsapp.tasks.output has it; NULL with an exception. */
 static PyObject *sent(const Sink *self, PyObject *const *given) {
-    PyObject *key = serialized(self->serialize_key, given[KEY]);
-    PyObject *value = key ? serialized(self->serialize_value, given[VALUE]) : NULL;
+    PyObject *key = serialized(self->serialize_key, self->keeps_key, given[KEY]);
+    PyObject *value = key ? serialized(self->serialize_value, self->keeps_value, given[VALUE]) : NULL;
     int has_headers = value ? PyObject_IsTrue(given[HEADERS]) : 0;
     PyObject *checked = has_headers > 0 ? PyObject_CallOneArg(self->check_headers, given[HEADERS]) : NULL;
     PyObject *partition = value && (checked || !has_headers) ? PyLong_FromLong(-1) : NULL;
@@ -276,7 +273,10 @@ static void sink_dealloc(Sink *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMemberDef sink_members[] = {{"plain_sink", T_OBJECT_EX, offsetof(Sink, plain_sink), READONLY, NULL}, {NULL}};
+static PyMemberDef sink_members[] = {{"plain_sink", T_OBJECT_EX, offsetof(Sink, plain_sink), READONLY, NULL},
+                                     {"keeps_key", T_BOOL, offsetof(Sink, keeps_key), 0, NULL},
+                                     {"keeps_value", T_BOOL, offsetof(Sink, keeps_value), 0, NULL},
+                                     {NULL}};
 static PyTypeObject SinkType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Sink",
     .tp_basicsize = sizeof(Sink),

@@ -26,6 +26,7 @@ struct WindowPush {
     const void *instead_of; /* the function in whose place records go to the topic; NULL if there is none */
     PyObject *windows; /* of the step of the record before; NULL if they are not known */
     int64_t step, step_ms, grace_ms, stream_time;
+    char keeps_bytes; /* says whether keys that are bytes are written as they are */
 };
 
 /* A record that is counted: borrowed references. */
@@ -211,9 +212,9 @@ static int run_window_count(WindowPush *self, PyObject *const *given) {
     if (of.timestamp > self->stream_time) self->stream_time = of.timestamp;
     of.closed_until = self->stream_time - self->grace_ms;
     of.straight = given[HEADERS] == Py_None && self->forward == self->instead_of;
-    PyObject *serialized = PyObject_CallOneArg(self->part[WINDOW_KEY], given[KEY]);
-    if (!serialized) return handled(self->part[WINDOW_ERROR], given, PUSHED);
-    of.key_bytes = made_bytes(serialized);
+    PyObject *key = serialized(self->part[WINDOW_KEY], self->keeps_bytes, given[KEY]);
+    if (!key) return handled(self->part[WINDOW_ERROR], given, PUSHED);
+    of.key_bytes = made_bytes(key);
     int failed = of.key_bytes ? count_in_windows(self, &of) : -1;
     Py_XDECREF(of.key_bytes);
     return failed;
@@ -269,6 +270,7 @@ static void window_push_dealloc(WindowPush *self) {
 
 static PyMemberDef window_push_members[] = {{"forward", T_OBJECT_EX, offsetof(WindowPush, forward), 0, NULL},
                                             {"stream_time", T_LONGLONG, offsetof(WindowPush, stream_time), 0, NULL},
+                                            {"keeps_bytes", T_BOOL, offsetof(WindowPush, keeps_bytes), 0, NULL},
                                             {NULL}};
 static PyMethodDef window_push_methods[] = {
     {"forget", (PyCFunction)window_push_forget, METH_NOARGS, "forget(): windows are asked for anew"}, {NULL}};

@@ -12,6 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
+def identity(value: Any) -> Any:
+    """Returns its argument: two forms of it are the same. The native data path does not call it."""
+    return value
+
+
 class PlainForm(NamedTuple):
     """The form in which values are written by hand and shown, as JSON can say it. Commands use it, never a task per
     record."""

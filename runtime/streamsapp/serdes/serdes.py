@@ -15,7 +15,7 @@ from typing import Any, NoReturn, overload
 
 import orjson
 
-from streamsapp.serdes.api import PlainForm, Serde, T
+from streamsapp.serdes.api import PlainForm, Serde, T, identity
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
 from streamsapp.serdes.typed import M, json_of, msgpack_of, protobuf_of
@@ -24,7 +24,8 @@ from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 _UUID_SIZE = 36
 
 
-def _require_bytes(value: bytes) -> bytes:
+def require_bytes(value: bytes) -> bytes:
+    """Returns bytes as they are; raises ``TypeError`` for anything else. The native data path knows it."""
     if value.__class__ is bytes or isinstance(value, bytes):
         return value
     raise TypeError(f"got {type(value).__name__}; declare a serde, {_suggestion(value)}")
@@ -41,10 +42,6 @@ def _checked_string(value: str) -> str:
     if value.__class__ is not str or not value.isascii():
         str.encode(value)
     return value
-
-
-def _itself(data: Any) -> Any:
-    return data
 
 
 def _require_text(plain: str) -> str:
@@ -98,10 +95,10 @@ def _deserialize_void(data: bytes) -> NoReturn:
 
 
 _STRING: Serde[str] = Serde(
-    str.encode, bytes.decode, True, "string", _checked_string, plain=PlainForm(_require_text, _itself)
+    str.encode, bytes.decode, True, "string", _checked_string, plain=PlainForm(_require_text, identity)
 )
 _BYTES: Serde[bytes] = Serde(
-    _require_bytes, _itself, True, "bytes", _require_bytes, plain=PlainForm(_from_base64, _to_base64)
+    require_bytes, identity, True, "bytes", require_bytes, plain=PlainForm(_from_base64, _to_base64)
 )
 _SHORT: Serde[int] = number_serde("short", ">h")
 _INTEGER: Serde[int] = number_serde("integer", ">i")

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers, InputRecord, RawRecord
-from streamsapp.state.entries import NO_TIMESTAMP, Entry, identity
+from streamsapp.serdes.api import identity
+from streamsapp.state.entries import NO_TIMESTAMP, Entry
 
 _LONG = Struct(">q")
 _INT = Struct(">i")

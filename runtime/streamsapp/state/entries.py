@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from streamsapp.record import Headers, InputRecord
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, identity
 from streamsapp.serdes.numbers import whole_number_size
 
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
@@ -82,11 +82,6 @@ LONG_SIZE = 8
 
 def _physical_long(entry: Entry) -> bytes:
     return _pack_both(entry[1], entry[0])
-
-
-def identity(value: Any) -> Any:
-    """Returns its argument: the stored form and the value are the same object."""
-    return value
 
 
 def _keeping(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -15,6 +15,7 @@ from streamsapp import native
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.serdes.api import identity
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.task_context import TaskContext
 
@@ -70,7 +71,7 @@ class RecordQueue:
         self._loop = (
             None
             if library is None or not trusted
-            else library.Loop(self._buffer, deserialize_key, deserialize_value, context, punctuate)
+            else library.Loop(self._buffer, _if_any(deserialize_key), _if_any(deserialize_value), context, punctuate)
         )
         #: The parts of reading that the loop holds on to.
         self._reading = (
@@ -224,3 +225,8 @@ class RecordQueue:
         if skipped:
             self._failures.log_invalid_timestamp(self.source, message, timestamp)
         return timestamp
+
+
+def _if_any(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any] | None:
+    """Returns the function for the native loop, which needs none for bytes that stay what they are."""
+    return None if deserialize is identity else deserialize

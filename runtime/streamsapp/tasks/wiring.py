@@ -17,6 +17,7 @@ from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_header_names
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.probes import Probes
@@ -201,7 +202,9 @@ class _TopicSink:
         plain = PlainSink(topic, emit, self._key, self._value)
         if (library := native.data_path_at_hand()) is not None:
             told = partial(failures.serialization, node, topic)
-            return library.Sink(topic, serialize_key, serialize_value, check_header_names, emit, told, plain)
+            sink = library.Sink(topic, serialize_key, serialize_value, check_header_names, emit, told, plain)
+            sink.keeps_key, sink.keeps_value = serialize_key is require_bytes, serialize_value is require_bytes
+            return sink
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:

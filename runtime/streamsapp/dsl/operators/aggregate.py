@@ -23,6 +23,7 @@ from streamsapp.dsl.operators.forward_updates import (
 from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
+from streamsapp.serdes.serdes import require_bytes
 from streamsapp.state.counted_keys import CountedKeys
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
@@ -217,7 +218,7 @@ class Count(StoredTableOperator):
         cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
         dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
         push = library.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
-        push.old_values = self._send_old_values
+        push.old_values, push.keeps_bytes = self._send_old_values, store.key_bytes is require_bytes
         return push
 
     def _count_at_once(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:

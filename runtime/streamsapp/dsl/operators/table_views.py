@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamsapp.processor.operator import NodeContext
+from streamsapp.serdes.api import identity
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.entries import ABSENT, identity
+from streamsapp.state.entries import ABSENT
 from streamsapp.state.versioned import VersionedStoreImpl
 
 #: The value of a key, not ``None``, and its timestamp; ``(None, -1)`` where the table has no such row.

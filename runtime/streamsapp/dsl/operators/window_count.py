@@ -18,6 +18,7 @@ from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
+from streamsapp.serdes.serdes import require_bytes
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
 from streamsapp.state.entries import ABSENT, Cell
@@ -76,6 +77,7 @@ class WindowCount(WindowAggregate):
         push = library.WindowPush(
             (cells, counted.segments), windows, store.key_bytes, told, cut, self._noted, (at_once, tell)
         )
+        push.keeps_bytes = store.key_bytes is require_bytes
         push.stream_time = self._stream_time(context, store, lambda: push.stream_time)
         forget_steps, counted.forgotten = counted.forgotten, forgotten
         return push

@@ -28,7 +28,7 @@ from streamsapp.kafka.group_member import Member
 from streamsapp.kafka.retry import GIVE_UP_AFTER
 from streamsapp.native import Why
 from streamsapp.record import TopicPartition
-from streamsapp.state.entries import identity
+from streamsapp.serdes.api import identity
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.tasks.output import OutputRecord
 

@@ -1,0 +1,151 @@
+"""Bytes that a serde keeps as they are cost no call of it, and whatever else comes is its as before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from streamsapp import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    native,
+)
+from streamsapp.serdes.api import Serde
+from task_parts import raw, sent
+
+#: The same bytes by functions that nobody knows.
+UNKNOWN: Serde[bytes] = Serde(bytes, bytes, immutable=True)
+
+
+class Bytes(bytes):
+    """It is like bytes, and none of those that are kept."""
+
+
+def passed_on(serde: Any) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(serde, serde)).to("out", Produced(serde, serde))
+    return builder.build()
+
+
+def counted(serde: Any) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed(serde, serde)).group_by_key(Grouped(serde, serde))
+    stream.count(Materialized("counts", serde, store="memory")).to_stream().to("out", Produced(serde, Serdes.long()))
+    return builder.build()
+
+
+def counted_in_windows(serde: Any) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed(serde, serde)).group_by_key(Grouped(serde, serde))
+    windows = TimeWindows.of(10, grace=100).advance_by(5)
+    stream.windowed_by(windows).count(Materialized("counts", serde, store="memory")).to_stream().to("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize("topology", [passed_on, counted, counted_in_windows])
+def test_they_are_what_serdes_make_of_them_that_are_not_known(
+    topology: Callable[[Any], Topology],
+    is_native: bool,
+    compiled: native.DataPath,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = compiled if is_native else None
+    monkeypatch.setattr(native, "data_path_at_hand", lambda: path)
+    keys = (b"a", b"", b"a", None, b"c" * 300)
+    records = [raw(at, 3 * at, key=key, value=b"v%d" % at) for at, key in enumerate(keys)]
+
+    assert sent(topology(Serdes.bytes()), *records) == sent(topology(UNKNOWN), *records)
+
+
+def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: native.DataPath) -> None:
+    asked, out, told = list[Any](), list[Any](), list[Any]()
+
+    def serialize(value: Any) -> Any:
+        asked.append(value)
+        return value.encode()
+
+    sink = compiled.Sink(
+        "out", serialize, serialize, bool, out.append, lambda error, at: told.append(type(error)), None
+    )
+    sink.keeps_key = True
+    for key, value in ((b"k", "v"), ("k", "v"), (Bytes(b"k"), "v"), (None, None), (b"k", b"v")):
+        sink(key, value, 1, None)
+
+    assert asked == ["v", "k", "v", b"k", b"v"]
+    assert told == [AttributeError, AttributeError]
+    assert [(record[2], record[1]) for record in out] == [(b"k", b"v"), (b"k", b"v"), (None, None)]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: native.DataPath, kept: bool) -> None:
+    asked, cells = list[Any](), compiled.Cells(lambda key: (None, -1))
+    cells.begin()
+
+    def serialize(key: Any) -> bytes:
+        asked.append(key)
+        return bytes(key)
+
+    sent_on, failed = list[Any]().append, Mock()
+    push = compiled.CountPush(cells, serialize, failed, bool, (0, "", sent_on), None, None)
+    push.keeps_bytes = kept
+    for key in (b"k", bytearray(b"k")):
+        push(key, b"v", 1, None)
+
+    failed.assert_not_called()
+    assert asked == ([bytearray(b"k")] if kept else [b"k", bytearray(b"k")])
+    assert cells.at_hand(b"k")[0] == 2
+
+
+def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: native.DataPath) -> None:
+    pushed, buffer = list[Any](), deque[Any]()
+    context = SimpleNamespace(message=None, stream_time=-1)
+    loop = compiled.Loop(buffer, None, None, context, list)
+    given = [(b"k", b"v"), (None, b"v"), (b"k", None)]
+    buffer.extend(compiled.Record("in", 0, at, key, value, at, None) for at, (key, value) in enumerate(given))
+
+    taken = loop.run(SimpleNamespace(stop=False), lambda *record: pushed.append(record[:2]), due_at([9]), 9, 0)
+
+    assert taken == 3
+    assert pushed == given
+
+
+def due_at(times: list[int]) -> Any:
+    class Due:
+        @property
+        def next_due(self) -> int:
+            return times[0]
+
+    return Due()
+
+
+def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes_sooner(
+    compiled: native.DataPath,
+) -> None:
+    times, punctuated, buffer = [1005], list[int](), deque[Any]()
+    context = SimpleNamespace(message=None, stream_time=-1)
+
+    def punctuate() -> None:
+        punctuated.append(context.message.offset())
+        times[0] = 2000
+
+    loop = compiled.Loop(buffer, None, None, context, punctuate)
+    buffer.extend(compiled.Record("in", 0, at, b"k", b"v", 1000 + at // 2, None) for at in range(14))
+
+    def push(*record: Any) -> None:
+        if record[2] == 1006:
+            times[0] = 1006  # a processor has asked for another one meanwhile
+
+    assert loop.run(SimpleNamespace(stop=False), push, due_at(times), 99, 0) == 14
+    assert punctuated == [10, 12, 13]
