@@ -246,13 +246,13 @@ class CommitSchedule:
             return True
         if now < self._check_at:
             return False
-        wanted = self._wanted(tasks)
+        wanted = self._wanted(tasks, now)
         took = self._clock.monotonic() - now
         self._check_at = now + max(min(self._interval, CHECK_PERIOD), CHECK_REST * took)
         return wanted
 
-    def _wanted(self, tasks: TaskManager) -> bool:
-        rounds, owned, now = tasks.rounds, tasks.tasks.values(), self._clock.monotonic()
+    def _wanted(self, tasks: TaskManager, now: float) -> bool:
+        rounds, owned = tasks.rounds, tasks.tasks.values()
         if any(task.context.commit_requested for task in owned):
             return True
         self._asked_in_round = rounds

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from streamsapp.errors import ConfigError, SchemaRegistryUnavailableError
-from streamsapp.serdes.api import PlainForm, Serde
+from streamsapp.serdes.api import PlainForm, Serde, identity
 from streamsapp.serdes.typed import M, protobuf_plain
 
 _PREFIX = "SCHEMA_REGISTRY_"
@@ -138,7 +138,7 @@ class _RegistrySerde(Serde[Any]):
         return Serde(serialize, deserialize, name=self.name, plain=self.plain)
 
 
-_ITSELF = PlainForm(lambda plain: plain, lambda value: value)
+_ITSELF = PlainForm(identity, identity)
 
 
 def _unbound(_: Any) -> Any:

@@ -23,6 +23,7 @@ from streamsapp.dsl.operators.forward_updates import (
 from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
+from streamsapp.serdes.api import identity
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.state.counted_keys import CountedKeys
 from streamsapp.state.key_value import KeyValueStoreImpl
@@ -212,7 +213,7 @@ class Count(StoredTableOperator):
         forward, noted = context.forward, None
         if is_held:
             cut = short_cut(forward, store.writes_as)
-            self._held = held = HeldCells(forward, cut, library, store.deleted_at, _as_it_is, (0, 0))
+            self._held = held = HeldCells(forward, cut, library, store.deleted_at, identity, (0, 0))
             noted = held.noted
         at_once = None if is_held or forward is nowhere else forward
         cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
@@ -273,10 +274,6 @@ class Count(StoredTableOperator):
                 held_headers.pop(key_bytes, None)
 
         return push
-
-
-def _as_it_is(key: Any) -> Any:
-    return key
 
 
 def _add_one(key: Any, value: Any, count: int) -> int:
