@@ -54,12 +54,20 @@ def test_nothing_that_threads_publish_is_missed_however_they_race() -> None:
 def test_the_pipe_is_closed_when_nobody_has_the_wakeup_any_more() -> None:
     wakeup = Wakeup()
     ends = (wakeup._reader, wakeup._writer, wakeup._records_reader, wakeup._records_writer)
+    pipes = [os.fstat(end) for end in ends]
     del wakeup
     gc.collect()
 
-    for end in ends:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(end)
+    assert not any(map(is_still, ends, pipes))
+
+
+def is_still(descriptor: int, file: os.stat_result) -> bool:
+    """Say if the descriptor is that of the file. A closed one's number may be another file's: threads that earlier
+    tests left behind open sockets at any time."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file)
+    except OSError:
+        return False
 
 
 @pytest.fixture
@@ -82,17 +90,18 @@ def test_the_pipe_that_librdkafka_writes_to_stays_open_if_its_consumer_is_never_
     del consumer
     gc.collect()
 
-    assert os.path.samestat(os.fstat(written[0]), pipe)
+    assert is_still(written[0], pipe)
     os.close(written[0])
 
 
 def test_the_pipe_that_librdkafka_writes_to_is_closed_with_its_consumer(written: list[int]) -> None:
     consumer = PartitionConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, wakeup=Wakeup())
+    pipe = os.fstat(written[0])
+    assert is_still(written[0], pipe)
     consumer.close()
     consumer.close()
 
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(written[0])
+    assert not is_still(written[0], pipe)
 
 
 @pytest.fixture(autouse=True, params=["fetcher", "librdkafka"])
