@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamsapp.errors import StreamsError
-from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectDamagedError, ObjectMissingError
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
@@ -67,10 +66,10 @@ def bring(chain: ManifestChain, snapshot: Snapshot, directory: Path, kept: Path 
         if copy is not None and linked(copy, path):
             return
         try:
-            chain.objects.download(chain.file_key(file), path, file.size)
+            sha256 = chain.objects.download(chain.file_key(file), path, file.size)
         except (ObjectMissingError, ObjectDamagedError) as error:
             raise StreamsError(f"task {chain.task_id}: snapshot {snapshot.number} is damaged: {error}") from error
-        if sha256_of(path) != file.sha256:
+        if sha256 != file.sha256:
             raise StreamsError(
                 f"task {chain.task_id}: snapshot {snapshot.number} is damaged: {file.name} is not what was written"
             )

@@ -67,12 +67,12 @@ class FaultyStore:
     def read(self, key: str, limit: int) -> bytes:
         return self._maybe("read", key, partial(self.inner.read, key, limit), _OF_DOWNLOADS)
 
-    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
-        def whole() -> None:
-            self.inner.download(key, target, size, self._slowed(moved))
+    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved, share: float = 1.0) -> str:
+        def whole() -> str:
+            return self.inner.download(key, target, size, self._slowed(moved), share)
 
         try:
-            self._maybe("download", key, whole, _OF_DOWNLOADS)
+            return self._maybe("download", key, whole, _OF_DOWNLOADS)
         except ObjectStoreError:
             target.unlink(missing_ok=True)  # a download that raised leaves nothing, also where it was complete
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -69,7 +70,7 @@ class MemoryObjects:
             raise ObjectDamagedError(f"{key} is larger than {limit}")
         return data
 
-    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
+    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved, share: float = 1.0) -> str:
         self._begin("download", key)
         data = self._found(key)
         if len(data) != size:
@@ -77,6 +78,7 @@ class MemoryObjects:
         with target.open("xb") as file:
             file.write(data)
         moved(size)
+        return hashlib.sha256(data).hexdigest()
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         self._begin("list", prefix)

@@ -6,6 +6,7 @@ under its name in one step: it is written whole under ``~incoming`` and then lin
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from streamsapp.remote.local_files import new_file
+from streamsapp.remote.local_files import Took, hashed, new_file
 from streamsapp.remote.object_store import (
     Moved,
     ObjectDamagedError,
@@ -59,7 +60,7 @@ class DirectoryStore:
     def upload(self, key: str, source: Path, moved: Moved = unobserved) -> None:
         def copy(file: BinaryIO) -> None:
             with source.open("rb") as blocks:
-                _copy(blocks, file, moved)
+                _copy(blocks, file, lambda block: moved(len(block)))
 
         try:
             self._write(key, copy, os.replace)
@@ -76,14 +77,16 @@ class DirectoryStore:
         except OSError as error:
             raise self._failed("read", key, error) from error
 
-    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
+    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved, share: float = 1.0) -> str:
         try:
             with self._open(key) as source:
                 found = os.fstat(source.fileno()).st_size
                 if found != size:
                     raise ObjectDamagedError(f"{self}/{key} has {found} bytes instead of {size}")
                 with new_file(target) as file:
-                    _copy(source, file, moved, size)
+                    digest = hashlib.sha256()
+                    _copy(source, file, hashed(digest, moved), size)
+                    return digest.hexdigest()
         except OSError as error:
             raise self._failed("read", key, error) from error
 
@@ -188,11 +191,11 @@ def _refuse(error: OSError) -> None:
         raise error
 
 
-def _copy(source: BinaryIO, target: BinaryIO, moved: Moved, limit: int | None = None) -> None:
+def _copy(source: BinaryIO, target: BinaryIO, took: Took, limit: int | None = None) -> None:
     left = limit
     while block := source.read(_BLOCK if left is None else min(_BLOCK, left)):
         target.write(block)
-        moved(len(block))
+        took(block)
         left = None if left is None else left - len(block)
     if left:
         raise ObjectDamagedError(f"{source.name} ended {left} bytes too early")

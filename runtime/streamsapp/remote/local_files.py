@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol, TypeAlias
 
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 
@@ -30,6 +30,26 @@ def sha256_of(path: Path) -> str:
     """Returns the hash of a file's bytes, in hexadecimal; other threads run meanwhile. Raises ``OSError``."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Hash(Protocol):
+    """One of ``hashlib``'s, while it grows."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+
+#: Gets the blocks of a file in their order, each when it was written.
+Took: TypeAlias = Callable[[bytes], None]
+
+
+def hashed(digest: Hash, moved: Moved) -> Took:
+    """Hashes each block while it is in the processor's cache, and tells its bytes."""
+
+    def took(block: bytes) -> None:
+        digest.update(block)
+        moved(len(block))
+
+    return took
 
 
 class ByteRange(NamedTuple):

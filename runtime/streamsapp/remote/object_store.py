@@ -81,10 +81,11 @@ class ObjectStore(Protocol):
         without having read more than that."""
         ...
 
-    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
-        """Write an object of ``size`` bytes to a file that does not exist yet, by several ranges at the same time where
-        that is faster. Raises ``ObjectMissingError``; ``ObjectDamagedError`` if it has another size, without having
-        written more than that."""
+    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved, share: float = 1.0) -> str:
+        """Write an object of ``size`` bytes to a file that does not exist yet, and return the SHA-256 of what was
+        written, in hexadecimal. ``share`` is the part that these bytes are of all that the caller downloads at the
+        same time: a large part may come in several ranges at once. Raises ``ObjectMissingError``;
+        ``ObjectDamagedError`` if it has another size, without having written more than that."""
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from streamsapp.errors import StateStoreError
-from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import Moved, ObjectDamagedError, ObjectMissingError, ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
@@ -82,18 +81,20 @@ class _Downloads:
 
     def bring(self, files: Iterable[SnapshotFile], part: Path) -> None:
         """Brings files to the directory ``part``, the largest first."""
+        largest_first = sorted(files, key=lambda file: -file.size)
+        all_bytes = max(1, sum(file.size for file in largest_first))
         with ThreadPoolExecutor(self._number, "snapshot-download") as pool:
-            list(pool.map(lambda file: self._bring(file, part / file.name), sorted(files, key=lambda file: -file.size)))
+            list(pool.map(lambda file: self._bring(file, part / file.name, file.size / all_bytes), largest_first))
 
-    def _bring(self, file: SnapshotFile, target: Path) -> None:
-        """Brings one file, verified while others are on their way."""
+    def _bring(self, file: SnapshotFile, target: Path, share: float) -> None:
+        """Brings one file, and takes it for verified only if it is what was written."""
         self.stop_if_cancelled()
         here = self.verified.pop(file.content, None)
         if here is not None:
             here.rename(target)
         else:
-            self._chain.objects.download(self._chain.file_key(file), target, file.size, self._moved)
-            _verify(file, target)
+            sha256 = self._chain.objects.download(self._chain.file_key(file), target, file.size, self._moved, share)
+            _verify(file, target, sha256)
         self.verified[file.content] = target
 
     def stop_if_cancelled(self) -> None:
@@ -210,8 +211,8 @@ class _Fetch:
             _remove(path)
 
 
-def _verify(file: SnapshotFile, path: Path) -> None:
-    if sha256_of(path) != file.sha256:
+def _verify(file: SnapshotFile, path: Path, sha256: str) -> None:
+    if sha256 != file.sha256:
         path.unlink()
         raise SnapshotInvalidError(f"its file {file.name} is damaged: the sha256 of what was downloaded differs")
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from streamsapp.errors import StreamsError
-from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import Moved, ObjectDamagedError, ObjectMissingError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
@@ -87,9 +86,8 @@ def _lines(chain: ManifestChain, found: Iterable[tuple[SnapshotFile, list[int], 
 def _fault(chain: ManifestChain, folder: Path, moved: Moved, file: SnapshotFile) -> str | None:
     target = folder / uuid4().hex
     try:
-        chain.objects.download(chain.file_key(file), target, file.size, moved)
+        digest = chain.objects.download(chain.file_key(file), target, file.size, moved)
     except (ObjectMissingError, ObjectDamagedError) as error:
         return str(error)
-    digest = sha256_of(target)
     target.unlink()
     return None if digest == file.sha256 else f"{chain.file_key(file)} has sha256 {digest} instead of {file.sha256}"

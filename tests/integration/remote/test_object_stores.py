@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections import Counter
@@ -86,16 +87,20 @@ def test_of_sixteen_writers_of_a_new_object_exactly_one_wins(store: ObjectStore,
     assert won == sorted(f"{key} {store.read(key, 10).decode()}" for key in keys(store))
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 1.0])
 @pytest.mark.parametrize("size", SIZES)
-def test_gives_back_what_was_uploaded_and_tells_every_byte(store: ObjectStore, tmp_path: Path, size: int) -> None:
+def test_gives_back_what_was_uploaded_and_tells_every_byte_and_their_hash(
+    store: ObjectStore, tmp_path: Path, size: int, share: float
+) -> None:
     source, target = file_of(tmp_path / "source", size), tmp_path / "target"
     sent: list[int] = []
     received: list[int] = []
 
     store.upload("files/1-000012.sst", source, sent.append)
-    store.download("files/1-000012.sst", target, size, received.append)
+    digest = store.download("files/1-000012.sst", target, size, received.append, share)
 
     assert target.read_bytes() == source.read_bytes()
+    assert digest == hashlib.sha256(source.read_bytes()).hexdigest()
     assert (sum(sent), sum(received)) == (size, size)
     assert [(info.key, info.size) for info in store.list("")] == [("files/1-000012.sst", size)]
 
@@ -143,11 +148,14 @@ def test_a_download_of_another_size_leaves_no_file(store: ObjectStore, tmp_path:
     assert not (tmp_path / "target").exists()
 
 
-def test_a_download_of_a_larger_object_writes_no_more_than_was_asked_for(store: ObjectStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_a_download_of_a_larger_object_writes_no_more_than_was_asked_for(
+    store: ObjectStore, tmp_path: Path, share: float
+) -> None:
     store.upload("a", file_of(tmp_path / "source", 40 * MIB))
     received: list[int] = []
     with pytest.raises(ObjectDamagedError, match=f"{40 * MIB} bytes instead of {20 * MIB}"):
-        store.download("a", tmp_path / "target", 20 * MIB, received.append)
+        store.download("a", tmp_path / "target", 20 * MIB, received.append, share)
     assert received == []
 
 
@@ -168,7 +176,10 @@ def test_a_download_never_touches_a_file_that_is_there(store: ObjectStore, tmp_p
     assert (tmp_path / "target").read_text() == "mine"
 
 
-def test_a_download_that_was_given_up_leaves_neither_file_nor_thread(store: ObjectStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_a_download_that_was_given_up_leaves_neither_file_nor_thread(
+    store: ObjectStore, tmp_path: Path, share: float
+) -> None:
     class GivenUp(Exception):
         pass
 
@@ -178,7 +189,7 @@ def test_a_download_that_was_given_up_leaves_neither_file_nor_thread(store: Obje
     store.upload("a", file_of(tmp_path / "source", 40 * MIB))
     before = set(threading.enumerate())
     with pytest.raises(GivenUp):
-        store.download("a", tmp_path / "target", 40 * MIB, give_up)
+        store.download("a", tmp_path / "target", 40 * MIB, give_up, share)
     assert not (tmp_path / "target").exists()
     assert set(threading.enumerate()) <= before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
@@ -64,15 +65,19 @@ def test_an_upload_goes_on_through_a_restart_of_the_server(own_s3_server: S3Serv
     assert store.read("a/b", SIZE) == source.read_bytes()
 
 
-def test_a_download_goes_on_through_a_restart_of_the_server(own_s3_server: S3Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_a_download_goes_on_through_a_restart_of_the_server(
+    own_s3_server: S3Server, tmp_path: Path, share: float
+) -> None:
     store, restart = S3Store(own_s3_server.config()), Restart(own_s3_server)
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(os.urandom(SIZE))
     store.upload("a/b", source)
 
-    store.download("a/b", target, SIZE, restart)
+    digest = store.download("a/b", target, SIZE, restart, share)
     restart.done()
 
+    assert digest == hashlib.sha256(source.read_bytes()).hexdigest()
     assert target.read_bytes() == source.read_bytes()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import resource
 from collections.abc import Iterator, Mapping
@@ -134,8 +135,9 @@ def test_a_body_that_ends_too_early_is_asked_for_from_where_it_ended(
     whole = bytes(range(200))
     server.answers = [piece(whole[:200], 0, 200, length=200)._replace(body=whole[:150]), piece(whole, 150, 200)]
     moved: list[int] = []
-    store_at(server, credentials).download("a", tmp_path / "target", 200, moved.append)
+    digest = store_at(server, credentials).download("a", tmp_path / "target", 200, moved.append)
 
+    assert digest == hashlib.sha256(whole).hexdigest()
     assert (tmp_path / "target").read_bytes() == whole
     assert sum(moved) == 200
     assert [headers["range"] for _, headers in server.asked] == ["bytes=0-199", "bytes=150-199"]
