@@ -13,13 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import KafkaError
-from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.producer import EndTxnRequest, ProduceRequest, TxnOffsetCommitRequest
 from kafka.record.memory_records import MemoryRecords
 
 from streamsapp.brokers.connection import Connection, Node, NotSentError, UnreachableError
+from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches import client
 from streamsapp.kafka.batches.produce import ProduceAnswer
+from streamsapp.kafka.batches.transaction_requests import EndTxnAnswer, TxnOffsetCommitAnswer
+from streamsapp.kafka.batches.wire import Producer
 
 LOST_REQUEST, LOST_ANSWER, NOT_SENT = -1, -2, -3
 
@@ -96,9 +99,7 @@ class ScriptedBrokers:
         return SimpleNamespace(topics=topics)
 
     def _produce(self, request: Any, node: Node, code: int) -> Any:
-        request.API_VERSION = request.max_version
-        request.with_header(1, "producer")
-        asked = ProduceRequest.decode(request.encode()[4:], version=request.API_VERSION, header=True)
+        asked = _received(request, ProduceRequest)
         codes = {
             (topic.name, each.index): code or self._write(topic.name, each, node, asked)
             for topic in asked.topic_data
@@ -168,7 +169,8 @@ class ScriptedBrokers:
         return SimpleNamespace(error_code=code)
 
     def _txn_offset_commit(self, request: Any, node: Node, code: int) -> Any:
-        if request._max_version >= 5:
+        request = _received(request, TxnOffsetCommitRequest)
+        if request.API_VERSION >= 5:
             self._admit(self.groups, request.group_id)
         if request.group_id not in self.groups:
             self.broken.append(f"offsets of {request.group_id}, which is not part of the transaction")
@@ -178,10 +180,11 @@ class ScriptedBrokers:
                 for topic in request.topics
                 for each in topic.partitions
             }
-        parts = [SimpleNamespace(error_code=code)]
-        return SimpleNamespace(topics=[SimpleNamespace(partitions=parts)])
+        return TxnOffsetCommitAnswer([code], 0)
 
     def _end_txn(self, request: Any, node: Node, code: int) -> Any:
+        request = _received(request, EndTxnRequest)
+        epochs = request.API_VERSION >= 5
         if code <= 0:
             self.ended.append(request.committed)
             self.added.clear()
@@ -189,8 +192,15 @@ class ScriptedBrokers:
             if request.committed:
                 self.offsets |= self.pending_offsets
             self.pending_offsets.clear()
-            self.epoch += request._max_version >= 5
-        return SimpleNamespace(error_code=max(code, 0), producer_id=self.producer, producer_epoch=self.epoch)
+            self.epoch += epochs
+        return EndTxnAnswer(max(code, 0), Producer(self.producer, self.epoch) if epochs else None, 0)
+
+
+def _received(request: RequestByHand, kind: Any) -> Any:
+    """The request as a broker reads its bytes."""
+    request.API_VERSION = request.max_version
+    request.with_header(1, "producer")
+    return kind.decode(request.encode()[4:], version=request.API_VERSION, header=True)
 
 
 class ScriptedConnection(Connection):

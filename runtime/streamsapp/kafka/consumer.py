@@ -136,6 +136,11 @@ class PartitionConsumer:
         """True if ``poll`` returns no records now, as the last ones were few."""
         return self._rest.left > 0
 
+    @property
+    def seldom(self) -> bool:
+        """True if the last records came far apart."""
+        return self._rest.seldom
+
     def end_rest(self) -> None:
         """More records are wanted: the next ``poll`` looks for them."""
         self._rest.end()

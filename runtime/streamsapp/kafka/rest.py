@@ -14,6 +14,8 @@ FEW = 500
 TOGETHER, LONGEST = 6, 6
 #: For so many seconds rests are no longer than their rate says, after one that was.
 HURRY = 10.0
+#: Records that come further apart, in seconds, come seldom.
+SELDOM = 0.005
 #: The rate is that of about so many records: a look that finds one of many does not say that they come seldom.
 REMEMBERED = 16
 
@@ -67,6 +69,11 @@ class Rest:
     def hurries(self) -> bool:
         """True if rests are only as long as the rate of records says."""
         return self._monotonic() < self._hurries_until
+
+    @property
+    def seldom(self) -> bool:
+        """True if the last records came far apart."""
+        return self._apart > SELDOM
 
     @property
     def _wanted(self) -> float:

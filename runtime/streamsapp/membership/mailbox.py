@@ -53,16 +53,17 @@ class MembershipMailbox:
         self.transactional_id = transactional_id
         #: The last time at which the polling thread asked for news, in monotonic seconds.
         self.polled_at = clock.monotonic()
-        #: The last time at which it came back soon.
+        #: The last time at which it came back soon, with more than a little to do.
         self._worked_at = self.polled_at
 
     # ---- polling thread ----------------------------------------------------------------------------------------
 
-    def poll(self) -> News | None:
-        """The next news; raises what ended the membership."""
+    def poll(self, *, seldom: bool = False) -> News | None:
+        """The next news; raises what ended the membership. ``seldom``: the polling thread has little to do, however
+        soon it comes back."""
         with self._lock:
             now = self._clock.monotonic()
-            if now - self.polled_at < SOON:
+            if now - self.polled_at < SOON and not seldom:
                 self._worked_at = now
             self.polled_at = now
             self._settled = True
@@ -108,7 +109,7 @@ class MembershipMailbox:
 
     @property
     def resting(self) -> bool:
-        """True if the polling thread has had nothing to do for a while."""
+        """True if the polling thread has had little or nothing to do for a while."""
         return self._clock.monotonic() - self._worked_at > REST_AFTER
 
     @property

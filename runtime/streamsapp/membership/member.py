@@ -67,9 +67,11 @@ class GroupMember:
         own_directory: Path | None = None,
         closing: ClosingTime | None = None,
         on_news: Callable[[], None] = lambda: None,
+        seldom: Callable[[], bool] = lambda: False,
     ) -> None:
         """``own_directory``: where this process alone writes when it starts, and only one at a time did before.
-        ``on_news`` is called on the membership's thread when there is something for the polling thread."""
+        ``on_news`` is called on the membership's thread when there is something for the polling thread; ``seldom``
+        says on that one if it has little to do each time."""
         self._closing = closing or ClosingTime(clock)
         self._config = config
         self._clock = clock
@@ -82,6 +84,7 @@ class GroupMember:
         self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
         self._mailbox = MembershipMailbox(clock, transactional_id, on_news)
+        self._seldom = seldom
         self._connection: Connection | None = None
         self._rebalance: RebalanceHandler | None = None
         self._left = False
@@ -117,7 +120,7 @@ class GroupMember:
         self._rebalance.start()
 
     def poll(self) -> News | None:
-        news = self._mailbox.poll()
+        news = self._mailbox.poll(seldom=self._seldom())
         if news is None and self._connection is not None and not self._connection.alive and not self._left:
             raise StreamsError("the membership's thread has ended; see the log")
         return news

@@ -48,7 +48,7 @@ class GroupSettings:
     session_timeout: float
     heartbeat_interval: float
     rebalance_timeout: float
-    #: The interval of heartbeats of a member that has nothing to do.
+    #: The interval of heartbeats of a member that has little or nothing to do.
     resting_interval: float
 
 

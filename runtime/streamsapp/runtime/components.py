@@ -92,7 +92,9 @@ class Components:
             topology, context, lambda: clock.monotonic() < self.membership.safe_until, wakeup.notify
         )
         directory = self.stores.locked_directory
-        self.membership = GroupMember(config, clock, extensions.assignor, directory, closing, wakeup.notify)
+        self.membership = GroupMember(
+            config, clock, extensions.assignor, directory, closing, wakeup.notify, lambda: self.feeder.seldom
+        )
         collector = RecordCollector(
             _output_capacity(config), wakeup.notify, _RESULTS_BATCH, prompt=not config.exactly_once
         )

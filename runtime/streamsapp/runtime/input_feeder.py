@@ -92,6 +92,11 @@ class InputFeeder:
         """True if the last records were few, and more are not looked for yet."""
         return self._consumer.rests
 
+    @property
+    def seldom(self) -> bool:
+        """True if the last records came far apart."""
+        return self._consumer.seldom
+
     def feed_all(self, timeout: float) -> Fetched:
         """Fill buffers with what brokers have by now; waits up to ``timeout`` seconds for their answers."""
         return self._fill(self._consumer.poll_all(BATCH, timeout))

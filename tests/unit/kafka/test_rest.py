@@ -41,6 +41,26 @@ def test_a_rest_brings_some_records_and_is_bounded(records: int, seconds: float,
     assert rest_after(records, seconds) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("records", "seconds", "seldom"), [(1, 0.01, True), (10, 0.1, True), (1, 0.004, False), (100, 0.1, False)]
+)
+def test_records_come_seldom_or_not_however_often_they_are_looked_for(
+    records: int, seconds: float, seldom: bool
+) -> None:
+    time = Time()
+    rest = Rest(0.01, time)
+    assert not rest.seldom
+    for _ in range(100):
+        time.now += seconds
+        rest.after(records)
+        time.now += 0.001
+        rest.after(0)
+    assert rest.seldom == seldom
+    time.now += 1
+    rest.after(FEW)
+    assert not rest.seldom
+
+
 def test_one_look_that_finds_a_single_record_does_not_make_rests_longer() -> None:
     time = Time()
     rest = Rest(0.01, time)

@@ -50,6 +50,16 @@ def test_a_polling_thread_that_comes_back_late_each_time_rests() -> None:
     assert desk.resting
 
 
+def test_a_polling_thread_that_comes_back_soon_with_little_to_do_rests() -> None:
+    clock = MockClock()
+    desk = MembershipMailbox(clock, "app-1")
+    for seldom in (False, True, False):
+        for _ in range(round(1000 * REST_AFTER / 50) + 2):
+            clock.advance(50)
+            desk.poll(seldom=seldom)
+        assert desk.resting == seldom
+
+
 def test_news_come_in_order() -> None:
     desk = mailbox()
     desk.put(Lost("a reason"), "app-2")

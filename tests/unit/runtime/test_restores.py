@@ -321,10 +321,10 @@ def test_a_file_that_is_cut_off_every_time_leads_to_the_snapshot_before(
     cut = {heir.remote.chain(TASK).file_key(file) for file in second.files if file.object not in whole}
     download, tries = objects.download, 0
 
-    def cuts_off(key: str, target: Path, size: int, moved: Moved) -> None:
+    def cuts_off(key: str, target: Path, size: int, moved: Moved, share: float) -> str:
         nonlocal tries
         if key not in cut:
-            return download(key, target, size, moved)
+            return download(key, target, size, moved, share)
         tries += 1
         heir.thread.clock.advance(5_000)
         moved(1)

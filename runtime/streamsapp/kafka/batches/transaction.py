@@ -16,6 +16,7 @@ from streamsapp.brokers.connection import Connection, Node, NotSentError, Refuse
 from streamsapp.brokers.coordinators import GROUP, TRANSACTION, coordinator_of, find_coordinator
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
+from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitAnswer, TxnOffsetCommitRequest
 from streamsapp.kafka.batches.wire import TransactionError
 from streamsapp.kafka.group_member import Member
 from streamsapp.record import TopicPartition
@@ -173,8 +174,8 @@ class Transaction:
         await self._ask(
             GROUP,
             member.group_id,
-            lambda: wire.commit_offsets(transactional_id, producer, member, offsets, implicit=implicit),
-            wire.commit_offsets_errors,
+            lambda: TxnOffsetCommitRequest(transactional_id, producer, member, offsets, implicit=implicit),
+            _error_codes,
         )
         self.wrote()
 
@@ -211,11 +212,11 @@ class Transaction:
             answer = await self._ask(
                 TRANSACTION,
                 transactional_id,
-                lambda: wire.end(transactional_id, producer, committed=committed, implicit=implicit),
+                lambda: EndTxnRequest(transactional_id, producer, committed=committed, implicit=implicit),
                 _error_code,
             )
-            if implicit:
-                self.producer = wire.Producer(answer.producer_id, answer.producer_epoch)
+            if answer.producer is not None:
+                self.producer = answer.producer
 
     async def _ask(
         self, kind: int, key: str, request: Callable[[], wire.Request], errors: Callable[[Any], list[int]]
@@ -284,6 +285,10 @@ class Transaction:
 
 def _refused(error: RefusedError) -> TransactionError:
     return TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False)
+
+
+def _error_codes(answer: TxnOffsetCommitAnswer) -> list[int]:
+    return [code for code in answer.codes if code]
 
 
 def _error_code(answer: wire.Response) -> list[int]:

@@ -1,5 +1,5 @@
 """The requests of a producer that sends whole record batches, in kafka-python's classes, and what is read of answers;
-all but the one that brings the batches, which is in ``produce``.
+all but those that are asked for again and again, which are in ``produce`` and ``transaction_requests``.
 
 Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
 the next ones mean something else. Where a transaction admits partitions and groups implicitly (KIP-890, version 2 of
@@ -8,21 +8,16 @@ transactions), the versions that say so are the only ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
-    EndTxnRequest,
     InitProducerIdRequest,
-    TxnOffsetCommitRequest,
 )
 from kafka.version import __version__
-
-from streamsapp.kafka.group_member import Member
-from streamsapp.record import TopicPartition
 
 Request: TypeAlias = Any
 Response: TypeAlias = Any
@@ -104,53 +99,6 @@ def add_offsets(transactional_id: str, producer: Producer, group_id: str) -> Req
         producer_epoch=producer.epoch,
         group_id=group_id,
         max_version=4,
-    )
-
-
-def commit_offsets(
-    transactional_id: str,
-    producer: Producer,
-    member: Member,
-    offsets: Mapping[TopicPartition, tuple[int, str]],
-    *,
-    implicit: bool,
-) -> Request:
-    """``implicit``: they admit their group."""
-    topic_of = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-    partition_of = topic_of.TxnOffsetCommitRequestPartition
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), (offset, metadata) in offsets.items():
-        one = partition_of(
-            partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=metadata
-        )
-        by_topic.setdefault(topic, []).append(one)
-    return TxnOffsetCommitRequest(
-        transactional_id=transactional_id,
-        group_id=member.group_id,
-        producer_id=producer.id,
-        producer_epoch=producer.epoch,
-        generation_id=member.generation,
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
-        min_version=5 if implicit else 3,  # older ones do not tell the member: nothing would be fenced
-        max_version=5 if implicit else 4,
-    )
-
-
-def commit_offsets_errors(answer: Response) -> list[int]:
-    return [each.error_code for topic in answer.topics for each in topic.partitions if each.error_code]
-
-
-def end(transactional_id: str, producer: Producer, *, committed: bool, implicit: bool) -> Request:
-    """``implicit``: the answer has the epoch of the next transaction."""
-    return EndTxnRequest(
-        transactional_id=transactional_id,
-        producer_id=producer.id,
-        producer_epoch=producer.epoch,
-        committed=committed,
-        min_version=5 if implicit else 0,
-        max_version=5 if implicit else 4,
     )
 
 
