@@ -23,7 +23,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.runtime.client_state import ClientState
 
 #: Each has sessions of Spark's.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 
 def test_an_application_goes_from_instances_to_spark_and_back(instances: Instances) -> None:
@@ -111,7 +111,7 @@ def test_rows_of_many_batches_that_spark_shows_add_up_to_the_records_that_were_w
     try:
         for _ in range(8):
             counted.produce(25)
-            eventually(counted.done, "the results of a few batches", 240.0)
+            eventually(counted.done, "the results of a few batches", 600.0)
         driver.terminate()
         code, _, errors = finished(driver)
         assert code == 0, errors[-6000:]
@@ -202,19 +202,19 @@ def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
     writer.start()
     drivers = [counted.driver()]
     try:
-        eventually(grows(), "the first results", 240.0)
+        eventually(grows(), "the first results", 600.0)
         for _ in range(2):
             for each in list(counted.processes.iterdir()):
                 each.unlink()
                 with suppress(ProcessLookupError):
                     os.kill(int(each.name), signal.SIGKILL)
-            eventually(grows(), "results after workers were killed", 240.0)
+            eventually(grows(), "results after workers were killed", 600.0)
         drivers[-1].kill()
         drivers.append(counted.driver())
-        eventually(grows(), "results after the driver was killed", 240.0)
+        eventually(grows(), "results after the driver was killed", 600.0)
         over.set()
         writer.join()
-        eventually(lambda: len(counted.kafka.read(counted.counts)) >= counted.produced, "the rest", 240.0)
+        eventually(lambda: len(counted.kafka.read(counted.counts)) >= counted.produced, "the rest", 600.0)
         drivers[-1].terminate()
         code, _, errors = finished(drivers[-1])
         assert code == 0, errors[-6000:]
