@@ -6,7 +6,6 @@ under its name in one step: it is written whole under ``~incoming`` and then lin
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from streamsapp.remote.local_files import Took, hashed, new_file
+from streamsapp.remote.local_files import BlockHash, Took, new_file
 from streamsapp.remote.object_store import (
     Moved,
     ObjectDamagedError,
@@ -84,9 +83,9 @@ class DirectoryStore:
                 if found != size:
                     raise ObjectDamagedError(f"{self}/{key} has {found} bytes instead of {size}")
                 with new_file(target) as file:
-                    digest = hashlib.sha256()
-                    _copy(source, file, hashed(digest, moved), size)
-                    return digest.hexdigest()
+                    hashed = BlockHash(moved)
+                    _copy(source, file, hashed, size)
+                    return hashed.sha256
         except OSError as error:
             raise self._failed("read", key, error) from error
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 
@@ -32,24 +32,25 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Hash(Protocol):
-    """One of ``hashlib``'s, while it grows."""
-
-    def update(self, data: bytes, /) -> None: ...
-
-
 #: Gets the blocks of a file in their order, each when it was written.
 Took: TypeAlias = Callable[[bytes], None]
 
 
-def hashed(digest: Hash, moved: Moved) -> Took:
-    """Hashes each block while it is in the processor's cache, and tells its bytes."""
+class BlockHash:
+    """Hashes each block while it is in the processor's cache, and tells its bytes: a ``Took``."""
 
-    def took(block: bytes) -> None:
-        digest.update(block)
-        moved(len(block))
+    def __init__(self, moved: Moved) -> None:
+        self._digest = hashlib.sha256()
+        self._moved = moved
 
-    return took
+    def __call__(self, block: bytes) -> None:
+        self._digest.update(block)
+        self._moved(len(block))
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all blocks so far, in hexadecimal."""
+        return self._digest.hexdigest()
 
 
 class ByteRange(NamedTuple):

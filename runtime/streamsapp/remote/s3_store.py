@@ -7,7 +7,6 @@ seconds.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,7 +21,7 @@ from uuid import uuid4
 from botocore.exceptions import ClientError, IncompleteReadError
 
 from streamsapp.config.remote_state import Bucket, RemoteStateConfig
-from streamsapp.remote.local_files import ByteRange, FilePart, Took, hashed, new_file, ranges_of, sha256_of
+from streamsapp.remote.local_files import BlockHash, ByteRange, FilePart, Took, new_file, ranges_of, sha256_of
 from streamsapp.remote.object_store import (
     Moved,
     ObjectDamagedError,
@@ -189,9 +188,9 @@ class S3Store:
     def _receive_hashed(self, key: str, handle: int, size: int, moved: Moved) -> str:
         """Write a whole object to a file, on one connection. The hash is made of the blocks while they are in the
         processor's cache, and a server may send a file that is asked for as a whole without touching its bytes."""
-        digest = hashlib.sha256()
-        self._receive(key, handle, size, hashed(digest, moved), None, ByteRange(0, size))
-        return digest.hexdigest()
+        hashed = BlockHash(moved)
+        self._receive(key, handle, size, hashed, None, ByteRange(0, size))
+        return hashed.sha256
 
     def _receive_ranges(self, key: str, handle: int, size: int, moved: Moved, connections: int) -> None:
         # Not HEAD, whose answers have no body and so do not tell a missing bucket from a missing object.

@@ -75,16 +75,16 @@ class _Downloads:
         self.verified = verified
         self._number = number
 
-    def missing_bytes(self, snapshot: Snapshot) -> int:
-        """The bytes of a snapshot that are still to be brought."""
-        return sum(file.size for file in snapshot.files if file.content not in self.verified)
+    def missing_bytes(self, files: Iterable[SnapshotFile]) -> int:
+        """The bytes of files that are still to be brought."""
+        return sum(file.size for file in files if file.content not in self.verified)
 
     def bring(self, files: Iterable[SnapshotFile], part: Path) -> None:
         """Brings files to the directory ``part``, the largest first."""
         largest_first = sorted(files, key=lambda file: -file.size)
-        all_bytes = max(1, sum(file.size for file in largest_first))
+        missing = max(1, self.missing_bytes(largest_first))
         with ThreadPoolExecutor(self._number, "snapshot-download") as pool:
-            list(pool.map(lambda file: self._bring(file, part / file.name, file.size / all_bytes), largest_first))
+            list(pool.map(lambda file: self._bring(file, part / file.name, file.size / missing), largest_first))
 
     def _bring(self, file: SnapshotFile, target: Path, share: float) -> None:
         """Brings one file, and takes it for verified only if it is what was written."""
@@ -191,7 +191,7 @@ class _Fetch:
         if snapshot.total_bytes > self._limit:
             raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, at most {self._limit} are allowed")
         free = shutil.disk_usage(self._directory).free
-        needed = self._downloads.missing_bytes(snapshot)
+        needed = self._downloads.missing_bytes(snapshot.files)
         if needed > free:
             raise SnapshotInvalidError(f"it needs {needed} bytes, the disk has {free} free")
 

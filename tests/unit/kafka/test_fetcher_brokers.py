@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from threading import Event
 from types import SimpleNamespace
@@ -37,6 +36,7 @@ from fetching_parts import (
     Start,
     once,
 )
+from instances import eventually
 from streamsapp import TopicPartition
 from streamsapp.errors import TopicError
 from streamsapp.kafka import consumer as consumer_module
@@ -444,14 +444,6 @@ def descriptors() -> set[tuple[int, int]]:
     return found
 
 
-def in_time(holds: Callable[[], bool]) -> bool:
-    """Say if it holds within seconds: what earlier tests left behind opens sockets for moments at any time."""
-    give_up = time.monotonic() + 20
-    while not (held := holds()) and time.monotonic() < give_up:
-        time.sleep(0.01)
-    return held
-
-
 @pytest.mark.parametrize("polls", [0, 1, 2, 3, 50])
 def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, start: Start, read: Read) -> None:
     brokers, wakeup = start({"a": 3}, 3), Wakeup()
@@ -463,9 +455,10 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
         reader.poll(10, 0.001)
     if polls == 50:
         reader.until(lambda: len(reader.ends) == 3)
-        assert in_time(lambda: len(descriptors() - before) == 6)  # both ends of each
+        # Both ends of each. What earlier tests left behind opens sockets, too, for moments.
+        eventually(lambda: len(descriptors() - before) == 6, timeout=20)
     positions, paused = reader.fetcher.close()
 
     assert positions.keys() == brokers.partitions.keys()
     assert (paused, reader.fetcher.ended) == ([], True)
-    assert in_time(lambda: not descriptors() - before)
+    eventually(lambda: not descriptors() - before, timeout=20)
