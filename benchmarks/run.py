@@ -46,8 +46,10 @@ def main() -> int:
         broker(options.bootstrap_servers, cache) as bootstrap_servers,
         object_store(cache) if needs_objects else nullcontext() as objects,
     ):
-        rows = _run(chosen, bootstrap_servers, objects, cache, options)
-    report.write_json(rows, RESULTS / ("smoke.json" if options.scale < 1 else "latest.json"))
+        rows: list[report.Row] = []
+        for measured in _run(chosen, bootstrap_servers, objects, cache, options):
+            report.write_json(measured, RESULTS / ("smoke.json" if options.scale < 1 else "latest.json"))
+            rows += measured
     print(report.table(rows, chosen))
     return 0
 
@@ -58,21 +60,21 @@ def _run(
     objects: ObjectStore | None,
     cache: Path,
     options: argparse.Namespace,
-) -> list[report.Row]:
-    """Workload by workload, so that only one workload's topics take disk at a time."""
+) -> Iterator[list[report.Row]]:
+    """Workload by workload, so that only one workload's topics take disk at a time, and those that are done are kept
+    if one fails later or the run is given up."""
     systems = {"streamsapp", *(case.system for case in chosen)}
     commands = {system: launch.prepare(system, cache) for system in systems}
     topics = Topics(bootstrap_servers)
     executor = Executor(topics, cache, commands, objects)
-    rows: list[report.Row] = []
     for workload in dict.fromkeys(case.workload for case in chosen):
         topics.remove(PREFIX)
         try:
             ours = [case for case in chosen if case.workload is workload]
-            rows += _run_workload(workload, ours, executor, topics, options)
+            measured = _run_workload(workload, ours, executor, topics, options)
         finally:
             topics.remove(PREFIX)
-    return rows
+        yield measured
 
 
 def _run_workload(

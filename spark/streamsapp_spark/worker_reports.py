@@ -62,6 +62,7 @@ class Reporter:
         try:
             self._socket.sendall(line.encode())
         except OSError:
+            self._socket.close()
             self._socket = None
 
 

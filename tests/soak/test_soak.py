@@ -7,12 +7,20 @@ from pathlib import Path
 import pytest
 
 from faults import AT_LEAST_ONCE, EXACTLY_ONCE, Plan, make_plan
+from instances import TIMEOUT
 from soak import describe
 from soak_run import run_plan
 from streamsapp import native
 
 #: Faults that begin later are left out: a run is to take less than a minute.
 _UNTIL = 12.0
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits longer than the driver does: here other tests run beside it, on a machine that may be slow."""
+    for limit in ("_TO_START", "_TO_FINISH", "_TO_END_TRANSACTIONS", "_TO_READ"):
+        monkeypatch.setattr(f"soak_run.{limit}", TIMEOUT)
 
 
 def short_plan(seed: int, guarantee: str, *, remote: bool) -> Plan:

@@ -42,7 +42,7 @@ class FetchSessions:
 
     def skip(self) -> None:
         """Meet the next request as one that does not follow the last one."""
-        for session in self._sessions.values():
+        for session in list(self._sessions.values()):
             session.epoch += 1
 
     def taken(self, broker: int, request: Any) -> tuple[Any, int, int]:

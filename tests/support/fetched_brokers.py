@@ -240,7 +240,7 @@ class FetchedBrokers:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         found = {
             name.partition: SimpleNamespace(leader=self.told_leader(name, each.leader))
-            for name, each in self.partitions.items()
+            for name, each in list(self.partitions.items())
             if name.topic == topic
         }
         code = code or (0 if found else KafkaError.UNKNOWN_TOPIC_OR_PART)

@@ -25,6 +25,7 @@ from fetched_brokers import (
     FetchedBrokers,
     value_of,
 )
+from instances import eventually
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.fetching import broker_connections, fetcher as module, leaders
@@ -130,7 +131,7 @@ def read(stack: ExitStack) -> Read:
 
         def end() -> None:
             fetcher.close()
-            assert fetcher.ended
+            eventually(lambda: fetcher.ended, "the fetcher's end")
 
         stack.callback(end)
         fetcher.assign(positions)

@@ -99,6 +99,7 @@ class Process:
             "acceptable_recovery_lag": config.acceptable_recovery_lag,
             "client_id": config.client_id,
             "host_id": config.host_id,
+            "kafka": dict(config.kafka),
         }
         if (remote := config.remote_state) is not None:
             settings["remote_state"] = {
@@ -164,10 +165,18 @@ def produce(
             "compression.type": compression,
         }
     )
+    refused: list[Any] = []
+
+    def delivered(error: Any, _: Message) -> None:
+        if error is not None:
+            refused.append(error)
+
+    more: dict[str, Any] = {"partition": partition, "headers": headers or [], "on_delivery": delivered}
     for key, value, timestamp in records:
-        producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp, headers=headers or [])
+        producer.produce(topic, value=value, key=key, timestamp=timestamp, **more)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(TIMEOUT) == 0
+    assert not refused
 
 
 def end_offsets(kafka: Kafka, topic: str) -> int:

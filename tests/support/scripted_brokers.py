@@ -92,7 +92,7 @@ class ScriptedBrokers:
     def _metadata(self, request: Any, node: Node, code: int) -> Any:
         topics = []
         for topic in (each.name for each in request.topics):
-            known = {number: it for (name, number), it in self.partitions.items() if name == topic}
+            known = {number: it for (name, number), it in list(self.partitions.items()) if name == topic}
             missing = 0 if known else KafkaError.UNKNOWN_TOPIC_OR_PART
             listed = [SimpleNamespace(partition_index=number, leader_id=it.leader) for number, it in known.items()]
             topics.append(SimpleNamespace(name=topic, error_code=code or missing, partitions=listed))

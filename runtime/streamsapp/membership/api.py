@@ -111,7 +111,8 @@ class Membership(Protocol):
     @property
     def safe_until(self) -> float:
         """The time up to which this instance is surely a member, in monotonic seconds: nobody can have taken over its
-        tasks. Later writes need another sign of life from the coordinator."""
+        tasks. Later writes need another sign of life from the coordinator. Never while a ``Lost`` is to be polled or
+        followed, though the instance may be a member again."""
         ...
 
     @property

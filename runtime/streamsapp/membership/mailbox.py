@@ -44,7 +44,7 @@ class MembershipMailbox:
         self._commits_wait_until: float | None = None
         self._committing: Identity | None = None
         #: The last assignment that was handed out, unless it was lost since, and whether the polling thread is done
-        #: with it: then it came for more.
+        #: with that, or with the loss: then it came for more.
         self._assigned: Assignment | None = None
         self._settled = False
         #: Tasks that were handed out since the last loss and, for all that is known, are still held.
@@ -76,7 +76,7 @@ class MembershipMailbox:
                 self._assigned, self._settled = news, False
                 self._granted |= news.active
             elif isinstance(news, Lost):
-                self.transactional_id = transactional_id
+                self.transactional_id, self._settled = transactional_id, False
             return news
 
     @property
@@ -104,6 +104,16 @@ class MembershipMailbox:
     def committing(self) -> Identity | None:
         """The identity under which a commit is under way; ``None`` without one."""
         return self._committing
+
+    # ---- any thread --------------------------------------------------------------------------------------------
+
+    @property
+    def losses_heard(self) -> bool:
+        """True if the polling thread is done with every loss. Until then it holds tasks that may be somebody else's,
+        also when the member has joined again meanwhile."""
+        with self._lock:
+            handling = self._assigned is None and not self._settled
+            return not handling and not any(isinstance(news, Lost) for news, _ in self._news)
 
     # ---- membership's thread -----------------------------------------------------------------------------------
 

@@ -97,7 +97,11 @@ class GroupMember:
 
     @property
     def safe_until(self) -> float:
-        return -math.inf if self._rebalance is None else self._rebalance.group.session.safe_until
+        if self._rebalance is None:
+            return -math.inf
+        # In this order: who joins again after a loss is told of the loss before it is a member.
+        session = self._rebalance.group.session.safe_until
+        return session if self._mailbox.losses_heard else -math.inf
 
     @property
     def outage(self) -> tuple[float, str] | None:

@@ -180,8 +180,8 @@ class StreamsRuntime:
         return components.requests.drained
 
     def snapshot(self, timeout: float | timedelta = 60.0) -> bool:
-        """Takes a snapshot of every active task now. Returns whether remote state had all of them within ``timeout``
-        seconds.
+        """Takes a snapshot of every active task that runs now; one that is being restored is left out. Returns whether
+        remote state had all of them within ``timeout`` seconds.
 
         Processing goes on meanwhile. Raises ``StreamsError`` without remote state, and before the start.
         """

@@ -23,7 +23,7 @@ from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import ConfigError
 from streamsapp.web.allocator import give_back_memory
 from streamsapp.web.authorization import Authorization
-from streamsapp.web.connections import Connections, HeadTooLargeError, read_head
+from streamsapp.web.connections import MOST, Connections, HeadTooLargeError, read_head
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, find_route, json_response
 from streamsapp.web.tokens import TokenFile
 
@@ -89,6 +89,8 @@ class HttpServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    # Whoever knocks while this thread is held up waits in the queue: socketserver's five are fewer than may be inside.
+    request_queue_size = MOST
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.connections = Connections()

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.images import BASE_IMAGE, IMAGES, OPERATOR_IMAGE, RUNTIME_IMAGE, Images
 from cluster.layout import ClusterLayout
-from cluster_app import Kubectl, KubectlError
+from cluster_app import TIMEOUT, Kubectl, KubectlError
 from kafka_cluster import Kafka
 from kube_cluster import wait_until
 
@@ -36,7 +36,7 @@ def output_of(kubectl: Kubectl, namespace: str, wanted: dict[str, Any], **labels
         return kubectl("get", "pod", name, where, "-o=jsonpath={.status.phase}") in {"Succeeded", "Failed"}
 
     kubectl.apply({**wanted, "metadata": {"name": name, "namespace": namespace, "labels": labels}})
-    wait_until(ended, f"pod {name} ended")
+    wait_until(ended, f"pod {name} ended", TIMEOUT)
     said = kubectl("logs", name, where)
     assert kubectl("get", "pod", name, where, "-o=jsonpath={.status.phase}") == "Succeeded", said
     return said.strip()
@@ -84,7 +84,7 @@ def test_a_pod_of_any_namespace_reaches_kafka_by_its_bare_name(kubectl: Kubectl,
 from confluent_kafka import Producer
 producer = Producer({{"bootstrap.servers": "kafka:9092"}})
 producer.produce({topic!r}, b"hello")
-assert producer.flush(30) == 0
+assert producer.flush(100) == 0
 """
     output_of(kubectl, namespace, pod("producer", RUNTIME_IMAGE, "python3", "-c", program))
     assert [message.value() for message in kafka.read(topic)] == [b"hello"]

@@ -20,7 +20,7 @@ from kube_cluster import bring_in_spark
 EXAMPLE = "bootstrap-wordcount"
 HISTORY, LATER = 12_000, 3_000
 #: Java, Spark, and a pod on a machine that has other things to do.
-TIMEOUT = 200.0
+TIMEOUT = 600.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,7 +87,7 @@ def beginner(world: World, kafka: Kafka) -> Iterator[Beginner]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(500, func_only=True)
+@pytest.mark.timeout(1100, func_only=True)
 def test_an_application_counts_on_from_its_history_which_a_job_counted_before_there_was_a_pod(
     beginner: Beginner,
 ) -> None:
@@ -107,7 +107,7 @@ def test_an_application_counts_on_from_its_history_which_a_job_counted_before_th
 
 
 @pytest.mark.long
-@pytest.mark.timeout(500, func_only=True)
+@pytest.mark.timeout(1100, func_only=True)
 def test_a_bootstrap_that_fails_starts_no_pod_says_why_and_goes_on_when_the_spec_is_mended(beginner: Beginner) -> None:
     beginner.write(1_000)
     manifest = beginner.manifest()
@@ -116,7 +116,7 @@ def test_a_bootstrap_that_fails_starts_no_pod_says_why_and_goes_on_when_the_spec
 
     beginner.app.apply(manifest)
 
-    beginner.app.wait(lambda: beginner.phase() == "Failed", "a bootstrap that failed")
+    beginner.app.wait(lambda: beginner.phase() == "Failed", "a bootstrap that failed", TIMEOUT)
     degraded = beginner.app.condition("Degraded")
     assert (degraded["status"], degraded["reason"]) == ("True", "BootstrapFailed")
     assert f"5000 is not an offset of {beginner.topics}-lines-0, which has the offsets 0 to 250" in degraded["message"]

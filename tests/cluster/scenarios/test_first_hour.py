@@ -104,7 +104,7 @@ def test_records_go_in_and_come_out_by_the_plugin_and_its_pods_are_gone_afterwar
     assert json.loads(capsys.readouterr().out)["written"] == 3
 
     def counted() -> bool:
-        assert plugin(["consume", WORDCOUNT, "counts", "--from=-3000", *options]) == 0
+        assert plugin(["consume", WORDCOUNT, "counts", "--from=-10000", *options]) == 0
         found = map(json.loads, capsys.readouterr().out.splitlines())
         return max((each["value"] for each in found if each["key"] == word), default=0) == 3
 

@@ -28,7 +28,7 @@ def test_counting_goes_on_while_the_object_store_is_away_and_the_snapshots_are_t
 ) -> None:
     with snapshots.world.object_store_away():
         snapshots.app.wait(lambda: snapshots.app.condition("SnapshotsFresh")["status"] == "False", "old snapshots", 180)
-        snapshots.load.wait_for_counts(timeout=5)
+        snapshots.load.wait_for_counts(timeout=30)
 
     snapshots.app.wait(lambda: snapshots.app.condition("SnapshotsFresh")["status"] == "True", "fresh snapshots")
     snapshots.load.check()

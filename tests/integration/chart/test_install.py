@@ -6,11 +6,13 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from api_server import ApiServer
+from operator_process import until
 
 CHART = Path(__file__).resolve().parents[3] / "charts" / "streamsapp"
 Helm = Callable[..., str]
@@ -28,9 +30,18 @@ def restricted(cluster: ApiServer) -> str:
 def installed(cluster: ApiServer, helm: Helm, restricted: str) -> Iterator[tuple[str, str]]:
     """A release in a namespace of its own; what helm said of it. Everything is taken away afterwards."""
     said = helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
+    until(lambda: serves(cluster, restricted), "the resource")
     yield restricted, said
     helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev", "--ignore-not-found")
+
+
+def serves(cluster: ApiServer, namespace: str) -> bool:
+    """Says whether the API server knows the resource: a busy one does some time after helm has ended."""
+    with suppress(RuntimeError):
+        cluster.kubectl("get", "sapp", "-n", namespace)
+        return True
+    return False
 
 
 def test_says_what_to_do_next_and_where_applications_are_run(installed: tuple[str, str]) -> None:
@@ -101,6 +112,7 @@ def test_an_upgrade_brings_the_new_resource(
 
 def test_applications_outlive_the_release(cluster: ApiServer, helm: Helm, restricted: str) -> None:
     helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
+    until(lambda: serves(cluster, restricted), "the resource")
     example = CHART.parents[1] / "examples" / "wordcount" / "streamsapp.yaml"
     cluster.kubectl("apply", "-n", restricted, "-f", str(example))
     helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)

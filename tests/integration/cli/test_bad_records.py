@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from instances import eventually
+from instances import TIMEOUT, eventually
 from kafka_cluster import Kafka
 from streamsapp.local.broker import EmbeddedBroker
 
@@ -57,7 +57,7 @@ def command(tmp_path: Path, kafka: Kafka, broker: EmbeddedBroker, topics: dict[s
     process = subprocess.Popen([sys.executable, "-m", "streamsapp.cli.main", *arguments], cwd=tmp_path)
     yield
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(TIMEOUT) == 0
 
 
 @pytest.mark.usefixtures("command")
@@ -66,7 +66,8 @@ def test_the_answer_of_the_manifest_decides_on_each_bad_record(kafka: Kafka, top
     records = [(b"k", b'{"n": 2}'), (b"k", b"no json"), (b"k", small), (b"k", large), (b"k", b'{"n": 4}')]
     kafka.produce(topics["source"], records)
 
-    eventually(lambda: len(kafka.read(topics["sink"])) == 2, "both results")
+    # A transaction that is committed is seen in one topic before it is in another.
+    eventually(lambda: all(len(kafka.read(topics[each])) == 2 for each in ("sink", "dead")), "results and letters")
 
     assert [message.value() for message in kafka.read(topics["sink"])] == [b"0.5", b"0.25"]
     letters = kafka.read(topics["dead"])

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from instances import eventually
+from instances import TIMEOUT, eventually
 
 MANIFEST = """
 apiVersion: streamsapp.dev/v1alpha1
@@ -96,7 +96,7 @@ class Local:
     def ends(self, number: signal.Signals) -> int:
         """The exit code after a signal."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(TIMEOUT)
 
     def ask(self, path: str, **request: Any) -> Any:
         address = self.told(r"status +(http://127\.0\.0\.1:\d+)/status")
@@ -117,7 +117,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for each in started:
         if each.process.poll() is None:
             each.process.terminate()
-            each.process.wait(60)
+            each.process.wait(TIMEOUT)
 
 
 def data_of(local: Local) -> Path:
@@ -140,7 +140,7 @@ def processes_that_name(folder: Path) -> list[bytes]:
 def test_local_brings_all_it_needs_and_leaves_on_a_signal(start: Start) -> None:
     local = start("--partitions", "3").runs()
     broker = local.told(r"broker +(\S+)")
-    topics = AdminClient({"bootstrap.servers": broker}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": broker}).list_topics(timeout=TIMEOUT).topics
     assert {name: len(topics[name].partitions) for name in ("words", "totals")} == {"words": 3, "totals": 3}
     assert local.ask("/status")["state"] == "RUNNING"
     assert local.ask("/snapshot", data=b"") == {"taken": True}
@@ -233,7 +233,7 @@ def test_a_terminal_that_is_closed_ends_everything_in_good_order(start: Start, t
     local.runs()
     os.close(ours)
 
-    assert local.process.wait(60) == 0
+    assert local.process.wait(TIMEOUT) == 0
     assert "SIGHUP: committing and closing" in local.log()
     assert processes_that_name(tmp_path) == []
 
@@ -241,6 +241,6 @@ def test_a_terminal_that_is_closed_ends_everything_in_good_order(start: Start, t
 @pytest.mark.long
 def test_a_command_that_is_killed_as_the_broker_starts_leaves_no_process(start: Start, tmp_path: Path) -> None:
     local = start()
-    eventually(lambda: any(b"kafka.Kafka" in line for line in processes_that_name(tmp_path)), "a broker", 60)
+    eventually(lambda: any(b"kafka.Kafka" in line for line in processes_that_name(tmp_path)), "a broker")
     assert local.ends(signal.SIGHUP) == -signal.SIGHUP
-    eventually(lambda: processes_that_name(tmp_path) == [], "the end of the broker", 60)
+    eventually(lambda: processes_that_name(tmp_path) == [], "the end of the broker")

@@ -6,15 +6,18 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition as KafkaPartition
 
+from instances import TIMEOUT, eventually
 from kafka_cluster import Kafka
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig
+from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.remote.directory_store import DirectoryStore
 
@@ -51,6 +54,7 @@ class Application:
         for partition in (0, 1):
             kafka.produce(self.topic, [(None, b"x")] * 5, partition)
         self.cluster.create_topics([f"{name}-counts-changelog", f"{name}-old-changelog"], 1)
+        eventually(lambda: len(self.internal_topics()) == 2, "the topics")  # a busy broker hears of them later
         self.state = folder / "state" / name
         self.state.mkdir(parents=True)
         self.manifest = folder / "app.yaml"
@@ -70,7 +74,7 @@ class Application:
 
     def committed(self) -> dict[int, int]:
         with closing_consumer(self) as consumer:
-            asked = consumer.committed([KafkaPartition(self.topic, number) for number in (0, 1)], timeout=10)
+            asked = consumer.committed([KafkaPartition(self.topic, number) for number in (0, 1)], timeout=TIMEOUT)
             return {partition.partition: partition.offset for partition in asked}
 
     def internal_topics(self) -> list[str]:
@@ -113,7 +117,8 @@ def test_a_reset_deletes_what_the_topology_owns_and_rewinds_its_input(applicatio
         consumer.commit(offsets=[KafkaPartition(application.topic, 0, 4)], asynchronous=False)
     assert application.reset("--to-offset", "1") == 0
     assert application.committed() == {0: 1, 1: 1}
-    assert application.internal_topics() == [f"{application.name}-old-changelog"]
+    old = f"{application.name}-old-changelog"
+    eventually(lambda: application.internal_topics() == [old], "the end of the other one")  # as above
     assert not application.state.exists()
 
 
@@ -154,7 +159,7 @@ def test_a_reset_deletes_the_rows_of_a_table_whose_write_failed_and_says_so(
 
 def test_a_topic_of_an_earlier_topology_goes_when_it_is_named(application: Application) -> None:
     assert application.reset("--internal-topics", f"{application.name}-old-changelog") == 0
-    assert application.internal_topics() == []
+    eventually(lambda: application.internal_topics() == [], "their end")
 
 
 def test_a_group_with_members_is_not_reset(application: Application, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,26 +174,16 @@ def test_a_group_with_members_is_not_reset(application: Application, capsys: pyt
 
 
 def test_an_instance_that_is_no_group_member_shows_itself_by_its_commits(
-    application: Application, capsys: pytest.CaptureFixture[str]
+    application: Application, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing_consumer(application) as consumer:
         offsets = iter(range(1000))
 
-        def commit() -> None:
+        def commit(_seconds: float = 0.0) -> None:
             consumer.commit(offsets=[KafkaPartition(application.topic, 0, next(offsets))], asynchronous=False)
 
         commit()
-        stop = threading.Event()
-
-        def commit_until_stopped() -> None:
-            while not stop.wait(0.2):
-                commit()
-
-        committing = threading.Thread(target=commit_until_stopped)
-        committing.start()
-        try:
-            assert application.reset() == 2
-        finally:
-            stop.set()
-            committing.join()
+        # While the command watches, however long a commit takes.
+        monkeypatch.setattr("streamsapp.cli.reset.GroupAdmin", partial(GroupAdmin, sleep=commit))
+        assert application.reset() == 2
     assert "its committed offsets move" in capsys.readouterr().err

@@ -203,6 +203,8 @@ def browses_stores(page: Page, shots: Path) -> None:
 
     def found() -> bool:
         page.click("#store-form button")
+        # An answer that is still under way would take the place of a later one.
+        page.until("document.querySelector('#store-told').innerText !== 'asking…'")
         return "from the form" in page.text("#entries")
 
     eventually(found, "the record in the store", 120)

@@ -56,7 +56,7 @@ def test_a_signal_ends_every_process(number: signal.Signals, moment: str, tmp_pa
         while moment.encode() not in os.read(started.stdout.fileno(), 4096):
             assert started.poll() is None
         started.send_signal(number)
-        _, errors = started.communicate(timeout=60)
+        _, errors = started.communicate(timeout=120)
 
     assert (started.returncode, errors) == (130, b"\nstopped\n")
     assert processes_that_name(tmp_path) == []

@@ -52,7 +52,7 @@ def test_a_newcomer_gets_the_results_that_the_tutorial_shows(tmp_path: Path) -> 
         eventually(lambda: "to read the results" in (tmp_path / "told").read_text(), "the banner", 120)
         typed(command("echo"), project)
         consume = command("streamsapp consume")
-        eventually(lambda: len(records(typed(consume, project))) >= len(records(PAGE)), "results", 60)
+        eventually(lambda: len(records(typed(consume, project))) >= len(records(PAGE)), "results", 120)
         assert records(typed(consume, project)) == records(PAGE)
     finally:
         process.send_signal(signal.SIGINT)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import Message
 
-from instances import Instances, eventually, produce
+from instances import Instances, eventually, last_counts, produce
 from jvm import Jvm, Topics, output_topics, topology
 from kafka_cluster import Kafka
 from streamsapp import StreamsConfig
@@ -38,6 +39,8 @@ def run_both(
     words = sum(len((line or b"").split(b" ")) for _, line, _ in LINES)
     both = (ours.counts, theirs.counts)
     eventually(lambda: jvm.assert_running() and all(len(kafka.read(topic)) == words for topic in both))
+    # Beside equal to each other: before the first sum they are equal, too.
+    eventually(lambda: last_counts(kafka.read(ours.parities)) == sums())
     eventually(lambda: final(kafka.read(ours.parities)) == final(kafka.read(theirs.parities)))
     assert instance.close()
     jvm.close()
@@ -46,6 +49,18 @@ def run_both(
         for store in ("lengths", "parities", "counts")
     ]
     return [*zip(ours[1:], theirs[1:], strict=True), *changelogs]
+
+
+def sums() -> dict[bytes, int]:
+    """The sum of the keys' lengths by parity, once every line has been counted."""
+    lengths: Counter[bytes] = Counter()
+    for key, line, _ in LINES:
+        if key is not None:
+            lengths[key] += len(line or b"")
+    by_parity: Counter[bytes] = Counter()
+    for length in lengths.values():
+        by_parity[b"odd" if length % 2 else b"even"] += length
+    return dict(by_parity)
 
 
 def records(messages: Iterable[Message]) -> list[Any]:

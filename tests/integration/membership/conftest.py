@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_cluster import Kafka
-from members import Members
+from members import TIMEOUT, Members
 from secured_broker import SecuredBroker
 
 
@@ -18,13 +18,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     with SecuredBroker(tmp_path_factory.mktemp("secured")) as running:
         assert isinstance(running, SecuredBroker)
         # The first transaction of all waits for the topic of transactions, which says nothing about members.
-        Producer({"bootstrap.servers": running.bootstrap_servers, "transactional.id": "first"}).init_transactions(30)
+        first = Producer({"bootstrap.servers": running.bootstrap_servers, "transactional.id": "first"})
+        first.init_transactions(TIMEOUT)
         yield running
 
 
 @pytest.fixture
-def members(kafka: Kafka) -> Iterator[Members]:
+def members(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Members]:
     """Makes members; what is left of them after the test leaves."""
+    # A busy broker answers late: who leaves is heard all the same, what the dead left open is found, and no commit
+    # begins in a join that takes longer than usual.
+    monkeypatch.setattr("streamsapp.membership.classic_protocol.GOODBYE", TIMEOUT)
+    monkeypatch.setattr("streamsapp.membership.member.LEAVE", TIMEOUT)
+    monkeypatch.setattr("streamsapp.membership.fencing._REQUEST", TIMEOUT)
+    monkeypatch.setattr("streamsapp.membership.mailbox.JOIN_WAIT", TIMEOUT)
     made = Members(kafka)
     yield made
     made.close()

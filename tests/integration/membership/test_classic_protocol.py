@@ -19,7 +19,7 @@ from streamsapp.membership.api import Assignment, Holdings, ShutdownRequested
 def test_the_first_member_gets_every_task(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=4), 4)
 
-    one = members.join(kafka.unique("app"), tasks)
+    one = members.join(kafka.unique("app"), tasks, kafka=ENDLESS)
     members.settled(one, partitions=range(4))
 
     assert [type(news) for news in one.news] == [Assignment]
@@ -29,11 +29,11 @@ def test_the_first_member_gets_every_task(kafka: Kafka, members: Members) -> Non
 def test_a_task_moves_in_two_steps_and_is_never_assigned_twice(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=4), 4)
     app = kafka.unique("app")
-    one = members.join(app, tasks)
+    one = members.join(app, tasks, kafka=ENDLESS)
     members.settled(one, partitions=range(4))
 
     one.gives_up = False
-    two = members.join(app, tasks)
+    two = members.join(app, tasks, kafka=ENDLESS)
     members.until(lambda: two.news and one.generation == two.generation, "the second member's first assignment")
     assert len(one.assignment.active) == 2
     assert not two.assignment.active
@@ -76,7 +76,8 @@ def test_members_that_leave_at_any_moment_of_their_first_join_hold_nobody_up(kaf
 def test_a_member_that_dies_is_replaced_when_its_session_ends(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=6), 6)
     app = kafka.unique("app")
-    one, two, three = (members.join(app, tasks) for _ in range(3))
+    one = members.join(app, tasks)
+    two, three = (members.join(app, tasks, kafka=ENDLESS) for _ in range(2))
     members.settled(one, two, three, partitions=range(6))
 
     one.kill()
@@ -146,12 +147,14 @@ def test_a_request_to_stop_reaches_every_member_once(kafka: Kafka, members: Memb
 def test_a_member_whose_polling_thread_hangs_leaves_and_comes_back(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=2), 2)
     app = kafka.unique("app")
-    one = members.join(app, tasks, max_poll_interval_ms=1000)
-    two = members.join(app, tasks)
+    one = members.join(app, tasks, max_poll_interval_ms=1000, kafka=ENDLESS)
+    two = members.join(app, tasks, kafka=ENDLESS)
     members.settled(one, two, partitions=range(2))
 
     one.polls = False
     members.settled(two, partitions=range(2))
+    # The other may have its tasks before it has the answer to its farewell.
+    members.until(lambda: not one.member.may_commit, "the end of its membership")
     assert not one.member.begin_commit()
 
     one.polls = True
@@ -162,13 +165,13 @@ def test_a_member_whose_polling_thread_hangs_leaves_and_comes_back(kafka: Kafka,
 def test_a_static_member_keeps_its_tasks_over_a_restart(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=4), 4)
     app = kafka.unique("app")
-    one = members.join(app, tasks, group_instance_id="one")
-    two = members.join(app, tasks, group_instance_id="two")
+    one = members.join(app, tasks, group_instance_id="one", kafka=ENDLESS)
+    two = members.join(app, tasks, group_instance_id="two", kafka=ENDLESS)
     members.settled(one, two, partitions=range(4))
     before, known = set(one.active), len(two.news)
 
     members.leave(one)
-    again = members.join(app, tasks, group_instance_id="one")
+    again = members.join(app, tasks, group_instance_id="one", kafka=ENDLESS)
     members.settled(again, two, partitions=range(4))
 
     assert again.active == before
@@ -179,22 +182,22 @@ def test_a_static_member_keeps_its_tasks_over_a_restart(kafka: Kafka, members: M
 def test_two_instances_with_one_instance_id_are_told_apart(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(), 1)
     app = kafka.unique("app")
-    one = members.join(app, tasks, group_instance_id="same")
+    one = members.join(app, tasks, group_instance_id="same", kafka=ENDLESS)
     members.settled(one, partitions=[0])
     one.polls = False
 
-    two = members.join(app, tasks, group_instance_id="same")
+    two = members.join(app, tasks, group_instance_id="same", kafka=ENDLESS)
     members.settled(two, partitions=[0])
 
     members.until(lambda: one.member.safe_until < 0, "the end of the first one's membership")
     with pytest.raises(FencedError, match="'same'"):
-        one.member.poll()
+        members.until(one.member.poll, "the error")
 
 
 def test_tools_see_members_and_partitions(kafka: Kafka, members: Members) -> None:
     topic = kafka.create_topic(partitions=4)
     app = kafka.unique("app")
-    one, two = (members.join(app, tasks_of(topic, 4), client_id=name) for name in ("first", "second"))
+    one, two = (members.join(app, tasks_of(topic, 4), client_id=name, kafka=ENDLESS) for name in ("first", "second"))
     members.settled(one, two, partitions=range(4))
 
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -224,7 +227,7 @@ def test_another_kind_of_application_in_the_group_is_an_error_that_says_so(kafka
 
 
 def test_nothing_of_a_commit_is_allowed_without_a_generation(kafka: Kafka, members: Members) -> None:
-    one = members.join(kafka.unique("app"), tasks_of(kafka.create_topic(), 1))
+    one = members.join(kafka.unique("app"), tasks_of("nowhere", 1), bootstrap_servers="127.0.0.1:1")
 
     assert not one.member.begin_commit()
     with pytest.raises(KafkaException, match="no member"):

@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from kafka_cluster import Kafka
-from members import Dealer, Instance, Members, tasks_of
+from members import ENDLESS, TIMEOUT, Dealer, Instance, Members, tasks_of
 from streamsapp import TopicPartition
 from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
@@ -24,6 +24,9 @@ from streamsapp.kafka import group_member
 from streamsapp.membership import wire
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
 from streamsapp.membership.wire import Identity
+
+#: A session whose end a test waits for, yet longer than a busy machine stands still.
+MORTAL = {"session.timeout.ms": "10000"}
 
 
 @dataclass
@@ -41,12 +44,13 @@ class Scene:
 
 
 Setting = Callable[[Kafka, Members], Scene]
+Running = tuple[Scene, list[Instance]]
 
 
-def _running(kafka: Kafka, members: Members, count: int = 1) -> tuple[Scene, list[Instance]]:
+def _running(kafka: Kafka, members: Members, count: int = 1, session: dict[str, str] = ENDLESS) -> Running:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
-    instances = [members.join(app, tasks_of(topic, 2)) for _ in range(count)]
+    instances = [members.join(app, tasks_of(topic, 2), kafka=session) for _ in range(count)]
     members.settled(*instances, partitions=range(2))
     return Scene(app, topic, _identity(instances[0])), instances
 
@@ -102,11 +106,11 @@ def _last_of_all(kafka: Kafka, members: Members) -> Scene:
 def _replaced(kafka: Kafka, members: Members) -> Scene:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
-    one = members.join(app, tasks_of(topic, 2), group_instance_id="same")
+    one = members.join(app, tasks_of(topic, 2), group_instance_id="same", kafka=ENDLESS)
     members.settled(one, partitions=range(2))
     identity = _identity(one)
     one.kill()
-    two = members.join(app, tasks_of(topic, 2), group_instance_id="same")
+    two = members.join(app, tasks_of(topic, 2), group_instance_id="same", kafka=ENDLESS)
     members.settled(two, partitions=range(2))
     return Scene(app, topic, identity, "same")
 
@@ -125,11 +129,11 @@ def _while_the_leader_assigns(kafka: Kafka, members: Members) -> Scene:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
     dealer = Slow()
-    one = members.join(app, tasks_of(topic, 2), dealer)
+    one = members.join(app, tasks_of(topic, 2), dealer, kafka=ENDLESS)
     members.settled(one, partitions=range(2))
     identity = _identity(one)
     dealer.holds.clear()
-    members.join(app, tasks_of(topic, 2), dealer)
+    members.join(app, tasks_of(topic, 2), dealer, kafka=ENDLESS)
     members.until(dealer.asked.is_set, "the assignment")
     return Scene(app, topic, identity)
 
@@ -178,19 +182,14 @@ def test_under_exactly_once(kafka: Kafka, members: Members, setting: Setting, ex
     producer = _producer(kafka, kafka.unique("transactional"))
     producer.begin_transaction()
 
-    code = _outcome(
-        lambda: producer.send_offsets_to_transaction(
-            [ClientPartition(scene.topic, 0, 7)],
-            group_member.group_metadata(scene.committer),
-            10,
-        )
-    )
+    offsets, committer = [ClientPartition(scene.topic, 0, 7)], group_member.group_metadata(scene.committer)
+    code = _outcome(lambda: producer.send_offsets_to_transaction(offsets, committer, TIMEOUT))
 
     assert code == expected
     if code == ACCEPTED:
-        producer.commit_transaction(10)
+        producer.commit_transaction(TIMEOUT)
     else:
-        producer.abort_transaction(10)
+        producer.abort_transaction(TIMEOUT)
     assert (kafka.committed(scene.group, scene.topic).get(0) == (7, "")) == (code == ACCEPTED)
 
 
@@ -228,7 +227,7 @@ def _producer(kafka: Kafka, transactional_id: str) -> Producer:
             "transaction.timeout.ms": 60_000,
         }
     )
-    producer.init_transactions(10)
+    producer.init_transactions(TIMEOUT)
     return producer
 
 
@@ -240,7 +239,7 @@ def _leave_open(kafka: Kafka, group: str, topic: str, transactional_id: str, mem
     producer = _producer(kafka, transactional_id)
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
-    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 7)], group_member.group_metadata(member), 10)
+    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 7)], group_member.group_metadata(member), TIMEOUT)
     return producer
 
 
@@ -256,7 +255,7 @@ def _is_readable(kafka: Kafka, group: str, topic: str) -> bool:
 def test_what_a_dead_member_left_open_is_aborted_before_its_tasks_start_elsewhere(
     kafka: Kafka, members: Members
 ) -> None:
-    scene, (one, two) = _running(kafka, members, 2)
+    scene, (one, two) = _running(kafka, members, 2, MORTAL)
     one.member.begin_commit()
     dead = _leave_open(kafka, scene.group, scene.topic, one.member.transactional_id, one.member.metadata())
     assert not _is_readable(kafka, scene.group, scene.topic)
@@ -266,12 +265,12 @@ def test_what_a_dead_member_left_open_is_aborted_before_its_tasks_start_elsewher
 
     assert _is_readable(kafka, scene.group, scene.topic)
     with pytest.raises(KafkaException) as failure:
-        dead.commit_transaction(10)
+        dead.commit_transaction(TIMEOUT)
     assert failure.value.args[0].code() == KafkaError._FENCED
 
 
 def test_when_all_died_at_once_the_next_finds_what_they_left_open(kafka: Kafka, members: Members) -> None:
-    scene, instances = _running(kafka, members, 2)
+    scene, instances = _running(kafka, members, 2, MORTAL)
     for instance in instances:
         instance.member.begin_commit()
         metadata = instance.member.metadata()
@@ -288,7 +287,7 @@ def test_when_all_died_at_once_the_next_finds_what_they_left_open(kafka: Kafka, 
 def test_a_transaction_of_another_application_with_a_longer_name_is_left_alone(kafka: Kafka, members: Members) -> None:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
-    other = members.join(f"{app}-eu", tasks_of(topic, 2))
+    other = members.join(f"{app}-eu", tasks_of(topic, 2), kafka=ENDLESS)
     members.settled(other, partitions=range(2))
     other.member.begin_commit()
     writer = _leave_open(kafka, f"{app}-eu", topic, other.member.transactional_id, other.member.metadata())
@@ -296,7 +295,7 @@ def test_a_transaction_of_another_application_with_a_longer_name_is_left_alone(k
     one = members.join(app, tasks_of(topic, 2))
     members.settled(one, partitions=range(2))
 
-    writer.commit_transaction(10)
+    writer.commit_transaction(TIMEOUT)
 
 
 def test_a_member_that_was_lost_writes_under_a_new_id(kafka: Kafka, members: Members) -> None:
@@ -307,7 +306,7 @@ def test_a_member_that_was_lost_writes_under_a_new_id(kafka: Kafka, members: Mem
     assert two.member._connection is not None
     assert two.member._rebalance is not None
     group = two.member._rebalance.group
-    two.member._connection.run(lambda: group.coordinator.request(farewell, 5), 5, Deadline(SystemClock()))
+    two.member._connection.run(lambda: group.coordinator.request(farewell, TIMEOUT), TIMEOUT, Deadline(SystemClock()))
 
     members.until(lambda: one.losses, "the loss")
     assert one.member.transactional_id != before
@@ -353,17 +352,20 @@ def test_no_commit_is_refused_while_members_come_and_go(kafka: Kafka, members: M
             finally:
                 one.member.end_commit()
 
-    one.polls = True
+    members._all.remove(one)  # two threads that poll it would take over its news in any order
     thread = threading.Thread(target=commit)
     thread.start()
     try:
         for _ in range(8):
-            two = members.join(scene.group, tasks_of(scene.topic, 2))
+            before = commits
+            two = members.join(scene.group, tasks_of(scene.topic, 2), kafka=ENDLESS)
             members.until(lambda two=two: two.active, "the second member's task")  # type: ignore[misc]
+            members.until(lambda before=before: commits > before + 1, "commits meanwhile")  # type: ignore[misc]
             members.leave(two)
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(TIMEOUT)
+        one.member.leave()
 
     assert refused == []
     assert one.generation > 8
@@ -373,11 +375,12 @@ def test_no_commit_is_refused_while_members_come_and_go(kafka: Kafka, members: M
 def test_a_commit_that_outlives_its_generation_is_refused(kafka: Kafka, members: Members) -> None:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
-    one = members.join(app, tasks_of(topic, 2), max_poll_interval_ms=2000)
+    # It waits half of that for the commit, and leaves if nobody polls it for so long.
+    one = members.join(app, tasks_of(topic, 2), max_poll_interval_ms=12_000, kafka=ENDLESS)
     members.settled(one, partitions=range(2))
     assert one.member.begin_commit()
 
-    two = members.join(app, tasks_of(topic, 2))
+    two = members.join(app, tasks_of(topic, 2), kafka=ENDLESS)
     members.until(lambda: two.generation > 0, "the second member")
 
     assert _outcome(lambda: one.member.commit({TopicPartition(topic, 0): (5, "")})) == KafkaError.ILLEGAL_GENERATION

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from hostile_members import SUBSCRIPTIONS, Stranger, metadata
 from kafka_cluster import Kafka
-from members import Instance, Members, tasks_of
+from members import TIMEOUT, Instance, Members, tasks_of
 from streamsapp import TopicPartition
 from streamsapp.membership import leader_decision
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
@@ -50,7 +50,7 @@ def test_a_member_that_leaves_under_the_id_of_another_applications_producer_does
     topic, app = kafka.create_topic(partitions=4), kafka.unique("app")
     victim = f"{kafka.unique('other')}-{uuid4()}"
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": victim})
-    producer.init_transactions(30)
+    producer.init_transactions(TIMEOUT)
     good = [members.join(app, tasks_of(topic, 4), kafka=PATIENT) for _ in range(2)]
     members.settled(*good, partitions=range(4))
     stranger = Stranger(members.config(app, kafka=PATIENT), metadata(transactional_id=victim))
@@ -65,4 +65,4 @@ def test_a_member_that_leaves_under_the_id_of_another_applications_producer_does
 
     producer.begin_transaction()
     producer.produce(topic, b"x")
-    producer.commit_transaction(30)
+    producer.commit_transaction(TIMEOUT)

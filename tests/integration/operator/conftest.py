@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from api_server import ApiServer
+from operator_process import OperatorProcess
 from operator_world import World, running
+
+#: Of the Lease: an operator that stands still for two thirds of that ends, and nobody starts it again.
+LEASE_SECONDS = 15
 
 
 @pytest.fixture
@@ -19,12 +24,18 @@ def own_api_server(tmp_path: Path) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def world(api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator keeps its Lease on a busy machine."""
+    monkeypatch.setattr("operator_world.OperatorProcess", partial(OperatorProcess, lease_seconds=LEASE_SECONDS))
+
+
+@pytest.fixture
+def world(steady: None, api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
     """On the API server that all tests share."""
     yield from running(api_server, tmp_path)
 
 
 @pytest.fixture
-def own_world(own_api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
+def own_world(steady: None, own_api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
     """With an API server that the test may stop."""
     yield from running(own_api_server, tmp_path)

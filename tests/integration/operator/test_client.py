@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from api_server import ApiServer
-from operator_process import CRD, admin, until
+from operator_process import CRD, TIMEOUT, admin, until
 from streamsapp.clock import SystemClock
 from streamsapp_operator.kube import Client, Conflict, Forbidden, Gone, Object, Refused, Rejected, Unavailable
 from streamsapp_operator.kube.client import login
@@ -150,7 +150,7 @@ def lister(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[t
     made = Lister(client, [namespace], age, clock, lambda namespace, name: missed.set())
     made.start()
     yield made, age, clock
-    assert missed.wait(10)  # the application is looked at all the same
+    assert missed.wait(TIMEOUT)  # the application is looked at all the same
     made.stop()
     made.join()
 

@@ -63,8 +63,10 @@ def test_an_application_goes_to_spark_and_back_scales_there_and_ends_in_order(wo
     until(lambda: engine_of(world) == "spark", "the application runs on Spark")
     assert sorted(world.pods()) == [*PODS, f"{APP}-driver-0"]
     assert not set(world.pods().values()) & set(before.values())
-    assert world.status()["query"]["batches"] == 3
-    assert world.status()["tasks"] == {"active": 4, "running": 4, "restoring": 0, "standby": 0}
+    # A driver that is late with its answer is not heard of for a while.
+    until(lambda: (world.status().get("query") or {}).get("batches") == 3, "its batches")
+    tasks = {"active": 4, "running": 4, "restoring": 0, "standby": 0}
+    until(lambda: world.status()["tasks"] == tasks, "its tasks")
     assert world.status()["switch"]["observedSeconds"] > 0
     for pod in world.client.list(POD, world.namespace, f"streamsapp.dev/name={APP}"):
         mounted = [it["mountPath"] for each in pod["spec"]["containers"] for it in each["volumeMounts"]]

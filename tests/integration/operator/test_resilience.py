@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from operator_process import OperatorProcess, until
+from operator_process import TIMEOUT, OperatorProcess, until
 from operator_world import APP, DownWatch, World
 from streamsapp_operator.kube.kinds import LEASE, STATEFUL_SET, STREAMS_APP
 
@@ -26,7 +26,7 @@ def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World)
             world.operator.kill()
             world.operator.start()
         until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
-        world.until_ready(60)
+        world.until_ready()
     assert watch.fewest >= 2
     told = [reason for reason, messages in world.events().items() if len(messages) != len(set(messages))]
     assert told == []
@@ -46,20 +46,20 @@ def test_a_deletion_goes_on_after_the_operator_was_killed(world: World) -> None:
 def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> None:
     world.apply()
     world.until_ready()
-    with OperatorProcess(world.api, world.namespace, world.directory, "two") as second:
+    with OperatorProcess(world.api, world.namespace, world.directory, "two", lease_seconds=15) as second:
         until(lambda: second.running and second.said("stands by"), "the second one stands by")
         assert json.loads(second.get("/healthz")) == {"ok": True, "reason": "stands by"}
         world.operator.kill()
         until(lambda: _holder(world) == "two", "the second one has the Lease")
-        world.restart("2026-01-01T00:00:00Z")
         before = world.pods()
+        world.restart("2026-01-01T00:00:00Z")
         until(lambda: set(world.pods().values()).isdisjoint(before.values()), "it works")
 
 
 def test_watches_all_namespaces_when_it_is_told_to(own_world: World) -> None:
     own_world.operator.kill()
     elsewhere = own_world.api.namespace("system")
-    with OperatorProcess(own_world.api, elsewhere, own_world.directory, "wide", everywhere=True):
+    with OperatorProcess(own_world.api, elsewhere, own_world.directory, "wide", lease_seconds=15, everywhere=True):
         own_world.apply()
         own_world.until_ready()
 
@@ -81,7 +81,7 @@ def test_ends_at_once_when_it_may_have_lost_its_lease(world: World) -> None:
     with OperatorProcess(world.api, world.namespace, world.directory, "two"):
         until(lambda: _holder(world) == "two", "another one leads")
         world.operator.signal(signal.SIGCONT)
-        assert world.operator.wait(10) == 1
+        assert world.operator.wait(TIMEOUT) == 1
     assert world.operator.said("the Lease is lost")
 
 
@@ -118,7 +118,7 @@ def test_stands_by_until_an_api_server_is_back_that_was_away_for_longer_than_its
     world.until_ready()
     before = world.pods()
     world.api.stop()
-    assert world.operator.wait(20) == 1
+    assert world.operator.wait(TIMEOUT) == 1
     world.operator.start()
     until(lambda: world.operator.said("cannot have the Lease"), "it says why it waits")
     assert world.operator.running, world.operator.ended

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from api_server import ApiServer
+from operator_process import until
 from streamsapp.manifest import StreamsApp
 from streamsapp_operator.children import Owner, RenderSettings, revision_of
 from streamsapp_operator.children.stateful_set import stateful_set
@@ -44,6 +46,18 @@ def namespace(cluster: ApiServer) -> str:
 
 def run(cluster: ApiServer, *arguments: str, kubeconfig: Path | None = None) -> int:
     return main([*arguments, "--kubeconfig", str(kubeconfig or cluster.kubeconfig)])
+
+
+def granted(cluster: ApiServer, namespace: str, user: str, *right: str) -> None:
+    """Wait until a user has a right: a busy API server hears of a role some time after it was made."""
+
+    def may() -> bool:
+        with suppress(RuntimeError):  # so kubectl says no
+            asked = ("auth", "can-i", *right, "-n", namespace, f"--as={user}")
+            return cluster.kubectl(*asked).strip() == "yes"
+        return False
+
+    until(may, f"{user} may {' '.join(right)}")
 
 
 def test_restart_sets_the_annotation_anew_each_time(cluster: ApiServer, namespace: str) -> None:
@@ -76,6 +90,8 @@ def test_scale_goes_through_the_scale_subresource(cluster: ApiServer, namespace:
     cluster.kubectl("create", "role", "reader", "-n", namespace, "--verb=get", "--resource=streamsapps.streamsapp.dev")
     for name in ("scaler", "reader"):
         cluster.kubectl("create", "rolebinding", name, "-n", namespace, f"--role={name}", "--user=sam")
+    granted(cluster, namespace, "sam", "patch", "streamsapps.streamsapp.dev", "--subresource=scale")
+    granted(cluster, namespace, "sam", "get", "streamsapps.streamsapp.dev")
     assert run(cluster, "scale", "wordcount", "5", "-n", namespace, kubeconfig=cluster.kubeconfig_of("sam")) == 0
     assert cluster.kubectl("get", "sapp", "wordcount", "-n", namespace, "-o=jsonpath={.spec.replicas}") == "5"
 
@@ -155,6 +171,7 @@ def test_one_who_may_only_look_may_not_restart(
         "create", "role", "viewer", "-n", namespace, "--verb=get,list", "--resource=streamsapps.streamsapp.dev"
     )
     cluster.kubectl("create", "rolebinding", "viewer", "-n", namespace, "--role=viewer", "--user=vera")
+    granted(cluster, namespace, "vera", "get", "streamsapps.streamsapp.dev")
     assert run(cluster, "restart", "wordcount", "-n", namespace, kubeconfig=cluster.kubeconfig_of("vera")) == 1
     assert "you may not patch streamsapps" in capsys.readouterr().err
 
@@ -199,6 +216,7 @@ def test_a_right_that_a_command_in_a_pod_lacks_is_named(
         role = f"role-{number}"
         cluster.kubectl("create", "role", role, "-n", stopped, "--verb=get,list", f"--resource={each}")
         cluster.kubectl("create", "rolebinding", role, "-n", stopped, f"--role={role}", "--user=rita")
+        granted(cluster, stopped, "rita", "get", each)
     assert run(cluster, "consume", "wordcount", "counts", "-n", stopped, kubeconfig=cluster.kubeconfig_of("rita")) == 1
     told = capsys.readouterr().err
     assert f"you may not {right} in namespace {stopped}" in told

@@ -124,11 +124,11 @@ def project(installed: Installed, tmp_path: Path) -> Iterator[Path]:
             assert process.poll() is None, (tmp_path / "log").read_text()
             return "to RUNNING" in (tmp_path / "log").read_text()
 
-        eventually(runs, "RUNNING")
+        eventually(runs, "RUNNING", 120)
         yield folder
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
 
 
 def test_a_stranger_has_a_result_in_five_commands(installed: Installed, project: Path) -> None:

@@ -17,6 +17,8 @@ from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreErr
 from streamsapp.remote.s3_store import S3Store
 
 SIZE = 60 * 1024 * 1024
+#: A server may need longer to be back than a store tries by default, in seconds, on a machine that has other work.
+PATIENT = 100.0
 
 
 def calls(store: S3Store, folder: Path) -> dict[str, Callable[[], Any]]:
@@ -55,7 +57,7 @@ class Restart:
 
 
 def test_an_upload_goes_on_through_a_restart_of_the_server(own_s3_server: S3Server, tmp_path: Path) -> None:
-    store, restart = S3Store(own_s3_server.config()), Restart(own_s3_server)
+    store, restart = S3Store(own_s3_server.config(), PATIENT), Restart(own_s3_server)
     source = tmp_path / "source"
     source.write_bytes(os.urandom(SIZE))
 
@@ -69,7 +71,7 @@ def test_an_upload_goes_on_through_a_restart_of_the_server(own_s3_server: S3Serv
 def test_a_download_goes_on_through_a_restart_of_the_server(
     own_s3_server: S3Server, tmp_path: Path, share: float
 ) -> None:
-    store, restart = S3Store(own_s3_server.config()), Restart(own_s3_server)
+    store, restart = S3Store(own_s3_server.config(), PATIENT), Restart(own_s3_server)
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(os.urandom(SIZE))
     store.upload("a/b", source)
@@ -97,7 +99,7 @@ def test_an_upload_that_was_given_up_leaves_no_parts_to_pay_for(own_s3_server: S
 
 
 def test_small_calls_wait_for_a_server_that_restarts(own_s3_server: S3Server) -> None:
-    store = S3Store(own_s3_server.config())
+    store = S3Store(own_s3_server.config(), PATIENT)
     store.put_new("a", b"x")
     own_s3_server.stop()
     starter = threading.Timer(1, own_s3_server.start)

@@ -38,7 +38,7 @@ def counting(source: str) -> Topology:
 def kept_ms(kafka: Kafka, topic: str) -> int:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     (settings,) = kafka.admin.describe_configs([resource]).values()
-    return int(settings.result(30)["retention.ms"].value)
+    return int(settings.result(60)["retention.ms"].value)
 
 
 def count_of(instance: StreamsRuntime, start_ms: int) -> int | None:

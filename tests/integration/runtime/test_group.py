@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from instances import Instances, counts_per_key, eventually, produce
+from instances import TIMEOUT, Instances, counts_per_key, eventually, produce
 from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import ClientState, StreamsConfig, StreamsRuntime, TaskId, TopicPartition
@@ -41,7 +41,8 @@ class Load:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(10)
+        self._thread.join(TIMEOUT)  # the truth is whole when its last records are written
+        assert not self._thread.is_alive()
 
 
 class Group:
@@ -129,8 +130,8 @@ def test_instances_that_come_and_go_share_the_tasks_and_nothing_is_lost_or_doubl
     eventually(lambda: caught_up(first, second, third))
 
     assert first.close()
-    eventually(lambda: running(second) | running(third) == TASKS)
-    assert not running(second) & running(third)
+    # Not one after the other: a task may move between two looks.
+    eventually(lambda: sorted([*running(second), *running(third)]) == sorted(TASKS))
     group.verify()
 
 
@@ -244,13 +245,14 @@ def test_lags_are_told_with_the_time_at_which_they_were_observed(group: Group, t
 
 
 def test_who_does_not_leave_the_group_gets_its_tasks_back_when_it_returns_within_the_session(group: Group) -> None:
-    first = group.start("a", group_instance_id="a")
-    second = group.start("b", group_instance_id="b")
+    session = {"session.timeout.ms": "60000"}  # longer than a restart takes on a machine that has other work
+    first = group.start("a", group_instance_id="a", kafka=session)
+    second = group.start("b", group_instance_id="b", kafka=session)
     eventually(lambda: len(running(first)) == len(running(second)) == 3, "a balanced group")
     before = running(first)
 
     assert first.close(leave_group=False)
-    again = group.start("a", group_instance_id="a")
+    again = group.start("a", group_instance_id="a", kafka=session)
 
     eventually(lambda: running(again) == before)
     assert running(second) == TASKS - before

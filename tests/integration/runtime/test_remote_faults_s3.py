@@ -32,8 +32,9 @@ from testbed import running_testbed
 
 #: How long the object store is frozen, and then gone, in seconds.
 FROZEN, GONE = 11.0, 9.0
-#: Whoever waited for an object store that does not answer would wait for longer, in seconds.
-STILL = 3.0
+#: Whoever waited for an object store that does not answer would wait for longer, as a store waits for an answer, or
+#: tries again, for eight seconds. A machine may stand still for most of that.
+STILL = 7.0
 
 
 @pytest.fixture
@@ -84,9 +85,7 @@ def test_all_instances_are_killed_under_load_with_their_disks_while_the_server_r
     watched, names = Watched(remote), ("one", "two")
     with Pouring(remote):
         processes = [remote.process(name) for name in names]
-        eventually(
-            lambda: all(each.assert_running() for each in processes) and watched.have_grown([0] * 4), timeout=60.0
-        )
+        eventually(lambda: all(each.assert_running() for each in processes) and watched.have_grown([0] * 4))
         server.stop()
         for each in processes:
             each.assert_running()
@@ -149,10 +148,10 @@ def test_processing_goes_on_without_the_object_store_and_status_tells_how_old_sn
         server.start()
         back, seen = datetime.now(UTC), watched.read_offsets()
 
-        eventually(lambda: confirmed(instance)[0] > back and watched.have_grown(seen), timeout=60)
+        eventually(lambda: confirmed(instance)[0] > back and watched.have_grown(seen))
     assert "snapshots are written again" in caplog.text
     remote.counted()
-    assert instance.close(30)
+    assert instance.close()
     remote.assert_exact()
 
 
@@ -162,7 +161,7 @@ def test_an_instance_does_not_start_without_its_bucket_and_says_what_to_do(
     remote = Remote(instances, remote=server.config(url="s3://no-such-bucket/state"))
 
     instance = remote.start()
-    error = instance.wait(30)
+    error = instance.wait(60)
 
     assert isinstance(error, UnfitObjectStoreError)
     assert "s3://no-such-bucket/state" in str(error)
@@ -189,15 +188,15 @@ def test_an_instance_goes_on_when_its_bucket_is_deleted_and_writes_snapshots_int
         assert instance.state is ClientState.RUNNING
         assert "create it, or correct" in caplog.text
         server.client().create_bucket(Bucket=BUCKET)
-        eventually(lambda: watched.have_grown([0]), timeout=60)
+        eventually(lambda: watched.have_grown([0]))
     remote.counted()
-    assert instance.close(30)
+    assert instance.close()
     remote.assert_exact()
     remote.lose_disk()
 
     again = remote.start()
     eventually(lambda: again.state is ClientState.RUNNING)
-    assert again.close(30)
+    assert again.close()
     assert "begins with snapshot" in caplog.text
     assert remote.local_counts() == remote.truth
 
@@ -212,7 +211,7 @@ def test_who_sleeps_past_its_session_meets_one_chain_and_does_not_write_in_it(
         eventually(lambda: sleeping.assert_running() and watched.have_grown([0, 0]))
         sleeping.stop()
         awake = remote.process("awake")
-        eventually(lambda: awake.assert_running() and watched.written_by() == ["awake", "awake"], timeout=60.0)
+        eventually(lambda: awake.assert_running() and watched.written_by() == ["awake", "awake"])
         asleep = len(sleeping.log.read_text())
         sleeping.go_on()
         eventually(lambda: "its tasks stop without committing" in sleeping.log.read_text()[asleep:])
@@ -242,12 +241,12 @@ def test_who_does_not_hear_that_others_took_over_learns_it_from_the_chain_and_st
             eventually(lambda: watched.have_grown([0, 0]))
             testbed.cut("deaf")
             heir = remote.start("heir")
-            eventually(lambda: watched.written_by() == ["heir", "heir"], timeout=60.0)
+            eventually(lambda: watched.written_by() == ["heir", "heir"])
 
             eventually(lambda: "heir claimed it with epoch" in caplog.text)
             eventually(lambda: "its tasks stop without committing" in caplog.text)
             testbed.heal("deaf", held=True)
-            eventually(lambda: {deaf.state, heir.state} == {ClientState.RUNNING}, timeout=60.0)
+            eventually(lambda: {deaf.state, heir.state} == {ClientState.RUNNING})
         remote.counted()
         instances.close()
 

@@ -55,7 +55,7 @@ def test_state_is_exact_after_restarts_with_empty_disks_whatever_the_object_stor
         remote.counted()
         if not damaging:
             remote.wait_for_snapshot(remote.truth.total())
-        assert instance.close(30)
+        assert instance.close()
         if damaging:
             damage(store, chosen, remote)
         remote.lose_disk()
@@ -63,7 +63,7 @@ def test_state_is_exact_after_restarts_with_empty_disks_whatever_the_object_stor
     last = remote.start()
     remote.feed(1_000)
     remote.counted()
-    assert last.close(30)
+    assert last.close()
 
     assert store.faults
     assert "begins with snapshot" in caplog.text
@@ -148,7 +148,7 @@ def restart_with_an_empty_disk(remote: Remote) -> None:
     remote.lose_disk()
     instance = remote.start()
     eventually(lambda: instance.state is ClientState.RUNNING)
-    assert instance.close(30)
+    assert instance.close()
 
 
 #: And what is said of them.
@@ -168,7 +168,7 @@ def test_a_manifest_that_lies_is_passed_over_and_nothing_appears_outside_of_the_
     first = remote.start()
     remote.feed(500)
     remote.counted()
-    assert first.close(30)
+    assert first.close()
     (remote.folder.parent / "x").mkdir()
     good = put_after_the_newest(remote, unchanged)
     restart_with_an_empty_disk(remote)
@@ -201,7 +201,7 @@ def test_swapped_manifests_of_two_tasks_are_passed_over(instances: Instances, ca
     first = remote.start()
     remote.feed(500)
     remote.counted()
-    assert first.close(30)
+    assert first.close()
     one, other = (remote.folder / remote.chain(each).manifest_key(2) for each in range(2))
     assert remote.chain(0).numbers() == remote.chain(1).numbers() == [2, 1]
     content, swapped = one.read_bytes(), other.read_bytes()
@@ -225,18 +225,24 @@ def test_how_long_a_restore_takes_is_predicted_within_an_order_of_magnitude(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("remote_state.KEYS", 200_000)
-    remote = Remote(instances, interval=3600)
-    first = remote.start()
-    remote.feed(100_000)
-    remote.counted()
-    assert first.snapshot(30)
-    (told,) = [each["restore"] for each in first.tasks()]
-    assert first.close(30)
-    remote.lose_disk()
 
-    second = remote.start()
-    eventually(lambda: second.state is ClientState.RUNNING)
-    (found,) = [each["restore"] for each in second.tasks()]
-    assert second.close(30)
+    def as_predicted() -> bool:
+        """Of an application of its own."""
+        remote = Remote(instances, interval=3600)
+        first = remote.start()
+        remote.feed(100_000)
+        remote.counted()
+        assert first.snapshot()
+        (told,) = [each["restore"] for each in first.tasks()]
+        assert first.close()
+        remote.lose_disk()
 
-    assert 0.1 < found["observedSeconds"] / told["predictedSeconds"] < 10
+        second = remote.start()
+        eventually(lambda: second.state is ClientState.RUNNING)
+        (found,) = [each["restore"] for each in second.tasks()]
+        assert second.close()
+        return bool(0.1 < found["observedSeconds"] / told["predictedSeconds"] < 10)
+
+    # A machine that stands still in the middle of the restore, or of what the prediction was measured by, says nothing
+    # of either: another try does.
+    eventually(as_predicted, "a restore as predicted")

@@ -39,8 +39,8 @@ def with_state_on_disk(remote: Remote) -> None:
     for _ in range(2):
         remote.feed()
         remote.counted()
-        assert instance.snapshot(20)
-    assert instance.close(30)
+        assert instance.snapshot()
+    assert instance.close()
 
 
 def test_a_file_damaged_on_disk_is_mended_from_the_last_snapshot_and_not_published(
@@ -62,7 +62,7 @@ def test_a_file_damaged_on_disk_is_mended_from_the_last_snapshot_and_not_publish
     assert caplog.text.count(TOLD) == 1
     assert "begins with snapshot" in caplog.text
     assert instance.healthy()[0]
-    assert instance.close(30)
+    assert instance.close()
     assert remote.local_counts() == remote.truth
     if guarantee == "exactly_once":
         remote.assert_exact()
@@ -83,7 +83,7 @@ def test_snapshots_of_a_damaged_file_are_refused_and_an_older_one_or_the_changel
         unverified.setattr(task_snapshots, "verify", believe)
         instance = remote.start()
         eventually(lambda: instance.state is ClientState.RUNNING and instance.snapshot(5))
-        assert instance.close(30)
+        assert instance.close()
     remote.lose_disk()
     caplog.clear()
 
@@ -94,7 +94,7 @@ def test_snapshots_of_a_damaged_file_are_refused_and_an_older_one_or_the_changel
 
     assert "is damaged, a task that used it found out" in caplog.text
     assert caplog.text.count(TOLD) <= 2
-    assert instance.close(30)
+    assert instance.close()
     assert remote.local_counts() == remote.truth
     remote.assert_exact()
     remote.lose_disk()
@@ -103,5 +103,5 @@ def test_snapshots_of_a_damaged_file_are_refused_and_an_older_one_or_the_changel
     remote.feed()
     remote.counted()
     assert TOLD not in caplog.text, "what was published since is whole"
-    assert again.close(30)
+    assert again.close()
     remote.assert_exact()

@@ -42,7 +42,7 @@ def test_it_serves_its_status_and_closes_on_a_signal(kafka: Kafka, tmp_path: Pat
     try:
         eventually(lambda: program.poll() is not None or kafka.read(sink))
         assert program.poll() is None, program.communicate()[1]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer:
             assert json.load(answer)["state"] == "RUNNING"
         program.send_signal(signal.SIGTERM)
         out, err = program.communicate(timeout=60)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from instances import Instances, eventually, produce
+from instances import TIMEOUT, Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import ClientState, Materialized, StreamsBuilder, Topology
 from streamsapp.errors import TopicError
@@ -125,23 +125,30 @@ def test_a_topic_that_may_not_be_written_is_named_with_the_right_that_is_missing
 
 
 def grow(admin: AdminClient, topic: str, partitions: int) -> None:
-    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(TIMEOUT)
+    # The controller creates them; a busy broker may hear of it later.
+    eventually(lambda: len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == partitions)
 
 
 def deny(admin: AdminClient, topic: str, operation: str) -> None:
     """Allow everything on a topic but one operation."""
     from confluent_kafka.admin import (  # type: ignore[attr-defined]
         AclBinding,
+        AclBindingFilter,
         AclOperation,
         AclPermissionType,
         ResourcePatternType,
         ResourceType,
     )
 
+    of_all = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
+
     def rule(what: str, permission: AclPermissionType) -> AclBinding:
-        where = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
-        return AclBinding(*where, "User:ANONYMOUS", "*", AclOperation[what], permission)
+        return AclBinding(*of_all, AclOperation[what], permission)
 
     rules = [rule("ALL", AclPermissionType.ALLOW), rule(operation, AclPermissionType.DENY)]
     for created in admin.create_acls(rules).values():
-        created.result(30)
+        created.result(TIMEOUT)
+    # The controller takes them; a busy broker may hear of it later.
+    wanted = AclBindingFilter(*of_all, AclOperation.ANY, AclPermissionType.ANY)
+    eventually(lambda: len(admin.describe_acls(wanted).result(TIMEOUT)) == len(rules))

@@ -96,8 +96,8 @@ def test_a_version_that_reads_something_else_gets_nothing_and_says_why(instances
     new = app.start("new", app.counting(other))
     eventually(lambda: new.status()["notes"], "the reason")
     assert f"it reads {other} here and {app.source} there" in new.status()["notes"][0]
+    eventually(lambda: new.ready()[0], "nothing that it waits for")  # it follows its assignment a moment later
     assert new.tasks() == []
-    assert new.ready()[0], "there is nothing that it waits for"
     app.feed()
     app.await_counts()
     assert set(roles(old).values()) == {"active"}

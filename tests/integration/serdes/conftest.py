@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import schema_registry
-from instances import eventually
+from instances import TIMEOUT, eventually
 from streamsapp.local.broker import free_port
 
 
@@ -33,4 +33,4 @@ def registry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(TIMEOUT)

@@ -36,7 +36,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment) as process,
         pytest.MonkeyPatch.context() as patch,
     ):
-        eventually(address.exists, "Java's address", 120.0)
+        eventually(address.exists, "Java's address", 240.0)
         # A port, and a text after its length.
         port, length = struct.unpack_from(">ii", content := address.read_bytes())
         patch.setenv("PYSPARK_GATEWAY_PORT", str(port))

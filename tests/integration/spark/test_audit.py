@@ -24,7 +24,7 @@ from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.snapshots import bring
 
 #: Each has several sessions of Spark's.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 PARTITIONS = 2
 

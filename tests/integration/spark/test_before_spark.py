@@ -15,7 +15,7 @@ from spark_apps import App, finished
 from streamsapp.remote.bootstraps import TABLE, VERSION, BootstrapBegun, Bootstraps
 from streamsapp.remote.directory_store import DirectoryStore
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 PROGRAM = """
 import threading
@@ -82,22 +82,23 @@ def test_a_java_or_a_master_that_is_not_there_is_named_and_nothing_has_begun(
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
     monkeypatch.delenv("PYSPARK_GATEWAY_SECRET")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:  # while it is bound and does not listen, nobody answers there
+        taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    runs = [
-        (("--master", f"spark://127.0.0.1:{port}"), {}, 1, f"nothing answers at 127.0.0.1:{port} ("),
-        (("--master", "lokal[2]"), {}, 2, "--master: expected local[*], local[N], spark://host:port, "),
-        ((), {"PATH": str(tmp_path)}, 2, "Spark needs Java 17 or newer, and there is no `java` on PATH"),
-        (("--conf", "spark.driver.memory=1k"), {}, 1, "Too small maximum heap"),
-    ]
-    for options, environment, expected, fault in runs:
-        code, _, errors = finished(waiting.app.command("bootstrap", *options, **environment))
-        (told,) = [
-            line for line in errors.splitlines() if not line.startswith("{")
-        ]  # beside our log nothing of Spark's
-        assert (code, fault in told) == (expected, True), errors
-        assert not waiting.has_begun
-        assert topics_of(waiting.app) == []
+        runs = [
+            (("--master", f"spark://127.0.0.1:{port}"), {}, 1, f"nothing answers at 127.0.0.1:{port} ("),
+            (("--master", "lokal[2]"), {}, 2, "--master: expected local[*], local[N], spark://host:port, "),
+            ((), {"PATH": str(tmp_path)}, 2, "Spark needs Java 17 or newer, and there is no `java` on PATH"),
+            (("--conf", "spark.driver.memory=1k"), {}, 1, "Too small maximum heap"),
+        ]
+        for options, environment, expected, fault in runs:
+            code, _, errors = finished(waiting.app.command("bootstrap", *options, **environment))
+            (told,) = [
+                line for line in errors.splitlines() if not line.startswith("{")
+            ]  # beside our log nothing of Spark's
+            assert (code, fault in told) == (expected, True), errors
+            assert not waiting.has_begun
+            assert topics_of(waiting.app) == []
     waiting.marker.touch()
     waiting.app.start()  # an instance may begin: nothing is half made
     waiting.app.processed(waiting.words)
@@ -128,7 +129,7 @@ def test_an_application_that_is_refused_gets_no_internal_topics(instances: Insta
 def test_an_interrupted_bootstrap_says_how_to_go_on_and_goes_on_with_the_same_offsets_only(waiting: Waiting) -> None:
     app = waiting.app
     process = app.command("bootstrap", "--master", "local[2]")
-    eventually(waiting.marker.exists, "a worker that works", 120.0)
+    eventually(waiting.marker.exists, "a worker that works", 600.0)
     process.send_signal(signal.SIGINT)
     code, _, errors = finished(process)
     assert code == 1

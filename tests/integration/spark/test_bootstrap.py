@@ -13,7 +13,7 @@ from kafka_cluster import Kafka
 from spark_apps import PROGRAM, App
 
 #: Each has several sessions of Spark's.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 PARTITIONS = 3
 KEYS, VALUES = 40, 25

@@ -13,7 +13,7 @@ from kafka_cluster import Kafka
 from spark_apps import App
 from streamsapp.runtime.client_state import ClientState
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1100)]
 
 PARTITIONS = 2
 

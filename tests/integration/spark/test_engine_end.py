@@ -14,7 +14,7 @@ from spark_apps import finished
 from spark_counting import Counted
 
 #: Each has sessions of Spark's.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 
 def test_a_driver_whose_java_hangs_ends_in_its_time_and_the_next_one_goes_on(
@@ -28,7 +28,7 @@ def test_a_driver_whose_java_hangs_ends_in_its_time_and_the_next_one_goes_on(
     with ExitStack() as running:
         running.callback(hung.communicate)
         running.callback(hung.kill)
-        eventually(counted.done, "the first results", 300.0)
+        eventually(counted.done, "the first results", 600.0)
         java = child_of(hung.pid, "java")
         os.kill(java, signal.SIGSTOP)
         try:
@@ -42,7 +42,7 @@ def test_a_driver_whose_java_hangs_ends_in_its_time_and_the_next_one_goes_on(
         heir = counted.driver()
         running.callback(heir.communicate)
         running.callback(heir.kill)
-        eventually(counted.done, "results of the next one", 300.0)
+        eventually(counted.done, "results of the next one", 600.0)
         heir.terminate()
         code, _, errors = finished(heir)
         assert code == 0, errors[-6000:]

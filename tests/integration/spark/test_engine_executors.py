@@ -59,12 +59,12 @@ class Running:
             assert self._process.poll() is None, self._log.read_text()[-8000:]
             return holds()
 
-        eventually(goes_on, what, 300.0)
+        eventually(goes_on, what, 600.0)
 
     def end(self) -> None:
         """In good order."""
         self._process.terminate()
-        assert self._process.wait(300) == 0, self._log.read_text()[-8000:]
+        assert self._process.wait(600) == 0, self._log.read_text()[-8000:]
 
     def kill(self) -> None:
         self._process.kill()
@@ -202,19 +202,19 @@ def test_a_driver_that_hung_while_another_one_took_over_ends(
     with ExitStack() as running:
         running.callback(hung.communicate)
         running.callback(hung.kill)
-        eventually(counted.done, "the first results", 300.0)
+        eventually(counted.done, "the first results", 600.0)
         os.kill(hung.pid, signal.SIGSTOP)
         heir = counted.driver(state=tmp_path / "heir")
         running.callback(heir.communicate)
         running.callback(heir.kill)
         counted.produce(100)
-        eventually(counted.done, "results of the other one", 300.0)
+        eventually(counted.done, "results of the other one", 600.0)
         os.kill(hung.pid, signal.SIGCONT)
         counted.produce(100)
         code, _, errors = finished(hung)
         assert (code, "another driver of this application has started since" in errors) == (1, True), errors[-6000:]
         counted.produce(100)
-        eventually(counted.done, "results of the one that is left", 300.0)
+        eventually(counted.done, "results of the one that is left", 600.0)
         heir.terminate()
         code, _, errors = finished(heir)
         assert code == 0, errors[-6000:]

@@ -11,7 +11,7 @@ from spark_apps import App, finished
 from spark_counting import status_of
 from streamsapp.local.broker import free_port
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 PARTITIONS = 2
 
@@ -48,7 +48,7 @@ def test_rows_of_state_that_tasks_deleted_in_one_batch_are_gone_with_it(instance
         return None if observed is None else observed["state_rows"]
 
     def until(holds: Callable[[], bool], what: str) -> None:
-        eventually(lambda: holds() or driver.poll() is not None, what, 240.0)
+        eventually(lambda: holds() or driver.poll() is not None, what, 600.0)
         assert driver.poll() is None, finished(driver)[2][-6000:]
 
     try:

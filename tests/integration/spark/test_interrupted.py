@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from instances import Instances, counts_per_key, eventually, produce
+from instances import TIMEOUT, Instances, counts_per_key, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App
 from streamsapp.errors import StateStoreError
 
 #: Each has several sessions of Spark's.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 PARTITIONS = 2
 RECORDS = 600
@@ -109,7 +109,7 @@ def test_goes_on_after_a_failure_and_nothing_starts_before(instances: Instances,
     finished = {path.name: path.stat().st_mtime_ns for path in app.objects.rglob("bootstrap/*-0_*.json")}
     assert len(finished) == PARTITIONS
     instance = app.start()
-    refused = instance.wait(30)
+    refused = instance.wait(TIMEOUT)
     assert isinstance(refused, StateStoreError)
     assert "was begun and is not done: run `streamsapp bootstrap` again" in str(refused)
     instance.close(10)

@@ -16,7 +16,7 @@ from kafka_archive import archive, forget
 from kafka_cluster import Kafka
 from spark_apps import App, finished
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 #: With the stores that the pages read and write.
 PROGRAM = """

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from instances import Instances, produce
+from instances import TIMEOUT, Instances, eventually, produce
 from kafka_archive import archive, forget, once
 from kafka_cluster import Kafka
 from spark_apps import App
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 PARTITIONS = 2
 
@@ -106,12 +106,14 @@ def test_gaps_that_transactions_left_are_recognised_in_kafka(
     words = kafka.create_topic("words", 1)
     app = App(instances, kafka.unique("marked"), PROGRAM.replace("{words}", words))
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": app.name})
-    producer.init_transactions(30)
+    producer.init_transactions(TIMEOUT)
     for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()
         producer.produce(words, b"x", b"word")
-        producer.flush(30)
-        end(30)
+        producer.flush(TIMEOUT)
+        end(TIMEOUT)
+    # The commit is answered before its marker is written.
+    eventually(lambda: len(kafka.read(words)) == 2, "the end of the last transaction")
     # Offsets 0 and 4 have records; between them are a marker, an aborted record and its marker.
     assert archive(kafka, words, tmp_path / "archive") == 2
     said = app.bootstrap("--from", f"parquet:{tmp_path / 'archive'}")

@@ -13,7 +13,7 @@ from kafka_cluster import Kafka
 from spark_apps import App, finished
 
 #: Each has several sessions of Spark's.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 PARTITIONS = 2
 

@@ -21,7 +21,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.testing import TopologyTestDriver
 
 #: Each has several sessions of Spark's.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 _AGO = 3_600_000
 _TEXT, _RAW = Serdes.string(), Serdes.bytes()

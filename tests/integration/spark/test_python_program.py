@@ -13,7 +13,7 @@ import spark_program
 from kafka_cluster import Kafka
 from spark_apps import finished
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 
 def test_dataframes_are_history_a_query_goes_on_from_there_and_what_cannot_travel_is_refused(

@@ -14,7 +14,7 @@ from kafka_cluster import Kafka
 from spark_apps import App, finished
 from streamsapp.local.broker import EmbeddedBroker
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1100)
 
 PARTITIONS = 2
 

@@ -31,7 +31,7 @@ from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.testing import TopologyTestDriver
 
 #: Each has sessions of Spark's, with Java processes of their own: those that are killed take theirs along.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 FILES, RECORDS = 4, 60
 
@@ -167,7 +167,7 @@ def test_a_query_that_was_killed_goes_on_exactly_and_gives_what_the_test_driver_
     os.killpg(killed.pid, signal.SIGKILL)
     assert told[-1:] == ["written 1"], finished(killed)[2][-4000:]
     finished(killed)
-    code, said, errors = finished(program(tmp_path, stop_at=-1))
+    code, said, errors = finished(program(tmp_path, stop_at=-1), 600.0)
     assert code == 0, errors[-6000:]
     lines = said.splitlines()
     # A batch that was written and not committed is done once more.

@@ -15,7 +15,7 @@ from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.directory_store import DirectoryStore
 
 #: Each has a session of Spark's.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 PARTITIONS = 2
 

@@ -65,9 +65,7 @@ def test_the_port_stays_whoever_else_listens_there_and_follows_what_is_wanted(tm
     used = folder_of(tmp_path)
     with used.in_use():
         first = used.broker_port(None)
-        with socket.socket() as other:
-            other.bind(("127.0.0.1", first))
-            other.listen()
+        with socket.create_server(("127.0.0.1", first)):  # although connections of before may still end there
             assert used.broker_port(None) == first
             assert folder_of(tmp_path).broker_port(None) == first
         assert used.broker_port(12_345) == used.broker_port(None) == 12_345
@@ -80,7 +78,5 @@ def test_another_folder_has_another_port_where_the_first_is_taken(tmp_path: Path
     with used.in_use():
         first = used.broker_port(None)
         (used.path / "port").unlink()
-        with socket.socket() as other:
-            other.bind(("127.0.0.1", first))
-            other.listen()
+        with socket.create_server(("127.0.0.1", first)):
             assert used.broker_port(None) != first

@@ -49,7 +49,7 @@ def test_one_that_ignores_the_request_to_end_is_killed(tmp_path: Path, started: 
     stubborn = daemon(tmp_path, IGNORES)
     started.append(stubborn)
     stubborn.start()
-    stubborn.wait(lambda: "asleep" in stubborn.log.read_text(), 20)
+    stubborn.wait(lambda: "asleep" in stubborn.log.read_text(), 60)
     stubborn.stop(timeout=0.1)
     assert stubborn.pid() is None
 
@@ -58,7 +58,7 @@ def test_tells_the_last_words_of_one_that_ends_instead_of_becoming_ready(tmp_pat
     failing = daemon(tmp_path, "print('the port is taken')")
     failing.start()
     with pytest.raises(StreamsError, match=r"sleeper ended instead of becoming ready; the end of (?s:.*)port is taken"):
-        failing.wait(lambda: False, 20)
+        failing.wait(lambda: False, 60)
 
 
 def test_tells_of_one_that_takes_too_long(tmp_path: Path, started: list[Daemon]) -> None:

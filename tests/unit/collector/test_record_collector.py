@@ -9,7 +9,7 @@ import pytest
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.tasks.output import OutputRecord
 
-SOON = 5.0
+SOON = 60.0
 
 
 def records(*values: str) -> list[OutputRecord]:

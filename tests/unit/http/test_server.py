@@ -20,8 +20,11 @@ from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample, gauge
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.topology.description import TopologyDescription
-from streamsapp.web import HttpServer
+from streamsapp.web import HttpServer, server as server_module
 from task_parts import through
+
+#: Longer than a thread stands still on a busy machine, in seconds.
+_PATIENCE = 60.0
 
 
 class View:
@@ -79,7 +82,7 @@ def serving(view: View, token_file: Path | None = None) -> Iterator[HttpServer]:
 def ask(
     server: HttpServer, path: str, method: str = "GET", token: str | None = None
 ) -> tuple[int, dict[str, str], str]:
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=_PATIENCE)) as connection:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
@@ -172,7 +175,7 @@ def test_a_token_need_not_be_ascii(view: View, tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes("gehéimnis\n".encode())
     with serving(view, tmp_path / "token") as server:
         fetch = HttpFetch(tmp_path / "token")
-        assert fetch(f"127.0.0.1:{server.port}", "/status").status == 200
+        assert fetch(f"127.0.0.1:{server.port}", "/status", timeout=_PATIENCE).status == 200
 
 
 @pytest.mark.parametrize("left", ["nothing", "an empty file", "empty lines"])
@@ -221,8 +224,9 @@ def test_who_sees_another_token_first_is_understood(
     (tmp_path / "theirs").write_text(theirs)
     with serving(view, tmp_path / "theirs") as server:
         fetch = HttpFetch(tmp_path / "mine")
-        assert fetch(f"127.0.0.1:{server.port}", "/status").status == status
-        assert fetch(f"127.0.0.1:{server.port}", "/drain", method="POST").status == status
+        endpoint = f"127.0.0.1:{server.port}"
+        assert fetch(endpoint, "/status", timeout=_PATIENCE).status == status
+        assert fetch(endpoint, "/drain", method="POST", timeout=_PATIENCE).status == status
     assert len(view.drains) == (status == 200)
 
 
@@ -281,23 +285,24 @@ def test_a_snapshot_is_answered_for_when_it_is_taken(view: View) -> None:
         assert ask(server, "/snapshot")[0] == 405
 
 
-def test_closing_waits_for_the_answer_to_a_drain(view: View) -> None:
+def test_closing_waits_for_the_answer_to_a_drain(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_LAST_ANSWERS", _PATIENCE)
     began, closed = threading.Event(), threading.Event()
 
     def drain(timeout: float) -> bool:
         began.set()
-        return closed.wait(5)
+        return closed.wait(_PATIENCE)
 
     answers: list[int] = []
     server = HttpServer(0, host="127.0.0.1")
     server.start(instance_routes(view, QueryHost().queries(), Drain(drain, 25)))
     asking = threading.Thread(target=lambda: answers.append(ask(server, "/drain", "POST")[0]))
     asking.start()
-    assert began.wait(5)
+    assert began.wait(_PATIENCE)
     threading.Timer(0.1, closed.set).start()
     server.close()
     assert closed.is_set()
-    asking.join(5)
+    asking.join(_PATIENCE)
     assert answers == [200]
 
 

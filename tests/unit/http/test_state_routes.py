@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from streamsapp.errors import InvalidQueryError
 from streamsapp.http.json_values import parse_key, shown
 from streamsapp.http.state_routes import StateRoute, parse_parameters
 from streamsapp.membership.api import Peer
-from streamsapp.query.remote_reader import encode
+from streamsapp.query.remote_reader import HttpFetch, encode
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
@@ -28,6 +29,8 @@ from streamsapp.web import HttpServer
 from streamsapp.web.request_routing import Route
 
 HOME = partition_for(b"a", PARTITIONS)
+#: Longer than a thread stands still on a busy machine, in seconds.
+_PATIENCE = 60.0
 
 
 class Group:
@@ -40,7 +43,8 @@ class Group:
     def join(self, host: QueryHost | None = None) -> QueryHost:
         member = host or QueryHost()
         server = self._stack.enter_context(closing(HttpServer(0, host="127.0.0.1")))
-        server.start({"/state/": Route(StateRoute(member.queries()))})
+        queries = member.queries(partial(HttpFetch(), timeout=_PATIENCE))
+        server.start({"/state/": Route(StateRoute(queries))})
         member.endpoint = f"127.0.0.1:{server.port}"
         self.members.append(member)
         return member
@@ -64,7 +68,7 @@ def group() -> Iterator[Group]:
 
 
 def ask(host: QueryHost, path: str) -> tuple[int, dict[str, str], Any]:
-    with closing(http.client.HTTPConnection(host.endpoint, timeout=5)) as connection:
+    with closing(http.client.HTTPConnection(host.endpoint, timeout=_PATIENCE)) as connection:
         connection.request("GET", path)
         response = connection.getresponse()
         return response.status, dict(response.headers), json.loads(response.read())

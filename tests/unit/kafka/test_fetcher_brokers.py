@@ -99,7 +99,8 @@ def test_a_partition_that_is_missing_for_a_moment_is_read(start: Start, read: Re
     reader = read(brokers, {A: 0, A1: 0})
     reader.until_end((A, 0))
     brokers.wait_until(lambda: len(brokers.looked_up) > 1)
-    brokers.partitions[A1] = added
+    # Another dictionary: a look-up may be going through the one that was there.
+    brokers.partitions = {**brokers.partitions, A1: added}
     reader.until_end((A1, 5))
 
 
@@ -123,7 +124,7 @@ def test_a_topic_that_was_missing_when_it_was_assigned_before_is_waited_for_agai
     brokers = start({"a": 1})
     brokers.fate_of_look_ups = once(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 2)
     reader = read(brokers, {A: 0})
-    brokers.wait_until(lambda: brokers.looked_up)
+    eventually(lambda: reader.fetcher.ended, "the end of the look-up, which notes that the topic is missing")
     reader.fetcher.unassign([A])
     time.sleep(0.6)
     reader.fetcher.assign({A: 0})
@@ -134,7 +135,7 @@ def test_what_is_wrong_with_a_topic_is_not_told_after_it_was_unassigned(start: S
     brokers = start({"a": 1, "b": 1})
     brokers.fate_of_look_ups = lambda topic: KafkaError.TOPIC_AUTHORIZATION_FAILED if topic == "b" else 0
     reader = read(brokers, {B: 0})
-    assert reader.fetcher.ended  # the look-up
+    eventually(lambda: reader.fetcher.ended, "the end of the look-up")
     reader.fetcher.unassign([B])
     reader.fetcher.assign({A: 0})
     reader.until_end((A, 0))
@@ -147,14 +148,16 @@ def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one who is told looks at once: the thread may not have ended."""
-    monkeypatch.setattr(leaders, "_PAUSE", 0.5)
+    # So long that the pause is not over when the one who is told looks, however late that is.
+    monkeypatch.setattr(leaders, "_PAUSE", 3600.0)
+    monkeypatch.setattr(leaders, "_LONGEST_PAUSE", 7200.0)
     pauses: list[float] = []
     made = leaders.Leaders(start({}).list_topics, lambda: pauses.append(made.look_up({A})))
     made.look_up({A})
 
-    assert made.close()  # it has ended
+    eventually(made.close, "its end")
     assert len(pauses) == 1
-    assert pauses[0] <= 0.5
+    assert pauses[0] <= 3600.0
 
 
 # ---- brokers -------------------------------------------------------------------------------------------------------
@@ -321,12 +324,18 @@ def test_no_more_than_two_answers_of_a_partition_wait_to_be_taken(start: Start, 
         for _, each, asked in brokers.fetches():
             assert asked.fetch_offset <= len(reader.offsets[each]) + 600
     assert {asked.fetch_offset for _, _, asked in brokers.fetches()} >= set(range(0, 4800, 600))
-    assert {it.max_wait_ms for _, it in brokers.asked} == {10, 5}  # less while something is here
+    # One partition may be read to its end before the other: a wait after an answer without records may be longer.
+    requests, waits = [it for _, it in brokers.asked], {True: set[int](), False: set[int]()}
+    brought = [any(each.fetch_offset < 4800 for topic in it.topics for each in topic.partitions) for it in requests]
+    for it, before in zip(requests, [True, *brought], strict=False):
+        waits[before].add(it.max_wait_ms)
+    assert waits[True] == {10, 5}  # less while something is here
+    assert waits[False] <= {20, 5}
     paused = read(brokers, {A: 0}, max_partition_fetch_bytes=1)
     paused.fetcher.pause([A])
-    asked = len(brokers.asked)
     paused.nothing_comes()
-    assert len(brokers.asked) == asked
+    # The first one's last request may be noted meanwhile.
+    assert not [each for _, _, each in brokers.fetches() if each.partition_max_bytes == 1]
 
 
 def test_no_partition_waits_until_the_others_are_read(start: Start, read: Read) -> None:
@@ -414,7 +423,7 @@ def test_records_come_to_who_never_waits(start: Start, read: Read) -> None:
     brokers = start({"a": 1})
     brokers.write(A, 5)
     reader = read(brokers, {A: BEGINNING})
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while not reader.offsets and time.monotonic() < give_up:
         reader.poll(10, 0.0)
         time.sleep(0.001)
@@ -460,5 +469,6 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
     positions, paused = reader.fetcher.close()
 
     assert positions.keys() == brokers.partitions.keys()
-    assert (paused, reader.fetcher.ended) == ([], True)
+    assert paused == []
+    eventually(lambda: reader.fetcher.ended, timeout=20)
     eventually(lambda: not descriptors() - before, timeout=20)

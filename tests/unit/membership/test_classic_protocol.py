@@ -139,7 +139,7 @@ class Play:
         self.group = GroupMembership(self.coordinator, settings, member_id, self.told, self.clock)  # type: ignore[arg-type]
 
     async def until(self, holds: Callable[[], Any]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not holds():
                 await asyncio.sleep(0.001)
 

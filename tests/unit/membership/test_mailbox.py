@@ -135,6 +135,23 @@ def test_a_loss_makes_void_what_was_assigned_before() -> None:
     assert desk.poll() is None
 
 
+def test_a_loss_is_heard_when_the_polling_thread_comes_for_more_after_it() -> None:
+    desk = mailbox()
+    desk.poll()
+    assert desk.losses_heard
+    desk.put(Lost("a reason"), "app-2")
+    desk.put(assignment(2, A), "app-2")
+
+    assert not desk.losses_heard
+    assert desk.poll() == Lost("a reason")
+    assert not desk.losses_heard  # it gives up the tasks that it had
+    desk.put(Lost("another"), "app-3")
+    assert desk.poll() == Lost("another")
+    assert not desk.losses_heard
+    assert desk.poll() is None
+    assert desk.losses_heard
+
+
 def test_the_transactional_id_changes_when_the_loss_is_polled() -> None:
     desk = mailbox()
     desk.put(Lost("a reason"), "app-2")

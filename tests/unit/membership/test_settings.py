@@ -138,8 +138,9 @@ class _Provider(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def provider() -> Iterator[str]:
-    """The address of an identity provider."""
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an identity provider, which is waited for also where its thread stands still for a while."""
+    monkeypatch.setattr("streamsapp.brokers.sasl._TOKEN_TIMEOUT", 60.0)
     server = http.server.HTTPServer(("127.0.0.1", 0), _Provider)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -96,7 +96,7 @@ def credentials(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def store_at(server: Scripted, credentials: Path, retry_seconds: float = 3, **settings: Any) -> S3Store:
+def store_at(server: Scripted, credentials: Path, retry_seconds: float = 60, **settings: Any) -> S3Store:
     defaults: dict[str, Any] = {"url": "s3://bucket/pre", "endpoint": server.endpoint, "credentials_dir": credentials}
     return S3Store(RemoteStateConfig(**(defaults | settings)), retry_seconds)
 

@@ -10,7 +10,7 @@ from streamsapp import ClientState
 from streamsapp.runtime.client_state import StateHolder
 
 S = ClientState
-SOON = 5.0
+SOON = 60.0
 
 #: A way from the start to each state.
 WAYS = {

@@ -343,14 +343,14 @@ def test_position_and_lag_of_every_partition_can_be_seen(it: Globals, monkeypatc
     it.broker.send("rates", "a", "x")
     it.clock.advance(7)
     thread = it.restored(table())
-    it.broker.wait_for_polls()
+    it.broker.wait_for_polls(3)  # one to ask, one for the answer
     first = thread.reading.partitions[T0]
     assert (first.store, first.position, first.observed) == ("rates", 1, Observation(1, 1, 7))
 
     monkeypatch.setattr(it.broker, "_fetch", lambda *_: None)  # records that are not fetched yet
     it.broker.send("rates", "b", "x")
     it.clock.advance(2000)
-    it.broker.wait_for_polls(4)  # one to ask, one for the answer
+    it.broker.wait_for_polls(4)  # likewise, after the one under way
 
     assert (first.position, first.observed, first.observed.lag) == (1, Observation(1, 2, 2007), 1)
     assert thread.reading.partitions[T1].observed.lag == 0

@@ -16,8 +16,8 @@ from streamsapp.runtime import instance as module
 from streamsapp.runtime.client_state import StateHolder
 from task_parts import config, through
 
-#: Nothing here takes long unless it hangs.
-SOON = 10.0
+#: Nothing here takes long unless it hangs, or the machine stands still for a moment.
+SOON = 60.0
 
 
 class FakeRequests:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import threading
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from instances import eventually
 from memory_objects import MemoryObjects
 from snapshotting import IN, TIMEOUT, Owner, SnapshotThreads, away
 from streamsapp import TaskId
@@ -217,18 +217,16 @@ def test_snapshots_are_taken_by_themselves_every_interval(owner: Owner) -> None:
     threads = SnapshotThreads(owner, interval=0.01)
     threads.start()
     threads.snapshots.own(owner.task)
-    done = threading.Event()
     owner.commit("a")
 
-    for _ in range(1000):
+    def taken() -> bool:
         it = threads.snapshots.of(TASK)
-        if it is not None and it.figures.unchanged >= 2:
-            done.set()
-            break
-        done.wait(0.01)
+        return it is not None and it.figures.unchanged >= 2
 
-    threads.stop()
-    assert done.is_set()
+    try:
+        eventually(taken, "the snapshots")
+    finally:
+        threads.stop()
 
 
 def test_a_task_that_others_claimed_is_a_failure_of_this_instance(

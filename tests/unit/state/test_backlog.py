@@ -97,7 +97,7 @@ def test_queries_and_counts_go_on_while_commits_come(stores: TaskStores, look: C
     over = Event()
 
     def look_on() -> set[int]:
-        seen = set()
+        seen = {look(stores)}  # also where this thread begins when all is over
         while not over.is_set():
             seen.add(look(stores))
         return seen

@@ -261,13 +261,13 @@ def test_counts_that_are_queried_meanwhile_never_go_back(
 ) -> None:
     take(path, monkeypatch)
     counted = Counted(random.Random(1), tmp_path)
-    over = Event()
+    over, looks = Event(), {True: 0, False: 0}
 
     def look(committed: bool) -> int:
-        view, seen, looks = counted.stores.views["counts"], dict[bytes, int](), 0
+        view, seen = counted.stores.views["counts"], dict[bytes, int]()
         while not over.is_set():
             key = counted.key().encode()
-            if looks % 50:
+            if looks[committed] % 50:
                 found = {key: view.get(key, committed=committed)}
             else:
                 found = dict(view.range(b"", None, committed=committed))
@@ -275,15 +275,18 @@ def test_counts_that_are_queried_meanwhile_never_go_back(
                 count = entry[0] or 0
                 assert count >= seen.get(each, 0)
                 seen[each] = count
-            looks += 1
-        return looks
+            looks[committed] += 1
+        return looks[committed]
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(2) as pool:
             looking = [pool.submit(look, committed) for committed in (True, False)]
-            for _ in range(300):
+            turns = 0
+            # Until both have looked meanwhile, however late their threads begin, or have failed.
+            while turns < 300 or not (all(looks.values()) or any(each.done() for each in looking)):
+                turns += 1
                 counted.count()
                 counted.freeze()
                 counted.apply_some()

@@ -139,7 +139,7 @@ def test_closing_waits_for_readers_and_keeps_new_ones_out() -> None:
             except StoreNotAvailableError:
                 break
         assert not closed.is_set()
-    closing.join(5)
+    closing.join(60)
     assert closed.is_set()
 
 
@@ -151,7 +151,7 @@ def test_a_range_is_given_up_when_somebody_wants_to_close(stores: TaskStores) ->
         closing.start()
         with pytest.raises(StoreNotAvailableError):
             read_for_ever(view)
-    closing.join(5)
+    closing.join(60)
     assert not closing.is_alive()
 
 

@@ -44,10 +44,10 @@ def proxy(echo: int) -> Iterator[Proxy]:
 
 
 def connected(proxy: Proxy) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", proxy.port), timeout=5)
+    return socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
 
 
-def answer(client: socket.socket, data: bytes, timeout: float = 5.0) -> bytes:
+def answer(client: socket.socket, data: bytes, timeout: float = 60.0) -> bytes:
     client.settimeout(timeout)
     client.sendall(data)
     return client.recv(100)

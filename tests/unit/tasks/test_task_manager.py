@@ -14,7 +14,7 @@ from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from task_parts import feed, raw
 
-SOON = 5.0
+SOON = 60.0
 
 
 # ---- taking and giving back --------------------------------------------------------------------------------------

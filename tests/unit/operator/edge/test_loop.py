@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from instances import eventually
 from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children import RenderSettings
@@ -233,14 +234,14 @@ def test_a_nudge_does_not_make_a_failing_loop_turn_more_often_but_a_change_does(
     stage.api.fails = fail
     loops = Loops(stage.tools, stage.figures)
     loops.saw(KEY)
-    assert turns.acquire(timeout=10)
+    assert turns.acquire(timeout=60)
     while (oldest := loops.oldest()) is not None and oldest[1] <= stage.clock.at:
         time.sleep(0.01)  # the turn has not ended yet
     loops.nudge(KEY)
     assert loops.oldest() == oldest
     stage.clock.at += 1.0
     loops.saw(KEY)
-    assert turns.acquire(timeout=10)
+    assert turns.acquire(timeout=60)
     loops.close(5.0)
 
 
@@ -261,12 +262,12 @@ def test_loops_begin_with_an_application_and_end_with_it(stage: Stage) -> None:
     assert oldest[0] == KEY
     stage.api.objects.clear()
     loops.saw(KEY)
-    for _ in range(500):
-        if loops.oldest() is None:
-            break
+
+    def is_over() -> bool:
         stage.clock.at += 1.0
-        time.sleep(0.01)
-    assert loops.oldest() is None
+        return loops.oldest() is None
+
+    eventually(is_over, "the end of the loop")
     stage.api.put(APP)
     loops.saw(KEY)
     assert loops.oldest() is not None

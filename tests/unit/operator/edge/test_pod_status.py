@@ -50,7 +50,8 @@ def pod(talk: Callable[[socket.socket, bytes], None]) -> Iterator[Address]:
 
 @pytest.fixture
 def asker() -> Iterator[PodAsker]:
-    made = PodAsker(SteadyClock(SystemClock()), timeout=0.4)
+    """Waits for longer than this process may stand still."""
+    made = PodAsker(SteadyClock(SystemClock()), timeout=60.0)
     yield made
     made.close()
 
@@ -117,17 +118,17 @@ def hang(connection: socket.socket, _: bytes) -> None:
 
 
 @pytest.mark.parametrize("talk", [drip, hang])
-def test_no_pod_takes_more_than_its_time(asker: PodAsker, talk: Callable[[socket.socket, bytes], None]) -> None:
+def test_no_pod_takes_more_than_its_time(talk: Callable[[socket.socket, bytes], None]) -> None:
+    asker = PodAsker(SteadyClock(SystemClock()), timeout=0.4)
     with pod(talk) as address:
         said = ask(asker, address)
     assert "timed out" in str(said) or "in time" in str(said)
+    asker.close()
 
 
-def test_an_answer_without_end_is_given_up() -> None:
-    asker = PodAsker(SteadyClock(SystemClock()), timeout=10.0)
+def test_an_answer_without_end_is_given_up(asker: PodAsker) -> None:
     with pod(flood) as address:
         assert "larger than 4 MiB" in str(ask(asker, address))
-    asker.close()
 
 
 @pytest.mark.parametrize("text", [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"])
@@ -137,8 +138,18 @@ def test_an_answer_that_is_none_is_told(asker: PodAsker, text: bytes) -> None:
 
 
 def test_a_slow_pod_does_not_keep_the_others_waiting(asker: PodAsker) -> None:
-    with pod(hang) as slow, pod(lambda connection, _: connection.sendall(answer())) as quick:
+    answered, heard = threading.Event(), list[bool]()
+
+    def hold(connection: socket.socket, _: bytes) -> None:
+        heard.append(answered.wait(60))  # and hangs up without a word
+
+    def tell(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(answer())
+        answered.set()
+
+    with pod(hold) as slow, pod(tell) as quick:
         answers = asker.ask_all({"app-0": slow, "app-1": quick}, "app", ("t",))
+    assert heard == [True]
     assert isinstance(answers["app-0"], str)
     assert isinstance(answers["app-1"], PodReport)
 
