@@ -24,6 +24,8 @@ from streamsapp.state.task_stores import TaskStores
 
 #: Longer than anything takes that works, shorter than pytest waits.
 TIMEOUT = 100.0
+#: Of instances that are to stay members: longer than a restart takes, or this process stands still.
+PATIENT = {"session.timeout.ms": "60000"}
 
 _program_of_a_process = Path(__file__).with_name("killable.py")
 

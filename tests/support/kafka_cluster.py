@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
@@ -96,6 +97,10 @@ class Kafka:
         found = repeated(lambda: offsets.committed(consumer, asked, 10), "reading committed offsets")
         consumer.close()
         return {partition.partition: committed for partition, committed in found.items()}
+
+    def members_of(self, group: str) -> list[Any]:
+        """The members of a group, as the coordinator tells: who leaves may still be among them for a moment."""
+        return list(self.admin.describe_consumer_groups([group])[group].result().members)
 
     def partitions_of(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""

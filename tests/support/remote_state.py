@@ -74,6 +74,12 @@ class Remote:
     def lose_disk(self, name: str = "one") -> None:
         shutil.rmtree(self.config(name).state_dir)
 
+    def lose_offsets(self) -> None:
+        """The application's group, and the offsets that it has committed, are deleted."""
+        # A leave does not wait for long until the coordinator has heard it; a group with members is not deleted.
+        eventually(lambda: not self.kafka.members_of(self.application_id), "a group without members")
+        self.kafka.admin.delete_consumer_groups([self.application_id])[self.application_id].result()
+
     # ---- records -----------------------------------------------------------------------------------------------
 
     def feed(self, count: int = 3_000) -> None:

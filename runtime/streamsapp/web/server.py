@@ -89,7 +89,7 @@ class HttpServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    # Whoever knocks while this thread is held up waits in the queue: socketserver's five are fewer than may be inside.
+    # Connections wait in it while this thread is held up: socketserver's five are fewer than may be inside.
     request_queue_size = MOST
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:

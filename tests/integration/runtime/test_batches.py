@@ -9,7 +9,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -161,12 +160,6 @@ def test_batches_do_what_an_instance_does_and_nothing_when_there_is_nothing_to_d
     assert app.catch_up(app.process()) == 0
 
 
-def members(app: Application) -> list[Any]:
-    """Those of the application's group."""
-    group = app.config.application_id
-    return list(app.kafka.admin.describe_consumer_groups([group])[group].result().members)
-
-
 def test_instances_and_batches_go_on_where_the_others_have_stopped(app: Application) -> None:
     process = app.process()
     for number in range(2):
@@ -176,7 +169,7 @@ def test_instances_and_batches_go_on_where_the_others_have_stopped(app: Applicat
         eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
         assert instance.close()
         # A leave does not wait for long until the coordinator has heard it, and batches commit nothing before.
-        eventually(lambda: not members(app), "a group without members")
+        eventually(lambda: not app.kafka.members_of(app.config.application_id), "a group without members")
         app.produce(100)
         app.catch_up(process)
         app.check()

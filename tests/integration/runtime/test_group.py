@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from instances import TIMEOUT, Instances, counts_per_key, eventually, produce
+from instances import PATIENT, TIMEOUT, Instances, counts_per_key, eventually, produce
 from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import ClientState, StreamsConfig, StreamsRuntime, TaskId, TopicPartition
@@ -245,14 +245,13 @@ def test_lags_are_told_with_the_time_at_which_they_were_observed(group: Group, t
 
 
 def test_who_does_not_leave_the_group_gets_its_tasks_back_when_it_returns_within_the_session(group: Group) -> None:
-    session = {"session.timeout.ms": "60000"}  # longer than a restart takes on a machine that has other work
-    first = group.start("a", group_instance_id="a", kafka=session)
-    second = group.start("b", group_instance_id="b", kafka=session)
+    first = group.start("a", group_instance_id="a", kafka=PATIENT)
+    second = group.start("b", group_instance_id="b", kafka=PATIENT)
     eventually(lambda: len(running(first)) == len(running(second)) == 3, "a balanced group")
     before = running(first)
 
     assert first.close(leave_group=False)
-    again = group.start("a", group_instance_id="a", kafka=session)
+    again = group.start("a", group_instance_id="a", kafka=PATIENT)
 
     eventually(lambda: running(again) == before)
     assert running(second) == TASKS - before

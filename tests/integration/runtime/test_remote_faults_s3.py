@@ -32,8 +32,8 @@ from testbed import running_testbed
 
 #: How long the object store is frozen, and then gone, in seconds.
 FROZEN, GONE = 11.0, 9.0
-#: Whoever waited for an object store that does not answer would wait for longer, as a store waits for an answer, or
-#: tries again, for eight seconds. A machine may stand still for most of that.
+#: A thread that waited for an object store that does not answer would wait for longer, as a store waits for an answer,
+#: or tries again, for eight seconds. A machine may stand still for most of that.
 STILL = 7.0
 
 

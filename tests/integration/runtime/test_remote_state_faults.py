@@ -227,15 +227,8 @@ def snapshot_alone(instances: Instances) -> Remote:
     remote.counted()
     closed(first)
     remote.lose_disk()
-    lose_offsets(remote)
+    remote.lose_offsets()
     return remote
-
-
-def lose_offsets(remote: Remote) -> None:
-    admin, group = remote.kafka.admin, remote.application_id
-    # A leave does not wait for long until the coordinator has heard it; a group with members is not deleted.
-    eventually(lambda: not admin.describe_consumer_groups([group])[group].result().members)
-    admin.delete_consumer_groups([group])[group].result()
 
 
 def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
@@ -259,7 +252,7 @@ def test_a_group_without_offsets_goes_on_where_its_disk_stands(instances: Instan
     remote.feed()
     remote.counted()
     closed(first)
-    lose_offsets(remote)
+    remote.lose_offsets()
     remote.feed()
 
     second = remote.start()
@@ -282,7 +275,7 @@ def test_a_group_without_offsets_goes_on_where_the_snapshot_stands_that_another_
     closed(second)
     closed(first)
     assert record(remote.config("two").state_dir, remote.application_id)["inputs"] == []
-    lose_offsets(remote)
+    remote.lose_offsets()
     remote.feed()
 
     again = remote.start("two")

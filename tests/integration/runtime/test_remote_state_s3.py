@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instances import Instances, eventually
+from instances import PATIENT, Instances, eventually
 from remote_state import Remote, metric, task
 from s3_server import S3Server
 from streamsapp.errors import StateStoreError
@@ -90,17 +90,13 @@ def test_a_group_without_offsets_stops_without_the_server_and_goes_on_where_its_
 ) -> None:
     monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", 1.0)
     # At least once a record that the broker does not take within the session is given up, and counted again.
-    patient = {"session.timeout.ms": "60000"}
-    remote = Remote(instances, guarantee, remote=server.config(snapshot_interval=3600), kafka=patient)
+    remote = Remote(instances, guarantee, remote=server.config(snapshot_interval=3600), kafka=PATIENT)
     first = remote.start()
     remote.feed()
     remote.counted()
     assert first.close()
     remote.lose_disk()
-    admin, group = remote.kafka.admin, remote.application_id
-    # A leave does not wait for long until the coordinator has heard it; a group with members is not deleted.
-    eventually(lambda: not admin.describe_consumer_groups([group])[group].result().members)
-    admin.delete_consumer_groups([group])[group].result()
+    remote.lose_offsets()
     server.stop()
 
     error = remote.start().wait(60)

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from instances import Instances, eventually, produce
+from instances import PATIENT, Instances, eventually, produce
 from kafka_cluster import Kafka
 from killable import count_per_key
 from pods import Pods
@@ -19,8 +19,6 @@ from streamsapp.local.broker import EmbeddedBroker
 
 #: Longer than several observations take.
 STOPPED = 3.0
-#: Of instances that are to stay members while the broker is stopped, however long this process sleeps.
-SESSION = {"session.timeout.ms": "60000"}
 #: Between asking and being stopped, an answer may still be on its way.
 ON_ITS_WAY = 0.2
 
@@ -63,7 +61,7 @@ def test_a_replica_was_not_seen_since_the_broker_does_not_answer(own_broker: Emb
     produce(there.kafka, source, [(b"k%d" % number, b"", 1000) for number in range(100)])
     application = there.kafka.unique("app")
     configs = [
-        there.config(application, state_dir=tmp_path / name, standby_replicas=1, kafka=SESSION) for name in ("a", "b")
+        there.config(application, state_dir=tmp_path / name, standby_replicas=1, kafka=PATIENT) for name in ("a", "b")
     ]
     pods = [there.start(count_per_key(source, sink), config) for config in configs]
     try:

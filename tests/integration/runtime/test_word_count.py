@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from instances import Instances, eventually, last_counts, produce, stored_counts
+from instances import PATIENT, Instances, eventually, last_counts, produce, stored_counts
 from kafka_cluster import Kafka
 from killable import word_count
 from streamsapp import ClientState
@@ -36,8 +36,7 @@ def test_counts_words_exactly_with_two_threads_and_a_repartition(
     produce(kafka, source, [(None, line.encode(), 1000 + at) for at, line in enumerate(text)])
     truth = {word.encode(): count for word, count in Counter(" ".join(text).split()).items()}
     # At least once a record that the broker does not take within the session is given up, and counted again.
-    patient = {"session.timeout.ms": "60000"}
-    config = instances.config(threads=2, processing_guarantee=guarantee, kafka=patient)
+    config = instances.config(threads=2, processing_guarantee=guarantee, kafka=PATIENT)
     topology = word_count(source, sink)
 
     instance = instances.start(topology, config)

@@ -464,7 +464,7 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
         reader.poll(10, 0.001)
     if polls == 50:
         reader.until(lambda: len(reader.ends) == 3)
-        # Both ends of each. What earlier tests left behind opens sockets, too, for moments.
+        # Both ends of each. Threads that earlier tests left behind open sockets, too, for moments.
         eventually(lambda: len(descriptors() - before) == 6, timeout=20)
     positions, paused = reader.fetcher.close()
 
