@@ -11,11 +11,12 @@ Called by ``plan``, once per reconcile. ``docs/decisions/0013-restart-safety.md`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from streamsapp.manifest.model import RolloutSpec
-from streamsapp_operator.model.observed_state import JOINING, ObservedState, PodSeen, ReportedRole
+from streamsapp_operator.model.observed_state import JOINING, ObservedState, PodReport, PodSeen, ReportedRole
 from streamsapp_operator.model.status import Blocker, Restart
 from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Takeover, Takeovers, leading_word
 
@@ -25,6 +26,8 @@ UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
 _OF_JOINING = ", as it took part in no batch yet; if two batches do not change that, its log and the driver's tell why"
 #: More blockers than this are only counted.
 LISTED = 20
+#: More missing tasks than this are not even counted: how many there are is a pod's word, or the status'.
+COUNTED = 1000
 #: A container that ended so often does not come back by itself.
 CRASHES = 3
 #: Seconds that a container which was started again has for coming back, its imports included.
@@ -57,9 +60,9 @@ class Waiver:
 class Gate:
     """Applies the rule to one observation of an application."""
 
-    def __init__(self, observed: ObservedState, rollout: RolloutSpec, expected: frozenset[str] = frozenset()) -> None:
+    def __init__(self, observed: ObservedState, rollout: RolloutSpec, expected: Iterable[str] = ()) -> None:
         """Takes in ``expected`` the tasks with stores that are known to exist: one that no pod runs is somewhere on its
-        way."""
+        way. They are gone through more than once, and not to the end if very many are missing."""
         self._observed = observed
         self._rollout = rollout
         self._expected = expected
@@ -130,8 +133,15 @@ class Gate:
         if pod.report is None:
             ended = pod.phase in {"Pending", "Failed", "Succeeded"} or pod.waiting_reason is not None
             return ended or self._never_answered(pod)
+        if not self.covers.is_fresh(pod.report) or not (self._tells_all(pod, pod.report) or self.all_run()):
+            return False
         lost = [it for it in self.uncovered(pod) if not waiver.waives(it, other=False)]
-        return self.covers.is_fresh(pod.report) and not lost and (not self.covers.of(pod) or self._has_heir(pod))
+        return not lost and (not self.covers.of(pod) or self._has_heir(pod))
+
+    def _tells_all(self, pod: PodSeen, report: PodReport) -> bool:
+        """Says whether a report has all tasks that the pod has to do with. One that joins its group again may have
+        state of tasks that it does not tell of: it is about to get them back. One that was never ready has none."""
+        return not pod.was_ready or (report.generation is not None and report.state == RUNNING)
 
     def _works(self, pod: PodSeen) -> bool:
         """Says whether the pod calls itself ready: if Kubernetes says that it is not, that is about its node."""
@@ -181,13 +191,24 @@ class Gate:
         ordinals = Counter(pod.ordinal for pod in self._observed.pods)
         if replicas is None and ordinals:
             yield Blocker(pod="-", reason="NotReady: the StatefulSet is missing, its pods would not come back")
-        for ordinal in range(replicas or 0):
-            if not ordinals[ordinal]:
-                yield Blocker(pod="-", reason=f"NotReady: pod number {ordinal} does not exist yet")
+        yield from self._missing_pods(replicas or 0, ordinals)
         for ordinal, count in ordinals.items():
             if count > 1:
                 yield Blocker(pod="-", reason=f"NotReady: {count} pods were seen that have number {ordinal}")
-        yield from self._missing()
+        for pod, outage in self.covers.outages("kafka"):
+            told = f"Unreachable: it cannot reach Kafka at {outage.address}, so what it tells of its tasks may be old"
+            moved = "if Kafka has moved, set spec.replicas to 0 until all pods are gone, and back"
+            yield Blocker(pod=pod.name, reason=f"{told}: {outage.message}; {moved}")
+        yield from islice(self._missing(), COUNTED)
+
+    def _missing_pods(self, replicas: int, there: Counter[int]) -> Iterator[Blocker]:
+        """Yields the first pods that do not exist one by one, and the others in one sentence: there may be any number
+        of them."""
+        for ordinal in islice((it for it in range(replicas) if it not in there), LISTED):
+            yield Blocker(pod="-", reason=f"NotReady: pod number {ordinal} does not exist yet")
+        more = replicas - sum(it < replicas for it in there) - LISTED
+        if more > 0:
+            yield Blocker(pod="-", reason=f"NotReady: {more} more pods do not exist yet")
 
     def _missing(self) -> Iterator[Blocker]:
         """Yields the tasks with stores that must be somewhere and run nowhere."""
@@ -196,9 +217,10 @@ class Gate:
             for task, replicas in self.covers.replicas.items()
             if any(replica.task.stores for replica in replicas)
         }
-        for task in sorted({*followed, *self._expected} - {task for task, pods in self.covers.owners.items() if pods}):
-            pod = followed.get(task, "-")
-            yield Blocker(pod=pod, task=task, reason="TaskMissing: no pod says that it runs this task")
+        for task in chain(followed, (it for it in self._expected if it not in followed)):
+            if not self.covers.owners.get(task):
+                pod = followed.get(task, "-")
+                yield Blocker(pod=pod, task=task, reason="TaskMissing: no pod says that it runs this task")
 
     def _unknown(self, pod: PodSeen) -> Blocker | None:
         """Yields why nothing can be said about a pod."""

@@ -160,12 +160,22 @@ class Loop:
     def _failed(self, error: Exception, said: str) -> float:
         self._figures.errors.labels("error").inc()
         self._failures += 1
+        self._shut_budget()
         if self._is_new(error, said):
             expected = isinstance(error, ApiError)
             log.error("%s: %s", self.key, said, exc_info=None if expected else error, extra={"app": str(self.key)})
             self._tell(Trouble(_reason(error), said))
         # At different times, as one cause may make many applications fail at once.
         return min(LONGEST_BACKOFF, 2.0 ** min(self._failures - 1, 10)) * random.uniform(0.5, 1.0)
+
+    def _shut_budget(self) -> None:
+        """Shuts the budget before the application is left alone for a while; as far as possible, as writes fail."""
+        if self._app is None:
+            return
+        try:
+            self._app.shut_budget()
+        except Exception as error:
+            log.warning("%s: its budget could not be shut: %s", self.key, error, extra={"app": str(self.key)})
 
     def _tell(self, trouble: Trouble) -> None:
         """Tells of an error as a condition and an event of this application: it is no other's business."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streamsapp_operator.apply import FINALIZER, ActionContext, ActionRunner, set_finalizer
-from streamsapp_operator.children import RenderSettings
+from streamsapp_operator.children import Owner, RenderSettings
 from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import Client, Object
 from streamsapp_operator.kube.cache import Cache
@@ -92,6 +92,8 @@ class AppReconciler:
         self.code = _CodeMap(tools.client, tools.reader)
         self._spec: tuple[object, ReadSpec] | None = None
         self._written_at = float("-inf")
+        #: The application and its children as they were seen last.
+        self._seen: tuple[Owner, dict[str, Object]] | None = None
         #: The error of the last reconcile, until one does all it wants.
         self.trouble: Trouble | None = None
 
@@ -122,6 +124,12 @@ class AppReconciler:
             document, planned.status, spec.wanted.replicas if isinstance(spec.wanted, DesiredState) else None
         )
 
+    def shut_budget(self) -> None:
+        """Shuts the budget, for the time in which nobody looks: an open one lets drains take pods by what was safe when
+        it was opened."""
+        if self._seen is not None:
+            self._runner.shut_budget(*self._seen)
+
     def _read(self, document: Object, namespace: str) -> ReadSpec:
         """Reads the spec anew only if something that it is made of has changed: it is most of the work of a
         reconcile."""
@@ -142,6 +150,7 @@ class AppReconciler:
         self, spec: ReadSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
     ) -> tuple[AppObservation, ReconcilePlan]:
         observation = self._with_rejection(self._observer.observe(spec, known, job, fresh=fresh), spec)
+        self._seen = spec.owner, observation.children
         app = f"{spec.owner.namespace}/{spec.owner.name}"
         rivals = self._tools.groups.rivals(app, spec.application_id, spec.bootstrap_servers)
         observation = replace(observation, observed=replace(observation.observed, trouble=self.trouble, rivals=rivals))

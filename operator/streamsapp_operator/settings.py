@@ -99,19 +99,19 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--spark-image",
         "STREAMSAPP_SPARK_IMAGE",
         "",
-        "image of bootstraps whose StreamsApp has no spec.bootstrap.image",
+        "image with Spark: of queries, bootstraps and previews that name none",
     )
     add(
         "--image-pull-policy",
         "STREAMSAPP_IMAGE_PULL_POLICY",
         "IfNotPresent",
-        "of both",
+        "pull policy of both images",
         choices=("Always", "IfNotPresent", "Never"),
     )
     add("--key-file", "STREAMSAPP_KEY_FILE", "", "file with the key that applications' tokens are derived of")
-    add("--lease-name", "STREAMSAPP_LEASE_NAME", "streamsapp-operator", "of the Lease that one operator holds")
+    add("--lease-name", "STREAMSAPP_LEASE_NAME", "streamsapp-operator", "name of the Lease that one operator holds")
     add("--lease-seconds", "STREAMSAPP_LEASE_SECONDS", "15", "after which another one takes over", type=float)
-    add("--http-port", "STREAMSAPP_HTTP_PORT", "8081", "of /healthz, /readyz, /metrics and /console/", type=int)
+    add("--http-port", "STREAMSAPP_HTTP_PORT", "8081", "port of /healthz, /readyz, /metrics and /console/", type=int)
     add("--console", "STREAMSAPP_CONSOLE", "on", "serve the console of the cluster", choices=("on", "off"))
     levels = ("debug", "info", "warning", "error")
     add("--log-level", "STREAMSAPP_LOG_LEVEL", "info", "least severe level to log", choices=levels)

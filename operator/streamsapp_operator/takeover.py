@@ -6,11 +6,13 @@ Used by the gate. Every comparison is written so that what is not a sensible num
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.observed_state import (
     ObservedState,
+    Outage,
     PodReport,
     PodSeen,
     ReportedRole,
@@ -77,6 +79,8 @@ class Takeovers:
                 elif pod.report is not None:
                     self.replicas[task.id].append(Replica(pod, pod.report, task))
         self._found: dict[str, list[Takeover | Blocker]] = {}
+        #: The first outage of the object store that is told of now: no snapshot can be read meanwhile.
+        self._no_store = next(self.outages("remoteState"), None)
 
     def of(self, pod: PodSeen) -> list[Takeover | Blocker]:
         """Returns for each active task that has something to lose where it would go on without this pod, or why
@@ -92,6 +96,13 @@ class Takeovers:
     def is_fresh(self, report: PodReport) -> bool:
         """Says whether a report is fresh. One from the future tells of a clock that jumped: nothing is known then."""
         return 0 <= self.observed.at - report.fetched_at <= self._max_age
+
+    def outages(self, name: str) -> Iterator[tuple[PodSeen, Outage]]:
+        """Yields who cannot reach this, as fresh reports say; a driver speaks for its executors."""
+        driver = self.observed.driver
+        for pod in (*self.observed.pods, *(() if driver is None else (driver,))):
+            if pod.report is not None and self.is_fresh(pod.report):
+                yield from ((pod, it) for it in pod.report.outages if it.name == name)
 
     def may_take_over(self, pod: PodSeen) -> bool:
         """Says whether tasks may go to this pod: it is ready and stays."""
@@ -109,11 +120,25 @@ class Takeovers:
             if replica.pod.name != pod.name:
                 hosts[replica.pod.name].append(replica)
         tries = [self._host(task, pod, replicas) for replicas in hosts.values()]
-        tries.append(_restore(task, pod, self._rollout))
+        tries.append(self._restore(task, pod))
         covers = [it for it in tries if isinstance(it, Takeover)]
         if covers:
             return min(covers, key=lambda cover: (cover.seconds, -cover.until))
         return max((it for it in tries if isinstance(it, Blocker)), key=_severity)
+
+    def _restore(self, task: TaskReport, pod: PodSeen) -> Takeover | Blocker:
+        """Says whether the task can be restored from its snapshot, which needs the object store."""
+        found = _by_snapshot(task, pod, self._rollout)
+        if isinstance(found, Blocker) or self._no_store is None:
+            return found
+        teller, outage = self._no_store
+        return _blocker(
+            pod,
+            task,
+            f"SnapshotUnknown: its snapshot cannot be read now: {teller.name} cannot reach the object store of"
+            f" spec.remoteState at {outage.address}: {outage.message}; it goes on once the store answers, or once a"
+            " standby follows the task",
+        )
 
     def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Takeover | Blocker:
         """Says whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
@@ -185,7 +210,7 @@ def _severity(blocker: Blocker) -> int:
     return SEVERITY.index(leading_word(blocker))
 
 
-def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeover | Blocker:
+def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeover | Blocker:
     """Says whether snapshots of all its stores bring the task back soon enough."""
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]

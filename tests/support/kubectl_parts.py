@@ -45,10 +45,10 @@ def healthy_status(**other: Any) -> dict[str, Any]:
         "standbyLag": 42,
         "restart": {"safe": True, "blockers": []},
         "conditions": [
-            condition("Ready", "True", "AllPodsReady", "3 of 3 pods are ready"),
+            condition("Ready", "True", "Running", "3 of 3 pods are ready"),
             condition("Progressing", "False", "Complete", "every pod has revision 9f31c2ab"),
             condition("RestartSafe", "True", "Safe", "any one pod may be taken away"),
-            condition("SnapshotsFresh", "True", "Fresh", "the oldest is 34 s old"),
+            condition("SnapshotsFresh", "True", "Fresh", "no snapshot is older than 240 s"),
             condition("Degraded", "False", "AsExpected", ""),
         ],
         **other,

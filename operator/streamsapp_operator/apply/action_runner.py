@@ -26,7 +26,7 @@ from streamsapp_operator.children.preview_job import preview_job
 from streamsapp_operator.children.spark_job import attempt_of
 from streamsapp_operator.kube import Client, Conflict, Object, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
-from streamsapp_operator.kube.kinds import CONFIG_MAP, CRON_JOB, JOB, POD, STATEFUL_SET, STREAMS_APP, label
+from streamsapp_operator.kube.kinds import BUDGET, CONFIG_MAP, CRON_JOB, JOB, POD, STATEFUL_SET, STREAMS_APP, label
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
@@ -108,9 +108,16 @@ class ActionRunner:
                 if isinstance(action, PostEvent):
                     self._one(action, case)
 
+    def shut_budget(self, owner: Owner, children: dict[str, Object]) -> None:
+        """Shuts the budget if there is one and it is open: nobody judges meanwhile whether a pod may go."""
+        if f"{BUDGET.name}/{owner.name}" in children and self._may_act():
+            self._writer.send(disruption_budget(owner, 0), children)
+
+    def _is_good(self, until: float | None) -> bool:
+        return until is None or self._clock.now() <= until
+
     def _is_too_late(self, action: Action) -> bool:
-        until = getattr(action, "until", None)
-        if until is None or self._clock.now() <= until:
+        if self._is_good(getattr(action, "until", None)):
             return False
         log.info("%s: what it was decided by is too old now", type(action).__name__)
         return True
@@ -122,8 +129,10 @@ class ActionRunner:
                 self._apply(action, case)
             case SetBudget(max_unavailable=most):
                 self._writer.send(disruption_budget(owner, most), observation.children)
-            case Evict(pod=pod, uid=uid, resource_version=version):
+            case Evict(pod=pod, uid=uid, resource_version=version, until=None):
                 self._client.evict(owner.namespace, pod, uid, version)
+            case Evict(pod=pod, uid=uid, resource_version=version, until=until):
+                self._client.evict_while(lambda: self._is_good(until), owner.namespace, pod, uid, version)
             case StartCheck(revision=revision):
                 self._start_check(revision, case)
             case DeleteCheck(revision=revision):
@@ -165,7 +174,7 @@ class ActionRunner:
                 begins_runs=action.begins_runs,
                 replaces_run=action.replaces_run,
             )
-            self._writer.send_all(children.objects, observation.children)
+            self._writer.send_all(children.objects, observation.children, lambda: self._is_good(action.until))
             return
         if observation.observed.children.template_revision != action.revision:
             raise Rejected(
@@ -178,6 +187,8 @@ class ActionRunner:
 
     def _set_replicas(self, action: ApplyChildren, case: ActionContext) -> None:
         self._set_drivers(int(action.runs_driver and action.replicas > 0), case)
+        if not self._is_good(action.until):
+            raise Conflict("what the number of pods was decided by is too old by now")
         self._scale(case.spec.owner.name, case.observation.observed.children.replicas, action.replicas, case)
 
     def _set_drivers(self, replicas: int, case: ActionContext) -> None:

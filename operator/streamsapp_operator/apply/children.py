@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from streamsapp_operator.kube import Client, Conflict, Gone, Object, Rejected
 from streamsapp_operator.kube.client import FIELD_MANAGER
-from streamsapp_operator.kube.kinds import SECRET, annotation, kind_of
+from streamsapp_operator.kube.kinds import SECRET, STATEFUL_SET, annotation, kind_of
 from streamsapp_operator.observe.observer import APPLIED, is_owned
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -45,12 +45,17 @@ class ChildWriter:
         self._ours: dict[str, str] = {}
         self._secrets: dict[str, _Sent] = {}
 
-    def send_all(self, documents: Iterable[Object], children: dict[str, Object]) -> None:
-        """Sends all in order; ``children`` are the live ones, and learn what they became."""
+    def send_all(
+        self, documents: Iterable[Object], children: dict[str, Object], still_good: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Sends all in order; ``children`` are the live ones, and learn what they became. ``still_good`` is asked right
+        before a StatefulSet is written: the others may have taken a while."""
         for document in documents:
-            self.send(document, children)
+            self.send(document, children, still_good)
 
-    def send(self, document: Object, children: dict[str, Object]) -> None:
+    def send(
+        self, document: Object, children: dict[str, Object], still_good: Callable[[], bool] = lambda: True
+    ) -> None:
         """Sends one child, unless it is so already."""
         digest = hash_of(document)
         if document["kind"] == SECRET.name:
@@ -61,6 +66,8 @@ class ChildWriter:
         if live is not None and annotation(live, APPLIED) == digest and self._ours.get(key) == ours(live):
             return
         uid = self._uid_of_ours(document, live)
+        if document["kind"] == STATEFUL_SET.name and not still_good():
+            raise Conflict(f"what {key} was decided by is too old by now")
         written = self._client.apply(with_uid(annotated(document, digest), uid))
         children[key] = written
         self._ours[key] = ours(written)

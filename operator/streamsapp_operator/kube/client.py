@@ -256,6 +256,17 @@ class Client:
         except Gone:
             return
 
+    def evict_while(
+        self, still_good: Callable[[], bool], namespace: str, pod: str, uid: str, resource_version: str
+    ) -> None:
+        """Evicts a pod, unless it changed, or what it was judged by is too old by the time at which that is known: the
+        API server may take its time to say so. Raises ``Conflict`` then."""
+        if not self._is_at(namespace, pod, resource_version):
+            raise Conflict(f"pod {pod} is not any more what it was judged by")
+        if not still_good():
+            raise Conflict(f"what pod {pod} was judged by is too old by now")
+        self.evict(namespace, pod, uid)
+
     def _is_at(self, namespace: str, pod: str, resource_version: str) -> bool:
         found = self.get(POD, namespace, pod, metadata_only=True)
         return found is not None and found["metadata"]["resourceVersion"] == resource_version

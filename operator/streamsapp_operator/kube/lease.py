@@ -61,8 +61,11 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Says whether this process may act now."""
-        return self._election.remaining(self._clock.now()) > 0
+        """Says whether this process may act now: not any more once it gives the Lease back."""
+        return not self._stopping.is_set() and self._remaining() > 0
+
+    def _remaining(self) -> float:
+        return self._election.remaining(self._clock.now())
 
     def acquire(self, stop: threading.Event) -> bool:
         """Waits until this process leads, then keeps renewing; returns ``False`` when told to stop before."""
@@ -106,8 +109,8 @@ class Lease:
                 log.warning("the Lease could not be renewed: %s", error)
 
     def _watch(self) -> None:
-        while not self._stopping.wait(max(0.0, self._election.remaining(self._clock.now()))):
-            if not self.held:
+        while not self._stopping.wait(max(0.0, self._remaining())):
+            if self._remaining() <= 0:
                 log.critical("the Lease is lost: this operator ends at once, so that no two work")
                 self._on_lost()
                 return

@@ -12,7 +12,7 @@ from http.client import HTTPException
 
 from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.exchange import Address, ExchangeResponse, get
-from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
+from streamsapp_operator.observe.status_document import EARLIEST, LATEST, MAX_BYTES, read_status
 from streamsapp_operator.steady_clock import SteadyClock
 
 #: For each pod, its answer included.
@@ -66,6 +66,7 @@ class PodAsker:
 def clock_offset(date: str | None, asked_at: float) -> float | None:
     """Returns the pod's clock minus the operator's, up to a second too small: ``Date`` has whole seconds."""
     try:
-        return parsedate_to_datetime(date or "").timestamp() - asked_at
+        seconds = parsedate_to_datetime(date or "").timestamp()
     except (ValueError, OverflowError):
         return None
+    return seconds - asked_at if EARLIEST <= seconds <= LATEST else None

@@ -136,7 +136,10 @@ def waiting(pod: Object) -> tuple[str | None, str | None]:
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         return scheduled.get("reason") or "Unschedulable", _short(scheduled.get("message") or "no node takes it")
-    for container in [*(status.get("initContainerStatuses") or ()), container_status(status)]:
+    runtime = container_status(status)
+    if (runtime.get("state") or {}).get("running") is not None:
+        return None, None  # a sidecar that does not run is its own affair: the application runs, and holds its tasks
+    for container in [*(status.get("initContainerStatuses") or ()), runtime]:
         if (found := state_of(container, "waiting")) and found.get("reason") != "PodInitializing":
             reason = str(found.get("reason") or "Waiting")
             return reason, _short(found.get("message") or _needs(pod, reason))

@@ -32,6 +32,11 @@ Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
 Text: TypeAlias = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 #: A time without a zone could be any.
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]
+#: The instants that are believed, from 1970 to 2200: with one of the year 1, arithmetic on times fails.
+EARLIEST, LATEST = 0.0, 7_258_118_400.0
+#: A task's sub-topology and partition, as Kafka counts them. There is work for each partition below the largest one
+#: that a pod names, so a number without bound would be work without bound.
+TaskId: TypeAlias = Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]{0,3})_(0|[1-9][0-9]{0,4})\Z")]
 
 
 class _Fields(Struct, frozen=True, rename="camel"):
@@ -60,7 +65,7 @@ class _Restore(_Fields, frozen=True):
 
 
 class _Task(_Fields, frozen=True):
-    id: Annotated[str, Meta(pattern=r"^[0-9]{1,9}_[0-9]{1,9}\Z")]
+    id: TaskId
     role: Literal["active", "standby", "warmup"]
     state: Text
     stores: Annotated[tuple[_Store, ...], Meta(max_length=1000)] = ()
@@ -116,8 +121,11 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
     if document.application_id != application_id:
         # Addresses are given to other pods later.
         return f"another application answers at its address: {document.application_id[:100]!r}"
-    tasks = tuple(map(_task, document.tasks))
-    outages = tuple(Outage(it.name, it.address, it.since.timestamp(), it.message) for it in document.outages)
+    try:
+        tasks = tuple(map(_task, document.tasks))
+        outages = tuple(Outage(it.name, it.address, _unix(it.since), it.message) for it in document.outages)
+    except ValueError as error:
+        return f"its /status is not understood: {error}"
     return PodReport(
         document.state,
         document.generation,
@@ -176,4 +184,12 @@ def _store(store: _Store) -> StoreReport:
 
 
 def _seconds(instant: datetime | None) -> float | None:
-    return None if instant is None else instant.timestamp()
+    return None if instant is None else _unix(instant)
+
+
+def _unix(instant: datetime) -> float:
+    """Returns seconds of Unix time; raises ``ValueError`` for an instant that cannot be true."""
+    seconds = instant.timestamp()
+    if not EARLIEST <= seconds <= LATEST:
+        raise ValueError(f"{instant.isoformat()} is no time between 1970 and 2200")
+    return seconds

@@ -59,7 +59,8 @@ def driver_is_next(inputs: PlanInput, target: str) -> bool:
     """Says whether it is the driver's turn, or was: every executor is of the target, and took part in a batch."""
     children, ordinals = inputs.observed.children, {it.ordinal for it in inputs.pods if it.revision == target}
     began = children.driver_revision == target
-    return (began or inputs.restart.safe) and {*range(children.replicas or 0)} == ordinals
+    replicas = children.replicas or 0
+    return (began or inputs.restart.safe) and len(ordinals) == replicas and all(it < replicas for it in ordinals)
 
 
 def driver_step(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:

@@ -48,7 +48,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
         return ReconcilePlan(after, tuple(actions))
     if settings is None:
         return _never_valid(app, observed, status, now)
-    known = replace(status, known_tasks=known_tasks.learn(status.known_tasks, observed))
+    known = replace(status, known_tasks=known_tasks.learn(status, observed))
     gate = Gate(observed, settings.rollout, known_tasks.expected(known))
     inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     wanted, scaling = wanted_replicas(inputs)

@@ -61,7 +61,8 @@ def is_settled(inputs: PlanInput, target: str) -> bool:
     return (
         children.template_revision == target
         and bool(pods)
-        and sorted(pod.ordinal for pod in pods) == list(range(children.replicas or 0))
+        and len(pods) == (children.replicas or 0)
+        and sorted(pod.ordinal for pod in pods) == list(range(len(pods)))
         and all(pod.ready and not pod.terminating and pod.revision == target for pod in pods)
     )
 
@@ -182,8 +183,9 @@ def _away(inputs: PlanInput) -> str | None:
     ending = next((pod.name for pod in inputs.pods if pod.terminating), None)
     if ending is not None:
         return f"pod {ending} is ending"
-    missing = {*range(inputs.observed.children.replicas or 0)} - {pod.ordinal for pod in inputs.pods}
-    return f"pod number {min(missing)} is not there yet" if missing else None
+    there = {pod.ordinal for pod in inputs.pods}
+    first = next((it for it in range(inputs.observed.children.replicas or 0) if it not in there), None)
+    return None if first is None else f"pod number {first} is not there yet"
 
 
 def _first_blocker(inputs: PlanInput) -> str | None:

@@ -34,7 +34,11 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scali
     if course.stop or course.scheduled or wanted == 0:
         # The driver gives its tasks up with its executors.
         return (current or 0) if driver_is_there(inputs.observed) else 0
-    if current is None or wanted >= current:
+    if current is None:
+        # A StatefulSet that was deleted without its pods is made anew and adopts them: it must not end those above its
+        # number, so there are fewer from the next look on, one at a time.
+        return max(wanted, inputs.status.target_replicas or 0)
+    if wanted >= current:
         return wanted
     # Records that came while the tasks of one pod moved are caught up before the next pod goes.
     behind = scaling is not None and scaling.behind_since is not None

@@ -7,6 +7,9 @@ from streamsapp_operator.model.status import Tasks
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.takeover import RUNNING, known_lag
 
+#: The largest number that the resource takes; each task of a pod may claim it.
+_MOST_RECORDS = 2**63 - 1
+
 
 def tasks(inputs: PlanInput) -> Tasks:
     """Returns the number of tasks, as far as pods tell."""
@@ -21,7 +24,7 @@ def input_lag(inputs: PlanInput) -> int | None:
     """Returns the input lag of all active tasks together."""
     lags = [task.input_lag for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE]
     known = [lag for lag in lags if lag is not None]
-    return sum(known) if lags and len(known) == len(lags) and all_answer(inputs) else None
+    return min(sum(known), _MOST_RECORDS) if lags and len(known) == len(lags) and all_answer(inputs) else None
 
 
 def standby_lag(inputs: PlanInput) -> int | None:

@@ -26,7 +26,7 @@ def add_command(
         description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", metavar="NAME", nargs=None if about_one else "?", help="of the StreamsApp")
+    parser.add_argument("name", metavar="NAME", nargs=None if about_one else "?", help="name of the StreamsApp")
     add_kubectl_options(parser)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
     parser.set_defaults(run=run)
@@ -37,7 +37,7 @@ def add_kubectl_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of kubectl that choose a cluster; kubectl does not hand them to plugins by itself."""
     group = parser.add_argument_group("cluster, as with kubectl")
     group.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: that of the kubeconfig's context")
-    group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
+    group.add_argument("--context", metavar="NAME", help="the context of the kubeconfig")
     group.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, or ~/.kube/config")
 
 

@@ -39,7 +39,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         about_one=False,
     )
     parser.add_argument("--pod", metavar="POD", help="the page of this one; default: the first that is ready")
-    parser.add_argument("--port", type=_port, default=0, metavar="PORT", help="of this machine; default: any free one")
+    parser.add_argument(
+        "--port", type=_port, default=0, metavar="PORT", help="port of this machine; default: any free one"
+    )
     # The token is among the browser's arguments, which other users of the machine can list.
     parser.add_argument(
         "--open", action="store_true", help="open a browser; other users of this machine may see the token"

@@ -16,9 +16,11 @@ from msgspec import Struct
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp.structs import converted
 from streamsapp_operator.children.names import ROLE_LABEL
+from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.status import AppStatus, from_document
 from streamsapp_operator.observe.pods import condition, state_of, waiting
+from streamsapp_operator.observe.status_document import Instant, TaskId
 
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -32,9 +34,9 @@ class ReportedSnapshot(_Fields, frozen=True, kw_only=True):
     offset: int | None = None
     #: Of the whole task.
     bytes: int | None = None
-    created_at: datetime | None = None
+    created_at: Instant | None = None
     #: The time when it was last known to be all there is; it is not old for having not changed.
-    confirmed_at: datetime | None = None
+    confirmed_at: Instant | None = None
 
     @property
     def fresh_at(self) -> datetime | None:
@@ -47,7 +49,7 @@ class ReportedStore(_Fields, frozen=True, kw_only=True):
     position: int | None = None
     end_offset: int | None = None
     lag: int | None = None
-    observed_at: datetime | None = None
+    observed_at: Instant | None = None
     mode: str = ""
     snapshot: ReportedSnapshot | None = None
 
@@ -68,7 +70,7 @@ class ReportedRestore(_Fields, frozen=True, kw_only=True):
 
 
 class ReportedTask(_Fields, frozen=True, kw_only=True):
-    id: str
+    id: TaskId
     role: str
     state: str = ""
     stores: tuple[ReportedStore, ...] = ()
@@ -104,8 +106,11 @@ def read_report(body: bytes, at: datetime | None) -> PodAnswer:
     """Reads a pod's answer; ``at`` is its Date."""
     try:
         document = msgspec.json.decode(body, type=dict[str, Any])
+        fault = depth_fault(document, "status")
+        if fault is not None:
+            return PodAnswer(fault=f"its /status cannot be read: {fault}")
         return PodAnswer(converted(document, StatusReport), document, at)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         return PodAnswer(fault=f"its /status cannot be read: {error}")
 
 

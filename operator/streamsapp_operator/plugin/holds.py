@@ -24,7 +24,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         commands,
         "approve",
         "let a rollout go on that is paused, or waits with a part of the pods",
-        "Ends a pause, and lets the revision that is rolled out past spec.rollout.partition.",
+        "It ends a pause, and lets the revision go on past spec.rollout.partition and past its preview. It opens "
+        "no maintenance window.",
         approve,
     )
 

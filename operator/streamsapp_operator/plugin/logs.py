@@ -30,10 +30,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "Pod after pod; with --follow lines of all pods as they come, until Ctrl-C. -o json: one object a line.",
         run,
     )
-    parser.add_argument("--pod", metavar="POD", help="of this one only")
+    parser.add_argument("--pod", metavar="POD", help="the lines of this pod only")
     parser.add_argument("--tail", type=int, default=100, metavar="N", help="the last lines of each; default: 100")
     parser.add_argument("--follow", "-f", action="store_true", help="go on with lines that come")
-    parser.add_argument("--previous", "-p", action="store_true", help="of the container that ran before a restart")
+    parser.add_argument(
+        "--previous", "-p", action="store_true", help="the lines of the container that ran before a restart"
+    )
 
 
 def run(options: argparse.Namespace, session: CommandSession) -> int:

@@ -75,9 +75,10 @@ def _get(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> P
 
 def _date(text: str | None) -> datetime | None:
     try:
-        return None if text is None else parsedate_to_datetime(text)
-    except ValueError:
+        date = None if text is None else parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
         return None
+    return None if date is None or date.tzinfo is None else date  # ``-0000`` is no zone
 
 
 def _refusal(reason: str) -> str:

@@ -140,7 +140,7 @@ def _identity(rollout: RolloutStatus | None) -> tuple[str, datetime | None] | No
 _SAID = {
     "Checking": "a pod checks the new revision first; nothing else is touched",
     "Bootstrapping": "a Job makes state of history first; no pod is started before it is done",
-    "Paused": "it waits for you: `kubectl streamsapp status` says what for, `approve` lets it go on",
+    "Paused": "it waits for you or for a maintenance window: `kubectl streamsapp status` says for which",
     "RollingBack": "the new revision does not become ready: back to the last good one",
 }
 _ENDS = {

@@ -36,7 +36,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         commands, "produce", "write records to a topic, from lines of JSON", _POD.format("produce"), produce
     )
     producer.add_argument("topic", metavar="TOPIC")
-    producer.add_argument("input", nargs="?", type=Path, metavar="FILE", help="of lines; default: standard input")
+    producer.add_argument(
+        "input", nargs="?", type=Path, metavar="FILE", help="a file of lines; default: standard input"
+    )
     add_forwarded(producer, _PRODUCE)
     consumer = add_command(
         commands, "consume", "print the records of a topic as lines of JSON", _POD.format("consume"), consume

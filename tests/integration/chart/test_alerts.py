@@ -16,6 +16,7 @@ pytestmark = pytest.mark.long
 
 Check = Callable[..., None]
 APP = 'namespace="shop",name="orders"'
+SUSPENDED = 'namespace="shop",name="asleep"'
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,10 @@ def test_prometheus_takes_the_alerts(check: Check, rules: Path) -> None:
 @pytest.mark.parametrize(
     ("alert", "series", "minutes", "labels", "summary"),
     [
-        ("StreamsAppNotReady", {f'streamsapp_app_condition{{type="Ready",{APP}}}': "1 0x20"}, 8,
+        ("StreamsAppNotReady", {f'streamsapp_app_condition{{type="Ready",{APP}}}': "1 0x20",
+                                f'streamsapp_app_condition{{type="Ready",{SUSPENDED}}}': "1 0x20",
+                                f'streamsapp_app_replicas{{state="wanted",{APP}}}': "3x20",
+                                f'streamsapp_app_replicas{{state="wanted",{SUSPENDED}}}': "0x20"}, 8,
          {"type": "Ready", "namespace": "shop", "name": "orders"}, "shop/orders is not ready"),
         ("StreamsAppInputLagGrows", {f"streamsapp_app_input_lag{{{APP}}}": "0+60000x60"}, 40,
          {"namespace": "shop", "name": "orders"}, "shop/orders falls behind its input: 1k records a second"),

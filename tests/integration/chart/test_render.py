@@ -164,7 +164,8 @@ def test_alerts_are_made_only_when_asked_for_and_link_to_their_runbooks(render: 
     assert len(alerts) > 5
     assert alerts["StreamsAppNotReady"] == {
         "alert": "StreamsAppNotReady",
-        "expr": 'streamsapp_app_condition{type="Ready"} < 1',
+        "expr": 'streamsapp_app_condition{type="Ready"} < 1 '
+        'unless on (namespace, name) streamsapp_app_replicas{state="wanted"} == 0',
         "for": "5m",
         "labels": {"severity": "critical"},
         "annotations": {

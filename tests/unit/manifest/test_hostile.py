@@ -127,7 +127,7 @@ def with_spec(**spec: Any) -> dict[str, Any]:
         ({"podTemplate": {"x" * 2000: 6}}, "spec.podTemplate: the key 'xxxxxxx"),
         ({"podTemplate": {"a": object()}}, "spec.podTemplate.a: expected text, a number, true, false, a list or a ma"),
         ({"replicas": 1 << 70}, "spec.replicas: expected a number of at most 64 bits"),
-        ({"replicas": 1 << 40}, "spec.replicas: expected an integer ≤ 2147483647, got 1099511627776"),
+        ({"replicas": 1 << 40}, "spec.replicas: expected an integer ≤ 1000, got 1099511627776"),
         ({"image": "a\nspec.evil: \x1b[2J", "engine": "x"}, "spec.engine: expected 'spark' or 'threads', got 'x'"),
         ({"a\x1b[2J\nb": 1}, r"spec.a\x1b[2J b: unknown field; known fields are "),
         ({"topology": {"steps": [{"stream": {"pattern": "(" * 900}}]}}, "spec.topology.steps[0].stream.pattern: '("),
@@ -241,3 +241,9 @@ def test_a_valid_document_with_other_values_is_a_manifest_or_has_faults(
 def test_a_character_that_yaml_does_not_allow_is_told_with_its_line(character: str, code: str) -> None:
     expected = [f"line 2: has the character U+{code}, which YAML does not allow; remove it"]
     assert faults(f"a: 1\nb: x{character}y\n") == expected
+
+
+def test_a_number_with_more_digits_than_python_writes_is_told_with_its_line() -> None:
+    (line,) = faults(f"a: 1\n? 0x{'f' * 4000}\n: 2\n")
+    assert line.startswith("line 2: '0xfff")
+    assert line.endswith("is no number that can be read; put it in quotes if it is text")

@@ -8,16 +8,18 @@ from hypothesis import given, strategies as st
 
 import observed_builders
 from observed_builders import NOW, ROLLOUT, active, broken, gate, observed, pod, pods, standby, store
-from streamsapp_operator.gate import LISTED, Waiver
+from streamsapp_operator.gate import COUNTED, LISTED, Gate, Waiver
 from streamsapp_operator.model.observed_state import (
     ChildrenSeen,
     ObservedState,
+    Outage,
     PodReport,
     PodSeen,
     ReportedRole,
     TaskReport,
 )
 from streamsapp_operator.model.status import Blocker
+from streamsapp_operator.plan.known_tasks import ExpectedTasks
 from streamsapp_operator.takeover import leading_word
 
 RUNS = active("0_0")
@@ -397,3 +399,69 @@ def test_a_pod_that_was_well_is_given_time_to_come_back_to_its_disk(
     ended = pod(2, ready=False, report=None, unreachable="refused", was_ready=True, started=False, restarts=1)
     seen = observed([*pods("one", "one"), replace(ended, **changes)])
     assert gate(seen).holds_nothing(seen.pods[2], Waiver()) == holds_nothing
+
+
+def test_of_any_number_of_missing_pods_the_first_are_named_and_the_others_counted() -> None:
+    blockers = gate(observed(pods("one", "one"), replicas=100_000)).blockers
+    assert len(blockers) == LISTED + 1
+    assert "NotReady: pod number 2 does not exist yet" in {it.reason for it in blockers}
+    assert f"NotReady: {100_000 - 2 - LISTED} more pods do not exist yet" in {it.reason for it in blockers}
+
+
+def test_of_any_number_of_missing_tasks_no_more_are_looked_for_than_are_counted() -> None:
+    found = Gate(observed(pods("one", "one")), ROLLOUT, ExpectedTasks({"0": 100_000}))
+    assert [leading_word(it) for it in found.blockers] == ["TaskMissing"] * COUNTED
+    assert not found.all_run()
+
+
+def without(name: str, ordinal: int, *tasks: TaskReport, at: float = NOW) -> PodSeen:
+    """A pod that cannot reach this."""
+    outages = (Outage(name, "far:9092", NOW - 60, "no route to host"),)
+    return pod(ordinal, report=observed_builders.report(*tasks, at=at, outages=outages))
+
+
+def test_a_snapshot_that_cannot_be_read_now_covers_nothing() -> None:
+    seen = observed([pod(0, RESTORABLE), without("remoteState", 1)])
+    (blocker,) = gate(seen).verdict().blockers
+    assert (blocker.pod, blocker.task, leading_word(blocker)) == ("app-0", "0_0", "SnapshotUnknown")
+    assert "app-1 cannot reach the object store of spec.remoteState at far:9092: no route to host" in blocker.reason
+    fails = replace(seen.pods[0], ready=False)
+    assert not gate(replace(seen, pods=(fails, seen.pods[1]))).holds_nothing(fails, Waiver())
+    assert reason(observed([pod(0, RESTORABLE), pod(1)])) is None
+
+
+def test_a_standby_covers_its_task_whatever_becomes_of_the_object_store() -> None:
+    assert gate(observed([pod(0, RUNS), without("remoteState", 1, standby("0_0"))])).verdict().safe
+
+
+def test_an_outage_that_was_told_of_long_ago_is_no_outage() -> None:
+    seen = observed([pod(0, RESTORABLE), without("remoteState", 1, at=NOW - 11)])
+    assert reason(seen) is None
+
+
+def test_nothing_is_safe_while_a_pod_cannot_reach_kafka() -> None:
+    seen = observed([pod(0, RUNS), without("kafka", 1, standby("0_0"))])
+    (blocker,) = gate(seen).verdict().blockers
+    assert (blocker.pod, leading_word(blocker)) == ("app-1", "Unreachable")
+    assert "cannot reach Kafka at far:9092" in blocker.reason
+    assert not gate(seen).allows(seen.pods[0], Waiver())
+    by_driver = replace(observed([pod(0, RUNS), pod(1, standby("0_0"))]), driver=without("kafka", 0))
+    assert not gate(by_driver).verdict().safe
+
+
+@pytest.mark.parametrize("changes", [{"generation": None}, {"state": "CREATED"}, {"state": "REBALANCING"}])
+def test_an_answer_of_a_pod_that_joins_its_group_is_complete_only_if_all_tasks_run_elsewhere(
+    changes: dict[str, Any],
+) -> None:
+    began: dict[str, Any] = {"phase": "Running", "running_since": NOW - 1000}
+    joins = pod(2, ready=False, was_ready=True, report=observed_builders.report(**changes), **began)
+    seen = observed([*pods("one", "one"), joins])
+    all_known = frozenset({"0_0", "0_1"})
+    assert gate(seen, expected=all_known).holds_nothing(joins, Waiver())
+    assert not gate(seen, expected=all_known | {"0_2"}).holds_nothing(joins, Waiver())
+
+
+def test_a_pod_that_was_never_ready_has_no_state_that_it_does_not_tell_of() -> None:
+    joins = pod(2, ready=False, report=observed_builders.report(generation=None, state="CREATED"))
+    seen = observed([*pods("one", "one"), joins])
+    assert gate(seen, expected=frozenset({"0_0", "0_1", "0_2"})).holds_nothing(joins, Waiver())

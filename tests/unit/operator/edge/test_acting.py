@@ -382,3 +382,37 @@ def test_deletes_its_own_job_only(bootstraps: Stage) -> None:
     for action in (attempt(bootstraps), DeleteBootstrap()):
         with pytest.raises(NameTakenError, match="Job 'app-bootstrap'"):
             bootstraps.act(action)
+
+
+def test_takes_no_pod_by_what_became_too_old_while_the_api_server_answered(stage: Stage) -> None:
+    version = stage.api.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app-0"}})["metadata"]
+    evict = Evict("app-0", "u", version["resourceVersion"], "why", stage.clock.at + 1)
+    slow_at(stage, "get Pod/app-0")
+    with pytest.raises(Conflict, match="too old by now"):
+        stage.act(evict)
+    assert list(stage.api.written()) == []
+    assert stage.act(replace(evict, until=stage.clock.at + 3)) == ["evict Pod/app-0"]
+    with pytest.raises(Conflict, match="not any more what it was judged by"):
+        stage.act(replace(evict, until=stage.clock.at + 3))
+
+
+def test_sends_no_fewer_replicas_by_what_became_too_old_while_other_children_were_sent(stage: Stage) -> None:
+    stage.act(ApplyChildren(stage.revision, 3, 1))
+    slow_at(stage, "apply PodDisruptionBudget/app")
+    with pytest.raises(Conflict, match="too old by now"):
+        stage.act(ApplyChildren(stage.revision, 2, 0, stage.clock.at + 1))
+    assert stage.api.objects["StatefulSet", "app"]["spec"]["replicas"] == 3
+    assert stage.act(ApplyChildren(stage.revision, 2, 0, stage.clock.at + 1)) == ["apply StatefulSet/app"]
+    stage.seen = ChildrenSeen(replicas=2, template_revision="lost")
+    with pytest.raises(Conflict, match="too old by now"):
+        stage.act(ApplyChildren("lost", 1, 1, stage.clock.at + 1))
+    assert stage.api.objects["StatefulSet", "app"]["spec"]["replicas"] == 2
+
+
+def slow_at(stage: Stage, slow: str) -> None:
+    """The API server takes two seconds for such a call."""
+
+    def fails(call: str) -> None:
+        stage.clock.at += 2 if call == slow else 0
+
+    stage.api.fails = fails

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import pytest
+import yaml
 
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
@@ -11,6 +15,7 @@ from streamsapp_operator.model.observed_state import PodReport, PodSeen, Reporte
 from streamsapp_operator.observe.observer import children_seen, is_owned, tasks_total
 from streamsapp_operator.spec_reader import read_spec
 
+CRD = Path(__file__).resolve().parents[4] / "crds" / "streamsapps.yaml"
 SETTINGS = RenderSettings(runtime_image="default:1", operator_namespace="system")
 SPEC: dict[str, Any] = {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "k:9092"}, "replicas": 3}
 
@@ -172,3 +177,23 @@ def test_what_has_an_owner_with_the_same_name_is_not_owned() -> None:
     assert not is_owned(document, "u")
     assert is_owned(document, "of an earlier one")
     assert not is_owned({"metadata": {}}, "u")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"replicas": 5_000_000}, "spec.replicas"),
+        ({"autoscaling": {"maxReplicas": 5_000_000}}, "spec.autoscaling.maxReplicas"),
+    ],
+)
+def test_more_pods_than_a_cluster_has_are_refused_as_the_resource_refuses_them(
+    spec: dict[str, Any], field: str
+) -> None:
+    wanted = read_spec(app(SPEC | spec), SETTINGS, lambda name: None).wanted
+    assert isinstance(wanted, InvalidSpec)
+    assert wanted.faults == (f"{field}: expected an integer ≤ 1000, got 5000000",)
+    (version,) = yaml.safe_load(CRD.read_text("utf-8"))["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    for name in field.split("."):
+        schema = schema["properties"][name]
+    assert schema["maximum"] == 1000

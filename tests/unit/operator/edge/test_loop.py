@@ -365,3 +365,22 @@ def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_b
     stage.reconcile()
     assert asked == ["get StatefulSet/app", "get PodDisruptionBudget/app", "list Pod", "evict Pod/app-0"]
     assert len(stage.seen) == reconciles + 2
+
+
+def test_an_application_that_is_left_alone_after_an_error_has_a_budget_that_is_shut(stage: Stage) -> None:
+    def budget() -> int:
+        return int(stage.api.objects["PodDisruptionBudget", "app"]["spec"]["maxUnavailable"])
+
+    stage.planned = ReconcilePlan(AppStatus(phase="Running"), (SetBudget(1),))
+    stage.reconcile()
+    assert budget() == 1
+    stage.planned = ReconcilePlan(AppStatus(phase="Rolling"), (SetBudget(1),))
+    stage.api.fails = lambda call: InternalError("webhook is away") if call.startswith("status") else None
+    stage.reconcile()
+    assert budget() == 0
+    stage.api.written()
+    stage.reconcile()
+    assert not any("Budget" in call for call in stage.api.written())
+    stage.api.fails = lambda call: None
+    assert stage.reconcile() == PERIOD
+    assert budget() == 1

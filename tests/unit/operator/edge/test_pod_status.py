@@ -162,6 +162,8 @@ def test_a_pods_clock_is_compared_by_the_date_of_its_answer(asked_at: float, off
     assert clock_offset(DATE, asked_at) == pytest.approx(offset, abs=1e-3)
 
 
-@pytest.mark.parametrize("date", [None, "", "yesterday", "Thu, 99 Jan 2026 00:00:10 GMT"])
+@pytest.mark.parametrize(
+    "date", [None, "", "yesterday", "Thu, 99 Jan 2026 00:00:10 GMT", "Thu, 01 Jan 9998 00:00:10 GMT"]
+)
 def test_a_date_that_is_none_is_not_known(date: str | None) -> None:
     assert clock_offset(date, 0.0) is None

@@ -144,3 +144,14 @@ def test_a_pod_that_became_not_ready_after_it_was_taken_on_was_ready_before(
     at = {} if changed is None else {"lastTransitionTime": f"2026-01-01T{changed}Z"}
     conditions = [{"type": "Ready", "status": status, **at}]
     assert pod_seen(pod(startTime="2026-01-01T00:00:00Z", conditions=conditions), 2, "").was_ready == was_ready
+
+
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff"])
+def test_a_sidecar_that_does_not_run_is_not_why_a_pod_whose_application_runs_does_not(reason: str) -> None:
+    sidecar = [{"name": "proxy", "state": {"waiting": {"reason": reason}}}]
+    running = runtime(state={"running": {"startedAt": "2026-01-01T00:00:10Z"}})
+    seen = pod_seen(pod(initContainerStatuses=sidecar, containerStatuses=running), 2, "it hangs")
+    assert (seen.waiting_reason, seen.waiting_message) == (None, None)
+    crashed = runtime(state={"waiting": {"reason": "CreateContainerError"}})
+    seen = pod_seen(pod(initContainerStatuses=sidecar, containerStatuses=crashed), 2, "")
+    assert seen.waiting_reason == reason

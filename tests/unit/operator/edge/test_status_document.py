@@ -164,3 +164,21 @@ def test_a_task_of_a_pod_with_remote_state_is_known_as_such() -> None:
     assert isinstance(with_it, PodReport)
     assert isinstance(without, PodReport)
     assert (with_it.tasks[0].has_remote_state, without.tasks[0].has_remote_state) == (True, False)
+
+
+@pytest.mark.parametrize("task", ["0_999999999", "0_100000", "10000_0", "00_1", "0_01"])
+def test_refuses_a_task_with_a_number_that_no_topology_has(task: str) -> None:
+    answer = read(DOCUMENT | {"tasks": [TASK | {"id": task}]})
+    assert isinstance(answer, str)
+    assert "$.tasks[0].id" in answer
+    assert isinstance(read(DOCUMENT | {"tasks": [TASK | {"id": "9999_99999"}]}), PodReport)
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "1969-12-31T23:59:59Z"])
+def test_refuses_a_time_that_cannot_be_true(at: str) -> None:
+    for change in (
+        {"outages": [OUTAGE | {"since": at}]},
+        {"tasks": [TASK | {"stores": [STORE | {"observedAt": at}]}]},
+        {"tasks": [TASK | {"stores": [STORE | {"snapshot": {"offset": 1, "createdAt": at}}]}]},
+    ):
+        assert "is no time between 1970 and 2200" in str(read(DOCUMENT | change))

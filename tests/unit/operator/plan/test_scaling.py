@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_status
 
-from observed_builders import active, broken, pod, pods, report, standby, wanted
+from observed_builders import NOW, active, broken, pod, pods, report, standby, wanted
 from planned_reconciles import RUNS, Reconciles, has, only, three, told
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, RemoveFinalizer, SetBudget, StartCheck
@@ -197,3 +197,25 @@ def test_the_autoscaler_counts_the_lag_of_all_tasks() -> None:
     reconciles.plan(busy)
     assert reconciles.status.scaling is not None
     assert reconciles.status.input_lag == 40
+
+
+def test_a_stateful_set_that_is_missing_is_made_as_large_as_it_was_as_it_may_adopt_pods() -> None:
+    reconciles = Reconciles(wanted(replicas=3))
+    reconciles.plan(three())
+    assert reconciles.status.target_replicas == 3
+    reconciles.app = wanted(replicas=1)
+    assert replicas(reconciles, [], replicas=None) == 3
+    reconciles.app = wanted(replicas=5)
+    assert replicas(reconciles, [], replicas=None) == 5
+
+
+def test_a_last_pod_that_joins_its_group_again_does_not_go_while_its_tasks_run_nowhere() -> None:
+    reconciles = Reconciles(wanted(replicas=3))
+    reconciles.plan(three())
+    reconciles.app = wanted(replicas=2)
+    again = report(generation=None)
+    rejoins = pod(2, ready=False, was_ready=True, phase="Running", running_since=NOW - 1000, report=again)
+    seen = [pod(0, active("0_0"), standby("0_1")), pod(1, active("0_1"), standby("0_0")), rejoins]
+    assert replicas(reconciles, seen, max_unavailable=0) == 3
+    seen[0] = pod(0, active("0_0"), active("0_2"), standby("0_1"))
+    assert replicas(reconciles, seen, max_unavailable=0) == 2

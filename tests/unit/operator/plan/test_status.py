@@ -247,3 +247,9 @@ def test_another_application_with_the_same_application_id_is_named() -> None:
     degraded = condition(plan(wanted(), seen, Reconciles(wanted()).status, NOW).status, "Degraded")
     assert degraded.reason == "ApplicationIdTaken"
     assert degraded.message.startswith("StreamsApp ns/other has the same application id")
+
+
+def test_a_sum_of_lags_is_no_larger_than_the_resource_takes() -> None:
+    reconciles = Reconciles(wanted())
+    reconciles.plan([pod(it, active(f"0_{it}", input_lag=2**63 - 1)) for it in range(3)])
+    assert reconciles.status.input_lag == 2**63 - 1
