@@ -28,6 +28,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from fetch_sessions import FetchSessions
+from instances import TIMEOUT
 from streamsapp import TopicPartition
 
 #: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
@@ -111,6 +112,10 @@ class FetchedBrokers:
         #: Versions of requests that are known, by their keys.
         self.known = {FetchRequest.API_KEY: (0, 12), ListOffsetsRequest.API_KEY: (0, 5)}
         self.throttle_ms = 0
+        #: Brokers that are said to be elsewhere than they are.
+        self.told_addresses: dict[int, tuple[str, int]] = {}
+        #: Says whether brokers answer also for what they do not lead (KIP-392).
+        self.followers_answer = False
         #: Each request but those for versions, with the broker's number; how many are answered; each look-up.
         self.asked: list[tuple[int, Any]] = []
         self.answered = 0
@@ -142,7 +147,7 @@ class FetchedBrokers:
             self._changed.notify_all()
         self._waker.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(TIMEOUT)
         assert not any(thread.is_alive() for thread in self._threads), "a fate waits for something"
 
     # ---- what tests do -----------------------------------------------------------------------------------------
@@ -220,10 +225,13 @@ class FetchedBrokers:
                     for each in topic.partitions:
                         yield broker, TopicPartition(topic.topic, each.partition), each
 
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        return {number: each.getsockname() for number, each in self._listening.items()}
+
     def wait_until(self, done: Callable[[], object]) -> None:
         """Wait for what brokers are asked, or answer."""
         with self._changed:
-            assert self._changed.wait_for(done, 20)
+            assert self._changed.wait_for(done, TIMEOUT)
 
     def connections(self, broker: int) -> int:
         """How many connections a broker has that nobody has closed."""
@@ -245,7 +253,7 @@ class FetchedBrokers:
         }
         code = code or (0 if found else KafkaError.UNKNOWN_TOPIC_OR_PART)
         told = SimpleNamespace(error=KafkaError(code) if code else None, partitions={} if code else found)
-        brokers = {number: each.getsockname() for number, each in self._listening.items()}
+        brokers = self.addresses() | self.told_addresses
         return SimpleNamespace(
             brokers={number: SimpleNamespace(host=at[0], port=at[1]) for number, at in brokers.items()},
             topics={topic: told},
@@ -377,7 +385,7 @@ class FetchedBrokers:
             return fate
         if log is None:
             return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
-        return 0 if log.leader == broker else int(KafkaError.NOT_LEADER_FOR_PARTITION)
+        return 0 if log.leader == broker or self.followers_answer else int(KafkaError.NOT_LEADER_FOR_PARTITION)
 
     def _part(self, broker: int, name: TopicPartition, asked: Any, fate: int, left: int | None, request: Any) -> Any:
         """The answer for a partition, when there is room for ``left`` bytes; ``None``: its first batch is sent in any

@@ -25,7 +25,7 @@ from fetched_brokers import (
     FetchedBrokers,
     value_of,
 )
-from instances import eventually
+from instances import TIMEOUT, eventually
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.fetching import broker_connections, fetcher as module, leaders
@@ -72,7 +72,7 @@ class Reader:
         return fetched
 
     def until(self, done: Callable[[], object], limit: int = 10_000) -> None:
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + TIMEOUT
         while not done():
             assert time.monotonic() < give_up, (self.offsets, self.ends, self.lost)
             self.poll(limit)
@@ -93,6 +93,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in (module, broker_connections):
         monkeypatch.setattr(each, "RECONNECT", 0.002)
     monkeypatch.setattr(leaders, "_PAUSE", 0.002)
+    monkeypatch.setattr(module, "_DOUBT", 0.002)
 
 
 @pytest.fixture

@@ -75,6 +75,8 @@ class ScriptedBrokers:
         self.offsets: dict[tuple[str, int], int] = {}
         self.pending_offsets: dict[tuple[str, int], int] = {}
         self.broken: list[str] = []
+        #: How long brokers that were written to are to be left alone.
+        self.throttle_ms = 0
 
     def answer(self, request: Any, node: Node) -> Any:
         name = type(request).__name__.split("_")[0]
@@ -107,7 +109,7 @@ class ScriptedBrokers:
         }
         if any(each < 0 for each in codes.values()):
             raise UnreachableError("the connection is lost")
-        return ProduceAnswer(codes, 0)
+        return ProduceAnswer(codes, self.throttle_ms)
 
     def _write(self, topic: str, data: Any, node: Node, request: Any) -> int:
         at = self.partitions[topic, data.index]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition as KafkaPartition
 
@@ -20,6 +21,8 @@ from streamsapp.record import TopicPartition
 log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 30.0
+#: The client's own end, after the time-out, comes first, as one of its errors.
+_END_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
 
 #: An instance without group members shows itself by its commits only; this long they are watched.
@@ -56,12 +59,14 @@ class GroupAdmin:
         # The answer of a coordinator that does not know the group yet ends the process (librdkafka 2.16.1: it asks its
         # consumer group, which an admin client has none of, to look for another one). Members are told once it does.
         self._members()
-        request = [ConsumerGroupTopicPartitions(self._group)]
+        group = [ConsumerGroupTopicPartitions(self._group)]
+
+        def request() -> Any:
+            asked = self._admin.list_consumer_group_offsets(group, request_timeout=_TIMEOUT_SECONDS)
+            return asked[self._group].result(_END_SECONDS)
+
         try:
-            answer = repeated(
-                lambda: self._admin.list_consumer_group_offsets(request)[self._group].result(timeout=_TIMEOUT_SECONDS),
-                f"reading the committed offsets of group {self._group}",
-            )
+            answer = repeated(request, f"reading the committed offsets of group {self._group}")
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return {}
@@ -76,7 +81,8 @@ class GroupAdmin:
             self._group, [KafkaPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         )
         try:
-            result = self._admin.alter_consumer_group_offsets([request])[self._group].result(timeout=_TIMEOUT_SECONDS)
+            asked = self._admin.alter_consumer_group_offsets([request], request_timeout=_TIMEOUT_SECONDS)
+            result = asked[self._group].result(_END_SECONDS)
         except KafkaException as error:
             raise StreamsError(f"cannot set the offsets of group {self._group}: {error.args[0].str()}") from error
         for partition in result.topic_partitions:
@@ -95,8 +101,7 @@ class GroupAdmin:
     def _members(self) -> list[str]:
         def request() -> list[str]:
             asked = self._admin.describe_consumer_groups([self._group], request_timeout=_TIMEOUT_SECONDS)
-            # The client's own end comes first, as one of its errors.
-            return [member.client_id for member in asked[self._group].result(2 * _TIMEOUT_SECONDS).members]
+            return [member.client_id for member in asked[self._group].result(_END_SECONDS).members]
 
         try:  # a broker that has just started is still loading its groups
             return repeated(request, f"looking up the members of group {self._group}")

@@ -104,11 +104,17 @@ static PyObject *cells_write(Cells *self, PyObject *const *given, Py_ssize_t cou
     int64_t timestamp;
     if (count != 3) return PyErr_Format(PyExc_TypeError, "write takes a key's bytes, a count or None, and a timestamp");
     if (!is_key(given[0]) || !are_integers(given + 2, 1, &timestamp)) return NULL;
+    /* An __index__ of the user's may write, too: it runs before anything is looked up. */
+    PyObject *stored = given[1] == Py_None ? Py_NewRef(Py_None) : PyNumber_Index(given[1]);
+    if (!stored) return NULL;
     Py_hash_t hash = PyBytes_Type.tp_hash(given[0]);
-    Cell *known = cell_at_hand(self, hash, given[0]);
-    if (!known && PyErr_Occurred()) return NULL;
-    Cell *cell = known ? (Cell *)Py_NewRef(known) : new_cell(Py_NewRef(given[0]), 0, timestamp);
-    int failed = !cell || write_cell(self, cell, given[1], timestamp) || (!known && put_cell(&self->young, hash, cell));
+    Cell *known = cell_at_hand(self, hash, given[0]), *cell = NULL;
+    int failed = !known && PyErr_Occurred();
+    if (!failed) {
+        cell = known ? (Cell *)Py_NewRef(known) : new_cell(Py_NewRef(given[0]), 0, timestamp);
+        failed = !cell || write_cell(self, cell, stored, timestamp) || (!known && put_cell(&self->young, hash, cell));
+    }
+    Py_DECREF(stored);
     Py_XDECREF(cell);
     return failed ? NULL : Py_NewRef(Py_None);
 }

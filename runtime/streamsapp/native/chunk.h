@@ -195,7 +195,8 @@ static PyObject *read_headers(Reader *reader) {
         if (header && PyTuple_Check(header)) {
             if (PyList_CheckExact(result) && PyList_Append(result, header)) Py_CLEAR(result);
             Py_DECREF(header);
-        } else Py_XSETREF(result, header);
+        } else if (!header || PyList_CheckExact(result)) Py_XSETREF(result, header); /* of several names the first */
+        else Py_DECREF(header);
     }
     return result;
 }

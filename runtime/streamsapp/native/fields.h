@@ -1,12 +1,12 @@
 /* The fields of a record, in Python's objects: they have to be what is read here; and what others are called with. */
 
-/* The string's bytes if it can be one of C's, else NULL without an exception. */
-static const char *c_string(PyObject *given) {
-    Py_ssize_t size;
-    const char *found = PyUnicode_CheckExact(given) ? PyUnicode_AsUTF8AndSize(given, &size) : NULL;
-    if (found && strlen(found) == (size_t)size) return found;
-    PyErr_Clear();
-    return NULL;
+/* The string's bytes, of which some may be zero; NULL without an exception if it is none, or has no such bytes. */
+static const char *text_of(PyObject *given, size_t *size) {
+    Py_ssize_t count = 0;
+    const char *found = PyUnicode_CheckExact(given) ? PyUnicode_AsUTF8AndSize(given, &count) : NULL;
+    *size = (size_t)count;
+    if (!found) PyErr_Clear();
+    return found;
 }
 
 static int is_bytes_or_none(PyObject *given) { return given == Py_None || PyBytes_CheckExact(given); }

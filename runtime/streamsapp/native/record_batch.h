@@ -63,11 +63,11 @@ static char *put_headers(char *at, PyObject *headers) {
     at = put_varint(at, count);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *pair = PyList_GET_ITEM(headers, i);
-        const char *name = c_string(PyTuple_GET_ITEM(pair, 0));
         const void *value;
-        size_t size;
+        size_t size, name_size;
+        const char *name = text_of(PyTuple_GET_ITEM(pair, 0), &name_size);
         point_at(PyTuple_GET_ITEM(pair, 1), &value, &size);
-        at = put_field(at, name, strlen(name));
+        at = put_field(at, name, name_size);
         at = put_field(at, value, size);
     }
     return at;
@@ -81,12 +81,12 @@ static size_t headers_size(PyObject *headers) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(headers); i++) {
         PyObject *pair = PyList_GET_ITEM(headers, i);
         int is_pair = PyTuple_CheckExact(pair) && PyTuple_GET_SIZE(pair) == 2;
-        const char *name = is_pair ? c_string(PyTuple_GET_ITEM(pair, 0)) : NULL;
         const void *value;
-        size_t size;
+        size_t size, name_size;
+        const char *name = is_pair ? text_of(PyTuple_GET_ITEM(pair, 0), &name_size) : NULL;
         if (!name || !is_bytes_or_none(PyTuple_GET_ITEM(pair, 1))) return 0;
         point_at(PyTuple_GET_ITEM(pair, 1), &value, &size);
-        sum += field_size(name, strlen(name)) + field_size(value, size);
+        sum += field_size(name, name_size) + field_size(value, size);
     }
     return sum;
 }

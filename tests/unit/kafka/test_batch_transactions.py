@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -154,6 +155,37 @@ def test_a_transaction_that_cannot_go_on_says_why(
 
     error = failure.value.args[0]
     assert (error.code(), error.txn_requires_abort(), error.fatal()) == (code, abort, not abort)
+
+
+@pytest.mark.parametrize(
+    ("request_name", "code", "remedy"),
+    [
+        ("TxnOffsetCommitRequest", KafkaError.GROUP_AUTHORIZATION_FAILED, "grant READ on the group group$"),
+        ("TxnOffsetCommitRequest", KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "on the transactional id id$"),
+        ("InitProducerIdRequest", KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "on the transactional id id$"),
+    ],
+)
+def test_a_permission_that_is_missing_is_told_with_what_it_is_for(
+    request_name: str, code: int, remedy: str, make: Make
+) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    brokers.answers[request_name] = [code]
+    with pytest.raises(KafkaException) as failure:
+        offsets_after(transactional(brokers, make), OFFSETS)
+
+    assert re.search(remedy, failure.value.args[0].str())
+
+
+@pytest.mark.parametrize("implicit", [False], indirect=True)
+def test_topics_that_may_not_be_written_are_told_with_their_names(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1, "u": 2})
+    brokers.answers["AddPartitionsToTxnRequest"] = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    producer = transactional(brokers, make)
+    send(producer, [record(b"1", topic="u"), record(b"2", 1, topic="u")])
+    producer.flush(5)
+
+    [(error, *_)] = producer.take_failures()
+    assert error.str().endswith("grant WRITE on each of u")
 
 
 def test_offsets_that_are_on_their_way_when_a_transaction_is_aborted_are_part_of_no_other(make: Make) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
+from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from batch_producers import Make, flush, make, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, PROPERTIES, ScriptedBrokers
 from streamsapp.kafka.batches.partitions import Verdict, verdict
 from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
+from streamsapp.kafka.batches.topics import Topics
 
 __all__ = ["make"]  # a fixture
 
@@ -181,6 +184,82 @@ def test_records_for_no_topic_or_partition_are_refused_and_the_others_sent(make:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, b"5"),
     ]
     assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1", b"4"]
+
+
+def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_it(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer, refused = make(brokers), list[Any]()
+    send(producer, [record(b"1", 1)], refused)
+    brokers.partitions = {**ScriptedBrokers({"t": 2}).partitions, **brokers.partitions}
+    send(producer, [record(b"2", 1)], refused)
+    flush(producer)
+
+    assert refused == [(KafkaError._UNKNOWN_PARTITION, b"1")]
+    assert [key for key, _ in brokers.partitions["t", 1].log] == [b"2"]
+
+
+def test_a_topic_that_is_told_without_partitions_harms_nobody() -> None:
+    told = list[tuple[str, int]]()
+    nobody: Any = None
+    Topics(nobody, lambda *topic: told.append(topic))._take(SimpleNamespace(name="t", error_code=0, partitions=[]), 0)
+
+    assert told == [("t", 0)]
+
+
+@pytest.mark.parametrize("headers", [[("a\0b", b"h")], {"a\0b": b"h"}])
+def test_a_header_may_have_a_zero_in_its_name_and_a_topic_may_not(headers: Any, make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer = make(brokers)
+    send(producer, [("t", b"v", b"1", 0, None, None, 1, headers)])
+    with pytest.raises(ValueError, match="no zero in its name"):
+        producer.send([record(b"2", topic="t\0")], lambda *refused: None)
+    flush(producer)
+
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
+
+
+def test_a_broker_that_wants_to_be_left_alone_is_asked_later(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    brokers.throttle_ms = 60_000
+    producer = make(brokers, linger_ms=0)
+    send(producer, [record(b"1")])
+    flush(producer)
+    send(producer, [record(b"2")])
+    assert producer.flush(0.3) == 1
+    assert brokers.asked.count("ProduceRequest") == 1
+
+    brokers.throttle_ms = 100
+    producer = make(brokers, linger_ms=0)
+    for number in range(3, 6):
+        send(producer, [record(b"%d" % number)])
+        flush(producer)
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1", b"3", b"4", b"5"]
+
+
+class Names(str, Enum):  # noqa: UP042 - prints as something else than its text, as a StrEnum does not
+    TOPIC = "t"
+
+
+class Whole:
+    """A whole number that is no ``int``, as numpy has them."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        return self._number
+
+
+def test_names_and_numbers_are_taken_for_what_they_are_whatever_their_type(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer = make(brokers)
+    numbers: Any = Whole(0), Whole(5)
+    send(producer, [(Names.TOPIC, b"v", b"1", numbers[0], None, None, numbers[1], [(Names.TOPIC, b"")])])
+    with pytest.raises(TypeError, match="a record's timestamp is a whole number, and float is not"):
+        producer.send([("t", b"v", b"2", 0, None, None, 1.5, None)], lambda *refused: None)  # type: ignore[list-item]
+    flush(producer)
+
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
 
 
 def test_a_topic_that_is_made_later_gets_its_records(make: Make) -> None:

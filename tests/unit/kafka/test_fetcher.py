@@ -199,7 +199,7 @@ def test_offsets_are_asked_for_again_after_an_answer_that_breaks_off(start: Star
 def test_an_offset_that_a_broker_has_not_is_told_once_after_the_records_before_it(start: Start, read: Read) -> None:
     brokers = start({"a": 1})
     brokers.write(A, 2000)
-    brokers.fate = once(0, KafkaError.OFFSET_OUT_OF_RANGE)
+    brokers.fate = once(0, *[KafkaError.OFFSET_OUT_OF_RANGE] * 2)
     reader = read(brokers, {A: 0})
     reader.until(lambda: reader.offsets, limit=600)
     assert len(reader.offsets[A]) == 600
@@ -210,7 +210,8 @@ def test_an_offset_that_a_broker_has_not_is_told_once_after_the_records_before_i
 
     assert (reader.offsets[A], reader.lost) == (list(range(2000)), [A])
     reader.nothing_comes()
-    assert len(brokers.asked) == 2
+    assert len(brokers.asked) == 3
+    reader.ends.clear()  # that of the records before it, if they were all taken before it was known to be gone
     reader.fetcher.unassign([A])
     reader.fetcher.assign({A: BEGINNING})
     reader.until(lambda: reader.ends)

@@ -208,6 +208,18 @@ def test_a_broker_that_accepts_no_connection_is_tried_again_and_others_are_read(
     assert reader.offsets == {A: list(range(5)), A1: list(range(5))}
 
 
+def test_a_broker_that_waits_longer_as_it_had_nothing_is_not_late(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_LATE", "_NO_ANSWER"):
+        monkeypatch.setattr(module, name, 0.3)
+    brokers = start({"a": 1})
+    reader = read(brokers, {A: 0}, fetch_wait_max_ms=500)
+    reader.until(lambda: len(brokers.asked) > 3)
+
+    assert brokers.accepted[1] == 1
+
+
 @pytest.mark.parametrize("position", [0, BEGINNING])
 def test_a_broker_that_wants_to_be_left_alone_is(position: int, start: Start, read: Read) -> None:
     brokers = start({"a": 1})

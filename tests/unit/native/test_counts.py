@@ -292,6 +292,25 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
     assert compiled.CellLog().entry(cells.at_hand(b"")) is log.entry(None) is None
 
 
+def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(compiled: native.DataPath) -> None:
+    cells = compiled.Cells(lambda key: (None, -1))
+
+    class Nested:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        def __index__(self) -> int:
+            cells.write(b"inner%d" % self._number, -self._number, 1)
+            return self._number
+
+    log = cells.begin()
+    for number in range(100):
+        cells.write(b"outer%d" % number, Nested(number), 1)
+
+    expected = [each for n in range(100) for each in ((b"inner%d" % n, (-n, 1)), (b"outer%d" % n, (n, 1)))]
+    assert sorted((key, tuple(entry)) for key, entry in log) == sorted(expected)
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from operator import index
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -127,6 +128,7 @@ class BatchProducer:
             why == Why.UNKNOWN_PARTITION
             and self._missing.setdefault((topic, partition), topics.answers) < topics.answers
         ):
+            del self._missing[topic, partition]  # the topic may have more partitions when it is met again
             return KafkaError._UNKNOWN_PARTITION
         self._sender.want(_name(topic))
         return KafkaError.NO_ERROR
@@ -227,8 +229,8 @@ def _plain(record: OutputRecord) -> OutputRecord:
     and ``OverflowError`` for what is none, as the client does."""
     topic, value, key, partition, _, _, timestamp, headers = record
     pairs = headers.items() if isinstance(headers, Mapping) else [] if headers is None else headers
-    found = [(_name(name), _bytes(each)) for name, each in _pairs(pairs)]
-    place = _number("partition", partition, -1, 2**31 - 1), _number("time", timestamp, 1 - 2**63, 2**63 - 1)
+    found = [(_text(name), _bytes(each)) for name, each in _pairs(pairs)]
+    place = _number("partition", partition, -1, 2**31 - 1), _number("timestamp", timestamp, 1 - 2**63, 2**63 - 1)
     return (_name(topic), _bytes(value), _bytes(key), place[0], None, None, place[1], found or None)
 
 
@@ -247,17 +249,25 @@ def _bytes(given: Any) -> bytes | None:
 
 
 def _name(given: Any) -> str:
+    """A topic's name, which C ends at a zero."""
+    name = _text(given)
+    if "\0" in name:
+        raise ValueError(f"a topic has no zero in its name: {name!r}")
+    return name
+
+
+def _text(given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError(f"names of topics and headers are text, and {type(given).__name__} is not")
-    if "\0" in given:
-        raise ValueError(f"a name with a zero in it cannot be sent: {given!r}")
     given.encode()  # raises a ValueError of its own
-    return str(given)
+    return str.__str__(given)  # the text itself, whatever a subclass prints
 
 
 def _number(what: str, given: Any, least: int, most: int) -> int:
-    if not isinstance(given, int):
-        raise TypeError(f"a record's {what} is a whole number, and {type(given).__name__} is not")
-    if not least <= given <= most:
+    try:
+        found = int(index(given))
+    except TypeError:
+        raise TypeError(f"a record's {what} is a whole number, and {type(given).__name__} is not") from None
+    if not least <= found <= most:
         raise OverflowError(f"a record's {what} of {given} is out of range")
-    return int(given)
+    return found

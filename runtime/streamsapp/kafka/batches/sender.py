@@ -54,6 +54,8 @@ class _Broker:
         self.served = False
         self.lingers = False
         self.asked_at = 0.0
+        #: Not to be asked before, in monotonic seconds: its connection takes nothing, and would be asked in vain.
+        self.not_before = 0.0
 
 
 class Sender:
@@ -225,6 +227,7 @@ class Sender:
         """Send to a broker as long as there is something for it."""
         try:
             while broker.due and not self._ended:
+                await self._leave_alone(broker)
                 await self._linger(broker)
                 self._collect()
                 names = list(broker.due)
@@ -240,6 +243,10 @@ class Sender:
             if not any(each.served for each in self._brokers.values()):
                 self._hurry = False
             self.progress.tell()
+
+    async def _leave_alone(self, broker: _Broker) -> None:
+        while (rest := broker.not_before - time.monotonic()) > 0 and not self._ended:
+            await self._connection.sleep(min(rest, _LOOK))
 
     async def _linger(self, broker: _Broker) -> None:
         rest = broker.asked_at + self._settings.linger - time.monotonic()
@@ -285,7 +292,7 @@ class Sender:
                 sent.append((one, batch))
         if sent:
             broker.asked_at = time.monotonic()
-            codes = await self._asked(node, sent)
+            codes = await self._asked(node, broker, sent)
             if not codes:
                 for name in broker.due:
                     self.topics.forget(name)
@@ -294,7 +301,9 @@ class Sender:
                     self._settle(one, batch, codes.get(one.name, KafkaError.NETWORK_EXCEPTION))
             self.progress.tell()
 
-    async def _asked(self, node: Node, sent: list[tuple[Partition, RecordBatch]]) -> Mapping[wire.Name, int]:
+    async def _asked(
+        self, node: Node, broker: _Broker, sent: list[tuple[Partition, RecordBatch]]
+    ) -> Mapping[wire.Name, int]:
         """Each partition's error code, as far as there is an answer."""
         producer, codec = self._transaction.producer, self._settings.codec
         attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
@@ -316,6 +325,7 @@ class Sender:
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
             answer: ProduceAnswer = await self._connection.send(request, node, timeout)
+            broker.not_before = time.monotonic() + answer.throttle_time_ms / 1000
             return answer.codes
         except UnreachableError as error:
             log.debug("records are sent again: %s", error)
@@ -370,7 +380,8 @@ class Sender:
         outbox = self._path.Outbox(2**31 - 1, 2**31 - 1)
         outbox.add_topic("", 1)
         given = [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records]
-        assert outbox.add(given, 0, 2**31) == (len(given), native.Why.TAKEN)
+        added = outbox.add(given, 0, 2**31)
+        assert added == (len(given), native.Why.TAKEN)
         taken = outbox.take("", 0)
         assert taken is not None
         return RecordBatch(taken[0], taken[1], since)

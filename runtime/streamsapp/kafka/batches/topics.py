@@ -101,4 +101,4 @@ class Topics:
                 self._leaders[name] = each.leader_id
             else:
                 self.forget(name)
-        self._on_partitions(topic.name, 1 + max(each.partition_index for each in topic.partitions))
+        self._on_partitions(topic.name, 1 + max((each.partition_index for each in topic.partitions), default=-1))

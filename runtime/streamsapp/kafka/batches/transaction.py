@@ -49,6 +49,11 @@ _FORBIDDEN = frozenset(
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
     }
 )
+#: The remedy for each; the topics are told where they are known.
+_REMEDIES = {
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "; grant WRITE and DESCRIBE on the transactional id {id}",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "; grant READ on the group {group}",
+}
 
 
 class Transaction:
@@ -126,12 +131,15 @@ class Transaction:
             self._partitions.update(missing)  # before: whatever becomes of the answer, they have to be ended
             if self.implicit:
                 return True
-            await self._ask(
-                TRANSACTION,
-                transactional_id,
-                lambda: wire.add_partitions(transactional_id, producer, missing),
-                wire.add_partitions_errors,
-            )
+            try:
+                await self._ask(
+                    TRANSACTION,
+                    transactional_id,
+                    lambda: wire.add_partitions(transactional_id, producer, missing),
+                    wire.add_partitions_errors,
+                )
+            except TransactionError as error:
+                raise _with_topics(error, missing) from error
         if self._offsets_of is not None:
             await self._admit_group(self._offsets_of)
         return True
@@ -254,7 +262,8 @@ class Transaction:
         elif code == KafkaError.CONCURRENT_TRANSACTIONS:
             await self._connection.sleep(_SOON)
         else:
-            raise TransactionError(code, KafkaError(code).str(), abort=code not in _FORBIDDEN)
+            remedy = _REMEDIES.get(code, "").format(id=self._id, group=", ".join(self._groups))
+            raise TransactionError(code, KafkaError(code).str() + remedy, abort=code not in _FORBIDDEN)
 
     async def _coordinator(self, kind: int, key: str) -> Node:
         while (kind, key) not in self._coordinators:
@@ -281,6 +290,14 @@ class Transaction:
     def _check(self) -> None:
         if self._given_up:
             raise TransactionError(KafkaError._STATE, "it was given up", abort=True)
+
+
+def _with_topics(error: TransactionError, names: Iterable[wire.Name]) -> TransactionError:
+    """The error with what to do, if it is about one of these topics."""
+    if error.code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return error
+    topics = ", ".join(sorted({topic for topic, _ in names}))
+    return TransactionError(error.code, f"{error.text}; grant WRITE on each of {topics}", abort=error.abort)
 
 
 def _refused(error: RefusedError) -> TransactionError:

@@ -48,7 +48,8 @@ class BrokerConnection:
         self._closed = False
         #: How often it was asked.
         self.requests = 0
-        self._sent_at = 0.0
+        #: When the broker answers at the latest, if it is well.
+        self._due_at = 0.0
         #: The answer is empty until its length is known.
         self._head, self._answer = bytearray(_SIZE.size), bytearray()
         self._read = 0
@@ -64,7 +65,7 @@ class BrokerConnection:
     def _connect(self) -> None:
         try:
             made = socket.create_connection(self.address, _CONNECT)
-        except OSError as error:
+        except Exception as error:  # also of a name or a port that Python refuses
             self.failure = error
             self._notify()
             return
@@ -101,20 +102,20 @@ class BrokerConnection:
         return self._socket is not None
 
     @property
-    def waited(self) -> float:
-        """The seconds for which an answer is waited for by now."""
-        return 0.0 if self.asked is None else time.monotonic() - self._sent_at
+    def late(self) -> float:
+        """The seconds for which an answer is due by now; negative while the broker may wait for records."""
+        return 0.0 if self.asked is None else time.monotonic() - self._due_at
 
     def fileno(self) -> int:
         assert self._socket is not None
         return self._socket.fileno()
 
-    def ask(self, request: requests.Encoded, asked: object) -> None:
-        """Send a request. Raises ``OSError``, as all that follows."""
+    def ask(self, request: requests.Encoded, asked: object, waits: float = 0.0) -> None:
+        """Send a request, which the broker may keep for so many seconds. Raises ``OSError``, as all that follows."""
         assert self._socket is not None
         self.requests = (self.requests + 1) & 0x7FFFFFFF
         self.asked = asked
-        self._sent_at = time.monotonic()
+        self._due_at = time.monotonic() + waits
         self._socket.sendall(request(self.requests))
 
     def receive(self) -> bytearray | None:

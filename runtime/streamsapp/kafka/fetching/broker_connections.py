@@ -37,6 +37,10 @@ class BrokerConnections:
     def to(self, leader: int, address: tuple[str, int]) -> BrokerConnection | None:
         """The connection to a broker, or ``None``: then it is being made, or it is too early to try again."""
         broker = self._brokers.get(leader)
+        if broker is not None and broker.address != address:
+            log.info("broker %d: it is at %s:%d now, and not at %s any more", leader, *address, broker)
+            self._hang_up(leader)  # what it was asked is asked anew, of whoever is there
+            broker = None
         if broker is None and time.monotonic() >= self._lost.get(leader, 0.0):
             settings = self._settings
             self._brokers[leader] = BrokerConnection(address, settings.client_id, settings.most, self._wakeup.notify)
@@ -53,8 +57,8 @@ class BrokerConnections:
         return [broker for broker in self._brokers.values() if broker.asked is None]
 
     def late(self, seconds: float) -> list[tuple[int, BrokerConnection]]:
-        """Those that have not answered for so long."""
-        return [(leader, broker) for leader, broker in self._brokers.items() if broker.waited > seconds]
+        """Those whose answer is due for so long."""
+        return [(leader, broker) for leader, broker in self._brokers.items() if broker.late > seconds]
 
     def failed(self) -> Iterator[tuple[int, Exception]]:
         """Those that could not be made, and why; those that were are watched from now on."""

@@ -25,7 +25,7 @@ from streamsapp.kafka.fetching.broker_connections import RECONNECT, BrokerConnec
 from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.kafka.fetching.fetched import Fetched, not_authorised
 from streamsapp.kafka.fetching.leaders import Leaders, ListTopics
-from streamsapp.kafka.fetching.partition import FetchedPartition
+from streamsapp.kafka.fetching.partition import Doubt, FetchedPartition
 from streamsapp.kafka.fetching.session import ENDED, Asked
 from streamsapp.kafka.fetching.settings import FetchSettings
 from streamsapp.kafka.rest import FEW
@@ -39,6 +39,9 @@ log = client_log(__name__)
 _NO_ANSWER, _LATE = 30.0, 2.0
 #: For which a broker waits for records while others of its partitions are not asked for, as there is enough of them.
 _SHORT_WAIT = 0.005
+#: A broker that stood still may lead a partition no more, and not have what its leader has. When it does not have what
+#: was to be fetched, so many seconds pass until the leader is looked up, and asked as well.
+_DOUBT = 1.0
 #: How often a batch that cannot be read is fetched again: it may be the network's fault.
 _TRIES = 3
 
@@ -206,6 +209,12 @@ class Fetcher:
         if now < broker.not_before:
             return broker.not_before - now
         wanted = [each for each in partitions if each.is_wanted(now)]
+        doubted = [each for each in wanted if each.doubt is Doubt.PAUSES]
+        for each in doubted:
+            each.doubt = Doubt.ASKS
+            self._forget_leader(each)
+        if doubted:
+            return 0.0
         if not wanted:
             return min((each.retry_at - now for each in partitions if each.retry_at > now), default=_LATE)
         without_offset = [each for each in wanted if each.position < 0]
@@ -238,7 +247,7 @@ class Fetcher:
         each = self._settings.of_each(len(self._partitions))
         named, forgotten = session.ask(wanted[begin:] + wanted[:begin], each)
         take: _Take = self._take_parts
-        broker.ask(requests.fetch(self._settings, session, named, forgotten, waits, each), (take, session.asked))
+        broker.ask(requests.fetch(self._settings, session, named, forgotten, waits, each), (take, session.asked), waits)
 
     # ---- answers -----------------------------------------------------------------------------------------------
 
@@ -254,7 +263,7 @@ class Fetcher:
             if isinstance(failure, TooOldError):
                 raise failure
             self._lose(leader, failure)
-        for leader, broker in self._connections.late(self._settings.wait + _LATE):
+        for leader, broker in self._connections.late(_LATE):
             self._look_for_others(leader, broker)
 
     def _take_answer(self, leader: int, broker: BrokerConnection, answer: bytearray) -> None:
@@ -301,12 +310,13 @@ class Fetcher:
 
     def _take_records(self, partition: FetchedPartition, answer: bytearray, part: native.FetchedPart) -> None:
         _, _, _, high, stable, first, diverging, aborted, begin, end = part
-        partition.high, partition.stable, partition.first = high, stable, first
-        self._news[partition.name] = partition
         if diverging:
-            log.warning("%s: what was read last is not in the log any more: it was truncated", partition.name)
-            partition.lost = True
-        elif end > begin:
+            self._note_loss(partition, "what was read last is not in the log any more: it was truncated")
+            return
+        partition.high, partition.stable, partition.first = high, stable, first
+        partition.doubt = Doubt.NONE
+        self._news[partition.name] = partition
+        if end > begin:
             data: memoryview | bytes = memoryview(answer)[begin:end]
             if len(data) < len(answer) // 2:  # or a little of it would keep all of it
                 data = bytes(data)
@@ -322,8 +332,7 @@ class Fetcher:
 
     def _note_error(self, partition: FetchedPartition, code: int) -> None:
         if code == KafkaError.OFFSET_OUT_OF_RANGE:
-            partition.lost = True
-            self._news[partition.name] = partition
+            self._note_loss(partition, "what was to be fetched is not in the log")
         elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise not_authorised(partition.name, KafkaError(code).str())
         else:
@@ -332,6 +341,12 @@ class Fetcher:
                 self._forget_leader(partition)
             else:
                 log.warning("%s: %s (goes on by itself)", partition.name, KafkaError(code).str())
+
+    def _note_loss(self, partition: FetchedPartition, what: str) -> None:
+        """A broker does not have what was to be fetched, which is believed when its leader is asked anew."""
+        if partition.is_lost(time.monotonic() + max(_DOUBT, self._settings.backoff)):
+            self._news[partition.name] = partition
+        log.info("%s: %s%s", partition.name, what, "" if partition.lost else "; its leader is asked once more")
 
     def _note_broken(self, partition: FetchedPartition, error: ValueError) -> None:
         partition.begin_again()
@@ -358,6 +373,7 @@ class Fetcher:
                     self._led.setdefault(leader, []).append(partition)
             if missing and not self._leaderless:
                 self._leaders.found_all()
+        self._leaders.refresh(self._partitions)
         return self._leaders.look_up(self._leaderless) if self._leaderless else _LATE
 
     def _forget_leader(self, partition: FetchedPartition) -> None:
@@ -367,7 +383,7 @@ class Fetcher:
     def _look_for_others(self, leader: int, broker: BrokerConnection) -> None:
         """A broker is late: perhaps it stands still, and its partitions have other leaders by now."""
         led = self._led.get(leader, [])
-        if broker.waited > self._settings.wait + _NO_ANSWER:
+        if broker.late > _NO_ANSWER:
             self._lose(leader, ConnectionError("it does not answer"))
         elif led:
             self._leaders.look_up({each.name for each in led})

@@ -26,11 +26,15 @@ _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 #: A topic that was just made, or got more partitions, may not be known to every broker yet; so long, in seconds, one
 #: that is missing is waited for, or a partition of it.
 PROPAGATION = 30.0
+#: Leaders are looked up again after so many seconds, as ``metadata.max.age.ms`` has it.
+AGE = 300.0
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
 #: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
 ListTopics = Callable[[str, float], Any]
+#: Takes what was told of a topic of which these partitions are wanted.
+_Judge = Callable[[str, Iterable[TopicPartition], Any], None]
 
 
 class Leaders:
@@ -45,6 +49,7 @@ class Leaders:
         self._thread: Thread | None = None
         self._busy = False
         self._next, self._pause = 0.0, _PAUSE
+        self._refresh_at = time.monotonic() + AGE
         #: Since when partitions of topics are missing, or topics as a whole.
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
@@ -83,10 +88,16 @@ class Leaders:
         if now < self._next:
             return self._next - now
         self._next, self._pause = now + self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
-        self._busy = True
-        self._thread = Thread(target=self._run, args=(sorted(wanted),), name="leaders", daemon=True)
-        self._thread.start()
+        self._begin(sorted(wanted), self._judge)
         return _LONGEST_PAUSE
+
+    def refresh(self, known: Collection[TopicPartition]) -> None:
+        """Ask for the leaders of partitions from time to time though nothing has gone wrong: after an election a broker
+        that leads them no more answers as a follower (KIP-392). What is missing is met where it is looked up."""
+        now = time.monotonic()
+        if known and now >= self._refresh_at and not self._busy:
+            self._refresh_at = now + AGE
+            self._begin(sorted(known), _nothing)
 
     def found_all(self) -> None:
         """Nothing is missing now: the next look-up is made at once."""
@@ -99,10 +110,17 @@ class Leaders:
             return not self._thread.is_alive()
         return True
 
-    def _run(self, wanted: list[TopicPartition]) -> None:
+    def _begin(self, wanted: list[TopicPartition], judge: _Judge) -> None:
+        self._busy = True
+        self._thread = Thread(target=self._run, args=(wanted, judge), name="leaders", daemon=True)
+        self._thread.start()
+
+    def _run(self, wanted: list[TopicPartition], judge: _Judge) -> None:
         for topic, partitions in groupby(wanted, attrgetter("topic")):
             try:
-                self._learn(topic, partitions, self._list_topics(topic, _REQUEST))
+                metadata = self._list_topics(topic, _REQUEST)
+                self._learn(topic, metadata)
+                judge(topic, partitions, metadata.topics[topic])
             except KafkaException as error:
                 log.debug("the leaders of %s are not known: %s", topic, error)
                 break  # the others would be asked for in vain as well
@@ -112,16 +130,19 @@ class Leaders:
         self.changed = True
         self._notify()
 
-    def _learn(self, topic: str, wanted: Iterable[TopicPartition], metadata: Any) -> None:
+    def _learn(self, topic: str, metadata: Any) -> None:
         self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})
         found = metadata.topics[topic]
+        for number, each in found.partitions.items() if found.error is None else ():
+            if each.leader in self._addresses:
+                self._leaders[TopicPartition(topic, number)] = each.leader
+
+    def _judge(self, topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:
+        """Note which partitions are not there."""
         if found.error is not None:
             self._note(topic, found.error)
             return
         self._missing.pop(_whole(topic), None)
-        for number, each in found.partitions.items():
-            if each.leader in self._addresses:
-                self._leaders[TopicPartition(topic, number)] = each.leader
         for name in wanted:
             if name.partition in found.partitions:
                 self._missing.pop(name, None)
@@ -144,3 +165,7 @@ class Leaders:
 def _whole(topic: str) -> TopicPartition:
     """Stands for all partitions of a topic."""
     return TopicPartition(topic, -1)
+
+
+def _nothing(topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:
+    """Nothing is missing for which nobody has asked."""

@@ -6,6 +6,7 @@ Pure; used on the consumer's thread.
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum, auto
 
 from streamsapp import native
 from streamsapp.kafka.fetching.fetched import Fetched
@@ -15,10 +16,20 @@ from streamsapp.record import TopicPartition
 _AHEAD = 2
 
 
+class Doubt(Enum):
+    """The steps before a broker is believed that it does not have what was to be fetched."""
+
+    NONE = auto()
+    #: It said so; after a pause it is looked who leads the partition.
+    PAUSES = auto()
+    #: Whoever leads it now is asked, and is believed.
+    ASKS = auto()
+
+
 class FetchedPartition:
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
-    __slots__ = ("broken", "chunks", "end_told", "epoch", "first", "high", "lost", "name", "packed", "paused",
+    __slots__ = ("broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "lost", "name", "packed", "paused",
                  "position", "retry_at", "stable")  # fmt: skip
 
     def __init__(self, name: TopicPartition, position: int, *, packed: bool = False) -> None:
@@ -33,6 +44,8 @@ class FetchedPartition:
         self.paused = False
         #: The broker does not have what was to be fetched.
         self.lost = False
+        #: How far it is with a broker that has said so, and is not believed at once.
+        self.doubt = Doubt.NONE
         #: How often, one after the other, what came could not be read.
         self.broken = 0
         #: Not to be asked for before, in monotonic seconds.
@@ -81,7 +94,16 @@ class FetchedPartition:
             self.position = self.next
             self.epoch = -1
             self.chunks.clear()
+        self.doubt = Doubt.NONE
         self.broken += 1
+
+    def is_lost(self, until: float) -> bool:
+        """A broker does not have what was to be fetched: returns whether that is so. It is not believed at first:
+        nobody is asked ``until`` then, and whoever leads the partition afterwards."""
+        self.lost = self.doubt is Doubt.ASKS
+        if not self.lost:
+            self.doubt, self.retry_at = Doubt.PAUSES, until
+        return self.lost
 
     def has_more(self, *, committed_only: bool) -> bool:
         """Return whether there is something to be taken, or the broker has told of more than was."""

@@ -1,0 +1,122 @@
+"""A fetcher follows leaders: they are looked up anew, brokers change their addresses, and what is no leader is not
+believed. The brokers are scripted, the sockets real."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from fetched_brokers import (
+    SILENT,
+)
+from fetching_parts import (
+    ENDLESS,
+    MOVED,
+    A,
+    Read,
+    Start,
+    once,
+)
+from streamsapp.kafka.fetching import fetcher as module, leaders
+
+
+@pytest.mark.parametrize("position", [0, 10], ids=["epoch", "offset"])
+def test_a_broker_that_does_not_have_what_its_leader_has_is_not_believed_before_that_one_is_asked(
+    position: int, start: Start, read: Read
+) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    brokers.move(A, 1)
+    brokers.write(A, 5)
+    reader = read(brokers, {A: position})
+    reader.until_end((A, 10))
+    log = brokers.partitions[A]
+    whole = log.batches
+
+    def find_leader(topic: str) -> int:
+        log.batches, log.end = whole, 10
+        return 0
+
+    brokers.fate_of_look_ups = find_leader
+    looked_up = len(brokers.looked_up)
+    log.batches, log.end = whole[:1], 5
+    reader.until(lambda: len(brokers.looked_up) > looked_up)
+    brokers.write(A, 5)
+    reader.until_end((A, 15))
+
+    assert (reader.lost, reader.offsets[A]) == ([], list(range(position, 15)))
+
+
+def test_a_broker_that_had_what_it_did_not_have_before_is_not_believed_at_once_again(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    brokers.fate = once(*[KafkaError.OFFSET_OUT_OF_RANGE, 0] * 3)
+    reader = read(brokers, {A: 0})
+    reader.until(lambda: len(brokers.asked) > 6)
+    brokers.write(A, 5)
+    reader.until_end((A, 5))
+
+    assert reader.lost == []
+
+
+def test_leaders_are_looked_up_from_time_to_time_as_others_answer_like_them(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaders, "AGE", 0.01)
+    brokers = start({"a": 1}, 2)
+    brokers.followers_answer = True
+    brokers.write(A, 5)
+    reader = read(brokers, {A: 0})
+    reader.until_end((A, 5))
+    brokers.move(A, 2)
+    reader.until(lambda: brokers.asked[-1][0] == 2)
+    brokers.write(A, 5)
+    reader.until_end((A, 10))
+
+    assert reader.offsets[A] == list(range(10))
+
+
+def test_what_such_a_look_up_does_not_find_is_not_told(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaders, "AGE", 0.01)
+    monkeypatch.setattr(leaders, "PROPAGATION", 0.0)
+    brokers = start({"a": 1})
+    reader = read(brokers, {A: 0})
+    reader.until_end((A, 0))
+    refused = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
+    brokers.fate_of_look_ups = lambda topic: refused[len(brokers.looked_up) % 2]
+    looked_up = len(brokers.looked_up)
+    reader.until(lambda: len(brokers.looked_up) > looked_up + 4)
+    brokers.fate_of_look_ups = once()
+    brokers.move(A, 1)
+    brokers.fate = once(*MOVED)
+    brokers.write(A, 5)
+    reader.until_end((A, 5))
+
+
+def test_a_broker_that_is_elsewhere_is_asked_there(start: Start, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LATE", 0.02)
+    monkeypatch.setattr(module, "_NO_ANSWER", ENDLESS)
+    before, now = start({"a": 1}), start({"a": 1})
+    now.write(A, 5)
+    before.fate = lambda *asked: SILENT
+    reader = read(before, {A: 0})
+    reader.until(lambda: before.asked)
+    before.told_addresses = now.addresses()
+    reader.until_end((A, 5))
+
+    assert reader.offsets[A] == list(range(5))
+    before.wait_until(lambda: before.connections(1) == 0)
+
+
+@pytest.mark.parametrize("address", [("kafka-0..svc", 9092), ("127.0.0.1", 70_000)])
+def test_an_address_that_makes_no_sense_is_left_when_it_has_changed(
+    address: tuple[str, int], start: Start, read: Read
+) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    brokers.told_addresses = {1: address}
+    reader = read(brokers, {A: 0})
+    reader.until(lambda: len(brokers.looked_up) > 2)
+    brokers.told_addresses = {}
+    reader.until_end((A, 5))
