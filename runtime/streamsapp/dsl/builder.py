@@ -45,6 +45,7 @@ from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import table_store
 from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
+from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
@@ -85,6 +86,7 @@ class StreamsBuilder(JavaNames):
     ) -> KTable[K, V]:
         """Reads a topic as a ``KTable``: each record is an update of the row with its key, and a record without a value
         deletes it."""
+        topic = plain_text(topic)
         options, wanted = _table_options(consumed, materialized)
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
@@ -101,6 +103,7 @@ class StreamsBuilder(JavaNames):
     ) -> GlobalKTable[K, V]:
         """Reads all partitions of a topic as a table on every instance (KIP-99). The table always has a store, which is
         restored from the topic itself."""
+        topic = plain_text(topic)
         options, wanted = _table_options(consumed, materialized)
         if wanted is not None and wanted.versioned is not None:
             raise TopologyError(f"global_table({topic!r}): a global table keeps no versions; leave versioned out")
@@ -216,7 +219,8 @@ def _table_options(
 def _subscription(topics: str | Iterable[str] | re.Pattern[str]) -> tuple[str, ...] | re.Pattern[str]:
     if isinstance(topics, re.Pattern):
         return topics
-    names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    names = (topics,) if isinstance(topics, str) else topics
+    names = tuple(dict.fromkeys(map(plain_text, names)))
     if not names:
         raise TopologyError("stream needs at least one topic")
     return names

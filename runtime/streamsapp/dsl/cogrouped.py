@@ -48,9 +48,11 @@ _MERGE = "COGROUPKSTREAM-MERGE-"
 
 class Cogroup:
     """Holds grouped streams, each with its aggregator. A stream that is given twice has the aggregator that was given
-    last."""
+    last. Raises ``TopologyError`` for a stream whose records are combined."""
 
     def __init__(self, aggregators: dict[Grouping, _Aggregator]) -> None:
+        if any(grouping.combines for grouping in aggregators):
+            raise TopologyError("cogroup cannot combine before the repartition topic; use combine=False")
         self.aggregators = aggregators
         first = next(iter(aggregators))
         self.names = first.names

@@ -71,7 +71,7 @@ class Grouping:
         group."""
         names = repartition_names(self.names, self._topic_name or default_name)
         if self._repartition is not None and self._topic_name is not None:
-            if merge is not None:
+            if merge is not None or self._repartition.merge is not None:
                 raise TopologyError(
                     f"repartition topic {names.topic} holds the partial aggregates of one aggregation (combine=True); "
                     "group the stream again, under another name, for the next"

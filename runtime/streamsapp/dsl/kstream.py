@@ -206,7 +206,9 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[Any, Any]:
         """Runs the processor that ``supplier`` makes for each task, with access to the named state stores (KIP-820)."""
         name, stores = self._processor_options("process", state_stores, named, "KSTREAM-PROCESSOR-")
-        return KStream(self._place.then(ProcessorGraphNode(name, supplier, stores), None, None, key_changed=True))
+        # No repartition topic moves above it, for it may change both. Nor do the topics below become one, which would
+        # not be the topics that Kafka Streams has.
+        return KStream(self._place.then(ValueChangingNode(name, supplier, stores), None, None, key_changed=True))
 
     def process_values(
         self,
@@ -221,7 +223,7 @@ class KStream(JavaNames, Generic[K, V]):
         checked: a processor that forwards another one leaves records in the wrong partition.
         """
         name, stores = self._processor_options("process_values", state_stores, named, "KSTREAM-PROCESSVALUES-")
-        return self._then_changed_value(ProcessorGraphNode(name, supplier, stores))
+        return self._then_changed_value(ValueChangingNode(name, supplier, stores))
 
     def to_table(
         self,

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.names import validate_name
 from streamsapp.errors import TopologyError
+from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Duration, StreamPartitioner
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.api import Serde
@@ -33,6 +35,7 @@ class Named:
 
     def __post_init__(self) -> None:
         validate_name(self.name)
+        object.__setattr__(self, "name", plain_text(self.name))
 
 
 class _Option:
@@ -47,15 +50,18 @@ class _Option:
             name = getattr(self, field_name, None)
             if name is not None:
                 validate_name(name)
+                object.__setattr__(self, field_name, plain_text(name))
 
 
 @dataclass(frozen=True)
 class Consumed(_Option, Generic[K, V]):
     """Says how topics are read.
 
-    Serdes that are not given are the configured default ones. ``timestamp_extractor(record, partition_time)`` returns
-    milliseconds since 1970. ``name`` names the source node. ``offset_reset`` is ``"earliest"``, ``"latest"`` or
-    ``None`` for the configured one. Raises ``TopologyError`` for a serde that is none and a name that Kafka refuses.
+    Serdes that are not given are the configured default ones. ``timestamp_extractor(record, key, value,
+    partition_time_ms)`` returns milliseconds since 1970. ``name`` names the source node. ``offset_reset`` says where an
+    application begins that has committed nothing: ``"earliest"``, which ``None`` is too, ``"latest"``, ``"none"``,
+    which ends it with an error, or ``"by_duration:PT1H"``, so long ago (KIP-1106). Raises ``TopologyError`` for a serde
+    that is none and a name that Kafka refuses, and for an extractor that does not take these arguments.
     """
 
     key_serde: Serde[K] | None = None
@@ -63,6 +69,12 @@ class Consumed(_Option, Generic[K, V]):
     timestamp_extractor: TimestampExtractor | None = None
     name: str | None = None
     offset_reset: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.timestamp_extractor is not None:
+            arguments = "record", "key", "value", "partition_time_ms"
+            require_arity("Consumed's timestamp_extractor", self.timestamp_extractor, *arguments)
 
 
 @dataclass(frozen=True)

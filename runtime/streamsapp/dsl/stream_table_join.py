@@ -32,6 +32,8 @@ class _JoinNode(ProcessorGraphNode):
     def __init__(self, name: str, joining: _Joining, stores: tuple[str, ...]) -> None:
         super().__init__(name, joining, stores)
         self.takes_null_keys = joining.left
+        # A join with a global table leaves a changed key as it is: the stream is repartitioned below it, or not at all.
+        self.changes_value = joining.selector is not None
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,13 @@ def _kind(materialized: Materialized[Any, Any] | None) -> StoreType:
             f"Materialized({materialized.store_name or ''!r}, versioned=...) needs store='rocksdb' and "
             "emit='update', which are the defaults: leave store and emit out, or versioned"
         )
-    return VersionedType(duration_ms(materialized.versioned))
+    history_ms = duration_ms(materialized.versioned)
+    if history_ms < 0:
+        raise TopologyError(
+            f"Materialized({materialized.store_name or ''!r}, versioned={history_ms} ms): the time for which earlier "
+            "values are kept must not be negative"
+        )
+    return VersionedType(history_ms)
 
 
 def window_store(
@@ -123,7 +129,9 @@ def session_store(
     emit: EmitStrategy,
 ) -> TableStore:
     """Returns the store of an aggregation by session."""
-    kept = _retention(materialized, windows.gap_ms + windows.grace_ms, "sessions need at least their gap")
+    kept = _retention(
+        materialized, min(windows.gap_ms + windows.grace_ms, MAX_TIMESTAMP), "sessions need at least their gap"
+    )
     in_memory = materialized is not None and materialized.store == "memory"
     kind = SessionType(kept, by_time=emit is EmitStrategy.WINDOW_CLOSE, in_memory=in_memory)
     return _store(names, prefix, materialized, key_serde, value_serde, kind)

@@ -6,6 +6,7 @@ Called on a processing thread when a record becomes the head of its buffer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any, TypeAlias
 
 from streamsapp.clock import SystemClock
@@ -15,6 +16,16 @@ from streamsapp.record import InputRecord
 #: ``(record, key, value, partition_time_ms) -> timestamp_ms``; ``partition_time_ms`` is the highest timestamp seen
 #: in the record's partition so far, -1 before the first. A negative result drops the record.
 TimestampExtractor: TypeAlias = Callable[[InputRecord, Any, Any, int], int]
+
+
+def whole_number(timestamp: Any) -> int:
+    """Returns a timestamp as an ``int``: whole numbers of other types, as numpy's, are taken too. Raises ``TypeError``
+    for all else."""
+    try:
+        return int(index(timestamp))
+    except TypeError:
+        given = type(timestamp).__name__
+        raise TypeError(f"a timestamp is a whole number of milliseconds, and {given} is not") from None
 
 
 def fail_on_invalid_timestamp(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:

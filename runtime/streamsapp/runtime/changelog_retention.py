@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.store_type import KEPT_LONGER_MS
 from streamsapp.state.task_stores import Expiry
 from streamsapp.tasks.states import TaskState
@@ -66,9 +67,11 @@ class ChangelogRetention:
                     oldest[changelog.topic] = expiry, task
         for topic, (expiry, task) in oldest.items():
             behind = self._clock.now_ms() - expiry.stream_time
-            if behind <= KEPT_LONGER_MS or self._kept.get(topic, 0) >= expiry.kept_ms - KEPT_LONGER_MS + behind:
+            # Kafka takes no longer time, which windows without an end are kept for.
+            wanted = min(expiry.kept_ms + behind, MAX_TIMESTAMP)
+            if behind <= KEPT_LONGER_MS or self._kept.get(topic, 0) >= wanted - KEPT_LONGER_MS:
                 continue
-            if not self._raised(topic, expiry, expiry.kept_ms + behind, task):
+            if not self._raised(topic, expiry, wanted, task):
                 self._pauses_until = self._clock.monotonic() + _PAUSE
                 return
 

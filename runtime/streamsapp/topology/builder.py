@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from streamsapp.errors import TopologyError, place_of_caller
+from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer, as_serializer
@@ -78,6 +79,7 @@ class Topology(JavaNames):
     ) -> Topology:
         """Adds a node that reads ``topics``, or every topic whose whole name matches ``pattern``."""
         self._check_new(name)
+        topics = tuple(map(plain_text, topics))
         compiled = _compiled(name, pattern)
         self._check_source_topics(name, topics, compiled)
         _check_offset_reset(name, offset_reset)
@@ -125,7 +127,7 @@ class Topology(JavaNames):
         self._add(
             SinkNode(
                 name=name,
-                topic=topic,
+                topic=plain_text(topic),
                 key_serde=as_serializer(key_serializer, f"key_serializer of sink {name}"),
                 value_serde=as_serializer(value_serializer, f"value_serializer of sink {name}"),
                 partitioner=partitioner,
@@ -216,6 +218,7 @@ class Topology(JavaNames):
         processor, by copying the records: right only where the processor puts them as they are.
         """
         check_store_builder("add_global_store", builder)
+        topic = plain_text(topic)
         self._check_new(source)
         self._check_source_topics(source, (topic,), None)
         self._check_new(processor)
@@ -243,7 +246,7 @@ class Topology(JavaNames):
     def connect_source_store_and_topic(self, store: str, topic: str) -> Topology:
         """Makes a source topic the changelog of a store, which logs nothing then: of a table's (topology optimisation)
         or of a read-only one (KIP-813)."""
-        known = self._graph.source_changelogs.setdefault(store, topic)
+        known = self._graph.source_changelogs.setdefault(store, plain_text(topic))
         if known != topic:
             raise TopologyError(f"state store {store} already has the changelog topic {known}, it cannot have {topic}")
         return self

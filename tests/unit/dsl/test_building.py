@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -54,6 +55,31 @@ def test_illegal_names_are_refused(name: str) -> None:
         Materialized(store_name=name)
 
 
+class Names(str, Enum):  # noqa: UP042 - prints as something else than its text, as a StrEnum does not
+    IN = "in"
+    ROWS = "rows"
+    OUT = "out"
+    STORE = "kept"
+    WORDS = "words"
+
+
+def test_names_may_be_members_of_enumerations() -> None:
+    def built(name: Callable[[Names], str]) -> str:
+        builder = StreamsBuilder()
+        rows = builder.table(name(Names.ROWS), Consumed(STRING, STRING))
+        grouped = builder.stream([name(Names.IN)], Consumed(STRING, STRING)).group_by(
+            lambda key, value: value, Grouped(STRING, STRING, name(Names.WORDS))
+        )
+        counts = grouped.count(Materialized(name(Names.STORE)), named=Named(name(Names.STORE))).to_stream()
+        counts.join(rows, lambda count, row: row).to(name(Names.OUT), Produced(STRING, STRING))
+        builder.add_state_store(
+            Stores.key_value_store_builder(Stores.in_memory_key_value_store(name(Names.OUT)), STRING, STRING)
+        )
+        return str(builder.build().describe())
+
+    assert built(lambda name: name) == built(lambda name: name.value)
+
+
 def wrong(function: Callable[..., Any]) -> Any:
     """A function that a type checker would refuse, too."""
     return function
@@ -72,6 +98,16 @@ def combine_twice() -> None:
     grouped = combining("words")
     grouped.count()
     grouped.count()
+
+
+def aggregate_what_is_combined() -> None:
+    grouped = combining("words")
+    grouped.count()
+    grouped.grouping.repartitioned("others")
+
+
+def cogroup_combined() -> None:
+    combining().cogroup(lambda k, v, a: a)
 
 
 def overlapping() -> StreamsBuilder:
@@ -106,6 +142,13 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: StreamsBuilder().stream([]), "at least one topic"),
     (lambda: combining().aggregate(int, lambda k, v, a: a), "aggregate cannot combine"),
     (combine_twice, "group the stream again"),
+    (aggregate_what_is_combined, "group the stream again"),
+    (cogroup_combined, "cogroup cannot combine"),
+    (lambda: StreamsBuilder().table("in", Materialized(versioned=-1000)), "versioned=-1000 ms.*must not be negative"),
+    (
+        lambda: Consumed(timestamp_extractor=wrong(lambda record, time: time)),
+        r"\(record, key, value, partition_time_ms",
+    ),
     (lambda: overlapping().build(), "not the same topics"),
     (lambda: two_resets().build(), "different offset_reset"),
 ]

@@ -274,3 +274,31 @@ def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
     drain(operator)
     assert context.take() == [("a", "xy", 3)]
     assert len(context.errors) == 1
+
+
+def _summed(total: Any, value: Any) -> Any:
+    total["n"] += value["n"]
+    return total
+
+
+@pytest.mark.parametrize("serde", [Serdes.json(), None], ids=["json", "values nobody knows"])
+def test_a_reducer_that_changes_its_partial_in_place_does_not_change_what_others_read(serde: AnySerde | None) -> None:
+    operator, other = (Combine(Merge(_summed), Serdes.string(), serde) for _ in range(2))
+    (context, push), (others, push_other) = bound(operator), bound(other)
+    records = [{"n": 1}, {"n": 2}, {"n": 4}]
+    for record in records:
+        push("a", record, 1)
+        push_other("a", record, 1)
+    drain(operator)
+    drain(other)
+    assert context.take() == others.take() == [("a", {"n": 7}, 1)]
+    assert records == [{"n": 1}, {"n": 2}, {"n": 4}]
+
+
+def test_a_value_that_comes_alone_is_combined_without_a_copy() -> None:
+    operator = Combine(Merge(_summed), Serdes.string(), Serdes.json())
+    context, push = bound(operator)
+    alone = {"n": 1}
+    push("a", alone, 1)
+    drain(operator)
+    assert context.take()[0][1] is alone

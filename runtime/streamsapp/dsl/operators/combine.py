@@ -10,6 +10,7 @@ memory, as uncommitted writes do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,23 +41,27 @@ class Merge:
 
 
 class Combine(Operator):
-    """Holds a partial aggregate per key; its time is the latest of its records', its headers are dropped."""
+    """Holds a partial aggregate per key; its time is the latest of its records', its headers are dropped.
+
+    A partial is its key, value and time, and whether the value is that of a record, which is not to be changed.
+    """
 
     _forward: Push
 
     def __init__(self, merge: Merge, key_serde: AnySerde, value_serde: AnySerde | None) -> None:
-        """Takes the serdes of the repartition topic; ``None`` may be of any values."""
+        """Takes the serdes of the repartition topic, bound to it; ``None`` may be of any values."""
         self._merge = merge
         self._most = MAX_NUMBERS if merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
         # Keys that cannot be changed in place are hashed as they are; others by their bytes.
         self._identify = None if key_serde.immutable else key_serde.serialize
+        self._copied = None if merge.counts else _copying(value_serde)
         self._partials: dict[Any, list[Any]] = {}
         self._batch = drain(self._partials)
 
     def bind(self, context: NodeContext) -> Push:
         self._forward = context.forward
         reducer, identify, partials, emit = self._merge.reducer, self._identify, self._partials, self.emit_held
-        most = self._most
+        most, copied = self._most, self._copied
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -69,12 +74,20 @@ class Combine(Operator):
                 identity = key if identify is None else identify(key)
                 partial = partials.get(identity)
                 if partial is not None:
-                    partial[1] = partial[1] + 1 if reducer is None else reducer(partial[1], value)
+                    if reducer is None:
+                        partial[1] += 1
+                    else:
+                        if copied is not None and partial[3]:
+                            # Others read the record's own value, which the reducer may change in place.
+                            partial[1], partial[3] = copied(partial[1]), False
+                        partial[1] = result = reducer(partial[1], value)
+                        if result is value:
+                            partial[3] = True
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
             if partial is None:
-                partials[identity] = [key, 1 if reducer is None else value, timestamp]
+                partials[identity] = [key, 1 if reducer is None else value, timestamp, True]
                 if len(partials) >= most:
                     emit(most)
             elif timestamp > partial[2]:
@@ -85,10 +98,18 @@ class Combine(Operator):
     def emit_held(self, limit: int) -> int:
         if not self._batch:
             self._batch = drain(self._partials)
-        for key, value, timestamp in self._batch.take(limit):
+        for key, value, timestamp, _ in self._batch.take(limit):
             self._forward(key, value, timestamp, None)
         return len(self._batch) + len(self._partials)
 
     @property
     def held_bytes(self) -> int:
         return (len(self._batch) + len(self._partials)) * PARTIAL_BYTES
+
+
+def _copying(serde: AnySerde | None) -> Callable[[Any], Any] | None:
+    """Returns the function that copies values of a serde; ``None`` if they cannot be changed in place."""
+    if serde is None:
+        return deepcopy
+    serialize, deserialize = serde.serialize, serde.deserialize
+    return None if serde.immutable else lambda value: deserialize(serialize(value))

@@ -32,7 +32,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         key_bytes_of, near, write, give_up = store.key_bytes, store.near, store.write, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
-        at_commit = self._emit_at_commit
+        at_commit, rereads = self._emit_at_commit, self._rereads(store)
         gap_ms, open_ms = self._windows.gap_ms, self._windows.gap_ms + self._windows.grace_ms
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
@@ -64,6 +64,8 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     return
                 new = fold(key, value, new)
                 new_stored = None if new is None else to_stored(key, new)
+                if rereads:
+                    merged = [(session, from_stored(session[2])) for session, _ in merged]
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return

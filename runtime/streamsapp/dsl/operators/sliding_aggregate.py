@@ -50,7 +50,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         store.keep_recent()
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
-        at_commit = self._emit_at_commit
+        at_commit, rereads = self._emit_at_commit, self._rereads(store)
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
 
@@ -84,6 +84,8 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                     old = initializer() if stored is None else from_stored(stored)
                     new = fold(key, value, old) if folds else old
                     new_stored = None if new is None else to_stored(key, new)
+                    if rereads and folds:
+                        old = initializer() if stored is None else from_stored(stored)
                 except Exception as error:
                     on_error(error, key, value, timestamp, headers)
                     return

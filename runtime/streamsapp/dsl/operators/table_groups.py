@@ -44,7 +44,7 @@ class RegroupTable(Operator):
                     raise _null_key(context.node_name)
                 new = row(key, change[0])
                 old = row(key, change[1])
-                stays = new is not None and old is not None and new[0] == old[0]
+                stays = new is not None and old is not None and _is_same(new[0], old[0])
             except Exception as error:
                 on_error(no_pair(error, "group_by"), key, change, timestamp, headers)
                 return
@@ -84,6 +84,7 @@ class AggregateTable(StoredTableOperator):
         add_first, add, subtract = self._add_first, self._add, self._subtract
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
+        rereads = self._rereads(store)
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             new_row, old_row = change
@@ -101,6 +102,8 @@ class AggregateTable(StoredTableOperator):
                     aggregate = add_first(key, new_row) if aggregate is None else add(key, new_row, aggregate)
                     changed_at = max(timestamp, stored_at)
                 new_stored = None if aggregate is None else to_stored(key, aggregate)
+                if rereads and old is not None:
+                    old = from_stored(stored)
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)
                 return
@@ -108,6 +111,13 @@ class AggregateTable(StoredTableOperator):
             update(key, key_bytes, aggregate, old, changed_at, headers)
 
         return push
+
+
+def _is_same(group: Any, other: Any) -> bool:
+    """Says whether groups are one in the bytes of their topic; to Python 1, 1.0 and True are equal, and 0.0 and
+    -0.0."""
+    kind = group.__class__
+    return kind is other.__class__ and group == other and (kind is not float or repr(group) == repr(other))
 
 
 def _null_key(node_name: str) -> StreamsError:

@@ -30,7 +30,7 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
-        at_commit = self._emit_at_commit
+        at_commit, rereads = self._emit_at_commit, self._rereads(store)
         #: The highest timestamp that came here.
         stream_time = self._stream_time(context, store, lambda: stream_time)
 
@@ -57,6 +57,8 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
                     old = initializer() if stored is None else from_stored(stored)
                     new = fold(key, value, old)
                     new_stored = None if new is None else to_stored(key, new)
+                    if rereads:
+                        old = initializer() if stored is None else from_stored(stored)
                 except Exception as error:
                     on_error(error, key, value, timestamp, headers)
                     return
