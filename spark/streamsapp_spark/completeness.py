@@ -12,13 +12,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Window, functions
+from pyspark.sql import DataFrame, Row, Window, functions
 
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp_spark.end_offsets import PartitionOffsets
+from streamsapp_spark.session import reason
 from streamsapp_spark.task_inputs import from_kafka
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Completeness:
         )
         rows = self.table.filter(functions.col("topic").isin(topics)).groupBy("topic", "partition").agg(*aggregates)
         counts, faults = {}, []
-        for row in rows.collect():
+        for row in collected(rows):
             named = f"{row['topic']}-{row['partition']}"
             if row["partition"] is None or row["incomplete"]:
                 number = row["incomplete"] or row["rows"]
@@ -174,16 +175,26 @@ class Completeness:
 
     def _doubled(self, partition: TopicPartition) -> str:
         counted = self._of(partition).groupBy("offset").count().filter("count > 1").orderBy("offset")
-        return ", ".join(str(row["offset"]) for row in counted.limit(_NAMED).collect())
+        return ", ".join(str(row["offset"]) for row in collected(counted.limit(_NAMED)))
 
     def _gaps(self, partition: TopicPartition, start: int) -> list[MissingOffsets]:
         """Yields the offsets from ``start`` on that have no row before one that has, in order."""
         before = functions.lag("offset", 1, start - 1).over(Window.orderBy("offset"))
         offsets = self._of(partition).select("offset").withColumn("before", before).filter("offset - before > 1")
-        rows = offsets.orderBy("offset").limit(_MOST_GAPS + 1).collect()
+        rows = collected(offsets.orderBy("offset").limit(_MOST_GAPS + 1))
         if len(rows) > _MOST_GAPS:
             raise ManifestError([f"--from: {partition}: more than {_MOST_GAPS:,} gaps; {ACCEPT} accepts them unseen"])
         return [MissingOffsets(row["before"] + 1, row["offset"]) for row in rows]
+
+
+def collected(rows: DataFrame) -> list[Row]:
+    """Rows that are made of the history. Its files are read here for the first time, and may be damaged."""
+    try:
+        return rows.collect()
+    except Exception as error:  # Spark's or Java's
+        raise ManifestError(
+            [f"--from: the history cannot be read: {reason(error)}; bring its files back whole, then begin again"]
+        ) from error
 
 
 def _named(gaps: Sequence[MissingOffsets]) -> str:

@@ -6,6 +6,7 @@ Kafka connector: ``{"topic": {"0": 1200, "1": -1}}``, -1 for the end, -2 for the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 
 _TIMEOUT = 30.0
+_PARTITION = re.compile(r"[0-9]{1,9}")
 
 log = client_log(__name__)
 
@@ -95,14 +97,16 @@ def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartit
     try:
         text = until.encode() if until.lstrip().startswith("{") else Path(until).read_bytes()
         document: Any = msgspec.json.decode(text, type=dict[str, dict[str, int]])
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError) as error:  # a file, or no JSON, no UTF-8, or no name that a file could have
         raise ManifestError(
             [f'--until: expected \'latest\' or a file such as {{"topic": {{"0": 1200}}}}; {until}: {error}']
         ) from error
     for topic, of_topic in document.items():
         for number in of_topic:
-            if not number.isdecimal():
-                raise ManifestError([f"--until: {number!r} of topic {topic} is no partition; partitions are numbers"])
+            if not _PARTITION.fullmatch(number):
+                raise ManifestError(
+                    [f"--until: {number!r:.60} of topic {topic} is no partition; partitions are numbers"]
+                )
     found = {
         TopicPartition(topic, int(number)): offset
         for topic, of_topic in document.items()

@@ -21,6 +21,8 @@ Address: TypeAlias = tuple[str, int, str]
 
 _EVERY = 0.5
 _TIMEOUT = 5.0
+#: Characters of a report; who sends longer ones is no worker.
+_LONGEST_LINE = 64 << 10
 
 
 class Reporter:
@@ -97,9 +99,9 @@ class Listener:
                 threading.Thread(target=self._listen, args=(connection,), name="report", daemon=True).start()
 
     def _listen(self, connection: socket.socket) -> None:
-        with suppress(OSError, ValueError), connection, connection.makefile() as lines:
-            for line in lines:
+        with suppress(OSError, ValueError, RecursionError), connection, connection.makefile() as lines:
+            while line := lines.readline(_LONGEST_LINE):
                 report = json.loads(line)
-                if report.pop("password", None) != self._password:
+                if not isinstance(report, dict) or report.pop("password", None) != self._password:
                     return
                 self._heard(report)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,26 @@ from streamsapp.config import RemoteStateConfig
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.model import RemoteStateSpec
 from streamsapp.manifest.to_config import to_remote_state
+
+_MOST_SECONDS = 86_400.0
+
+
+def port(text: str) -> int:
+    """The value of an option that is a port; 0 is any free one."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, got {text!r:.60}")
+    return int(text)
+
+
+def shutdown_seconds(text: str) -> float:
+    """The value of an option that is a time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"expected seconds from 0 to {_MOST_SECONDS:.0f}, got {text!r:.60}")
+    return seconds
 
 
 def new_command(
@@ -36,18 +58,21 @@ def add_manifest(parser: argparse.ArgumentParser, *, required: bool = True) -> N
 def add_instance_options(parser: argparse.ArgumentParser, *, http_port: int) -> None:
     """Adds the options by which ``run`` and ``local`` override the manifest."""
     parser.add_argument(
-        "--state-dir", type=Path, metavar="DIR", help="the folder of the state stores; default: a temporary one"
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the state stores; default: a fixed one among the temporary ones, `local` has its own",
     )
     parser.add_argument(
         "--http-port",
-        type=int,
+        type=port,
         default=http_port,
         metavar="PORT",
         help=f"the port of /healthz, /readyz, /metrics and /status; default: {http_port}; 0 takes any free one",
     )
     parser.add_argument(
         "--shutdown-timeout",
-        type=float,
+        type=shutdown_seconds,
         default=25.0,
         metavar="SECONDS",
         help="the seconds that the instance has for its last commit after a signal; default: 25",
@@ -64,7 +89,8 @@ def snapshots_of(app: StreamsApp, manifest: Path, data_dir: Path | None) -> Remo
     if data_dir is None and app.spec.remote_state is not None:
         return to_remote_state(app)
     folder = LocalFolder(manifest, app.application_id, data_dir).snapshots
-    return RemoteStateConfig(url=folder.as_uri()) if folder.is_dir() else None
+    there = os.path.isdir(folder)  # noqa: PTH112  # that of Path raises where one may not look
+    return RemoteStateConfig(url=folder.as_uri()) if there else None
 
 
 def with_remote_state(app: StreamsApp, url: str | None) -> StreamsApp:

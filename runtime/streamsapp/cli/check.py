@@ -52,11 +52,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _checked_topology(path: Path) -> Topology:
-    try:
-        app, topology = read_app(path)
-    except SystemExit as error:
-        fault = f"the code that builds it ended the process (exit {error.code!r}); let it return the topology"
-        raise ManifestError([f"spec.topology: {fault}"]) from error
+    app, topology = read_app(path)
     config = to_config(app, code=user_code(app, path.parent))
     instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
     return topology

@@ -64,8 +64,8 @@ def run_until_closed(
         gone.set()
 
     server.start({**instance_routes(runtime, runtime.queries, drain), **more}, application_server)
-    log.info("status on http://%s:%d/status", server.host, server.port)
     with closing_on_signals(leave, within=shutdown_timeout):
+        log.info("status on http://%s:%d/status", server.host, server.port)
         runtime.start()
         error = runtime.wait()
         if error is None and drain.asked.is_set():

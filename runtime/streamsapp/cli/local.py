@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from streamsapp.cli.arguments import (
     add_instance_options,
     add_manifest,
     new_command,
+    port,
     with_remote_state,
 )
 from streamsapp.cli.banner import Banner
@@ -100,7 +102,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--broker-port",
-        type=int,
+        type=port,
         metavar="PORT",
         help="the port of the broker; default: a free one, the same one every time",
     )
@@ -121,7 +123,8 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 def run_locally(options: argparse.Namespace) -> int:
     # Before anything is read: what is saved from now on is an edit.
-    files = SourceFiles(options.file) if options.watch and options.file.exists() else None
+    there = os.path.exists(options.file)  # noqa: PTH110  # that of Path raises where one may not look
+    files = SourceFiles(options.file) if options.watch and there else None
     app, topology = read_app(options.file)
     folder = LocalFolder(options.file, app.application_id, options.data_dir)
     if options.lifeline is not None:
@@ -270,5 +273,5 @@ def _create_missing(config: StreamsConfig, topics: TopologyTopics, partitions: i
 def _forget(folder: LocalFolder, state_dir: Path | None, application_id: str) -> None:
     """Deletes everything that earlier runs left here; state in a folder of the user's, too."""
     folder.forget()
-    if state_dir is not None and (state_dir / application_id).exists():
+    if state_dir is not None and os.path.exists(state_dir / application_id):  # noqa: PTH110  # as above
         shutil.rmtree(state_dir / application_id)

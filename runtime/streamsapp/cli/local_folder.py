@@ -84,7 +84,8 @@ class LocalFolder:
 
     def _remembered_port(self) -> int | None:
         remembered = self.path / _PORT
-        text = remembered.read_text("utf-8").strip() if remembered.exists() else ""
+        there = os.path.exists(remembered)  # noqa: PTH110  # that of Path raises where one may not look
+        text = remembered.read_text("utf-8").strip() if there else ""
         return int(text) if text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16 else None
 
     def _open_lock(self) -> TextIO:

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -73,6 +74,7 @@ exit codes: 0 means done, 1 that something failed at run time, 2 that the input 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
+    _open_missing_streams()
     options = make_parser().parse_args(arguments)
     set_up_logging(options.log_level, options.log_format)
     try:
@@ -128,12 +130,26 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _open_missing_streams() -> None:
+    """Opens what the shell has closed (``2>&-``), where Python has ``None``: nothing is read, and nobody reads."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # it stays open
+
+
 def _tell(error: StreamsAppError, manifest: Path | None) -> None:
-    """A line for each fault; those of the manifest begin with its file, those of the command line do not."""
-    lines = error.faults if isinstance(error, ManifestError) else [str(error)]
+    """A line for each fault; those of the manifest begin with its file, those of the command line do not. Nothing
+    that a terminal would obey is left of what others have written."""
     named = isinstance(error, ManifestError) and manifest is not None
-    for line in lines:
-        print(f"{manifest}: {line}" if named and not line.startswith("--") else line, file=sys.stderr)
+    lines = ManifestError(error.faults if isinstance(error, ManifestError) else str(error).split("\n")).faults
+    with suppress(OSError):
+        for line in lines:
+            print(f"{manifest}: {line}" if named and not line.startswith("--") else line, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # nobody reads it; the exit code is told all the same
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 from importlib.resources import as_file, files
@@ -52,7 +53,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def new(options: argparse.Namespace) -> int:
     folder = Path(options.name)
     _check_name(folder.name)
-    if folder.exists():
+    if os.path.exists(folder):  # noqa: PTH110  # that of Path raises where one may not look
         raise UserInputError(f"{options.name}: is there already; choose another name, or remove it")
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / "project"

@@ -96,7 +96,7 @@ def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:
 def _numbered(lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers, empty ones left out."""
     number = 0
-    while line := lines.readline(_LONGEST_LINE):
+    while line := _next_line(lines, number + 1):
         number += 1
         if len(line) == _LONGEST_LINE:
             raise UserInputError(
@@ -104,6 +104,14 @@ def _numbered(lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
             )
         if stripped := line.strip():
             yield number, stripped
+
+
+def _next_line(lines: BinaryIO, number: int) -> bytes:
+    try:
+        return lines.readline(_LONGEST_LINE)
+    except (OSError, ValueError) as error:  # a folder, a disk that fails, or an input that was closed
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserInputError(f"line {number}: cannot be read: {reason}; correct the input, and go on there") from error
 
 
 class RecordWriter:
@@ -145,6 +153,8 @@ class RecordWriter:
                 continue
             except KafkaException as error:
                 raise UserInputError(f"line {number}: {error.args[0].str()}") from error
+            except (TypeError, ValueError, OverflowError) as error:  # of a header, say, that no client can write
+                raise UserInputError(f"line {number}: cannot be written: {error}") from error
             break
         self._producer.poll(0)
         if self._failed:
@@ -167,7 +177,7 @@ class RecordWriter:
             self._end()
             said = f"{error}; " if str(error) else ""
             raise type(error)(f"{said}{self._summary()}") from error
-        except KeyboardInterrupt:
+        except BaseException:  # a signal, or a fault of ours: what was handed over is not lost
             self._end()
             print(self._summary(), file=sys.stderr)
             raise
@@ -187,7 +197,13 @@ class RecordWriter:
             return record.partition
         if self._records.partitioner is None:
             return None
-        chosen = self._records.partitioner(self._topic, record.key, record.value, self._partitions)
+        try:
+            chosen = self._records.partitioner(self._topic, record.key, record.value, self._partitions)
+        except Exception as error:  # it is the user's
+            raise ValueError(
+                f"partition: the application's partitioner raised {type(error).__name__}: {error}; correct it, or name "
+                "the partition in the line"
+            ) from error
         if chosen is None:
             return None
         try:

@@ -1,6 +1,6 @@
 """Progress: one bar on a terminal, log lines elsewhere.
 
-``RestoreBar`` is a ``StateRestoreListener``, called on the restoration thread; ``VerifyBar`` is told by
+``RestoreBar`` is a ``StateRestoreListener``, called on the threads that restore; ``VerifyBar`` is told by
 ``streamsapp snapshots verify`` what was downloaded, on the threads that download.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TextIO
@@ -27,6 +28,7 @@ class _Changelog:
     start: int
     end: int
     position: int
+    ended: bool = False
 
     @property
     def total(self) -> int:
@@ -38,14 +40,18 @@ class _Changelog:
 
 
 class RestoreBar:
-    """Shows how far restoring has come. Offsets are counted, not records: compacted ones are passed over."""
+    """Shows how far restoring has come. Offsets are counted, not records: compacted ones are passed over.
+
+    It never raises: the runtime would take that for a failed listener and end the instance. Tasks come and go while
+    others restore, so that a changelog may begin twice, or be told of after its bar has ended.
+    """
 
     def __init__(self, stream: TextIO | None = None, clock: Clock | None = None) -> None:
         self._stream = stream or sys.stderr
         self._clock = clock or SystemClock()
         self._draws = self._stream.isatty()
         self._changelogs: dict[TopicPartition, _Changelog] = {}
-        self._finished = 0
+        self._lock = Lock()
         self._records = 0
         self._began = 0.0
         self._shown = 0.0
@@ -54,9 +60,10 @@ class RestoreBar:
         self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
     ) -> None:
         """``ending_offset`` is exclusive."""
-        if not self._changelogs:
-            self._began = self._shown = self._clock.monotonic()
-        self._changelogs[topic_partition] = _Changelog(starting_offset, ending_offset, starting_offset)
+        with self._lock:
+            if not self._changelogs:
+                self._began = self._shown = self._clock.monotonic()
+            self._changelogs[topic_partition] = _Changelog(starting_offset, ending_offset, starting_offset)
         if not self._draws:
             log.info("restoring %s from %s: %d to %d", store_name, topic_partition, starting_offset, ending_offset)
 
@@ -64,30 +71,34 @@ class RestoreBar:
         self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
     ) -> None:
         """``batch_end_offset`` is that of the batch's last record."""
-        self._changelogs[topic_partition].position = batch_end_offset + 1
-        self._records += num_restored
-        now = self._clock.monotonic()
-        if now - self._shown >= (_REDRAW_SECONDS if self._draws else _LOG_SECONDS):
-            self._shown = now
-            self._show()
+        with self._lock:
+            changelog = self._changelogs.get(topic_partition)
+            if changelog is None:
+                return
+            changelog.position = batch_end_offset + 1
+            self._records += num_restored
+            now = self._clock.monotonic()
+            if now - self._shown >= (_REDRAW_SECONDS if self._draws else _LOG_SECONDS):
+                self._shown = now
+                self._show()
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         """A changelog is applied whole; after the last one the bar makes way for a summary."""
-        changelog = self._changelogs[topic_partition]
-        changelog.position = changelog.end
-        self._finished += 1
         if not self._draws:
             log.info("restored %s from %s: %d records", store_name, topic_partition, total_restored)
-        if self._finished == len(self._changelogs):
-            self._finish()
+        with self._lock:
+            changelog = self._changelogs.get(topic_partition)
+            if changelog is not None:
+                changelog.position, changelog.ended = changelog.end, True
+            self._finish_if_all_ended()
 
     def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         """The task moved elsewhere before it was restored."""
-        del self._changelogs[topic_partition]
         if not self._draws:
             log.info("stopped restoring %s from %s after %d records", store_name, topic_partition, total_restored)
-        if self._changelogs and self._finished == len(self._changelogs):
-            self._finish()
+        with self._lock:
+            self._changelogs.pop(topic_partition, None)
+            self._finish_if_all_ended()
 
     def text(self) -> str:
         """The line that is shown."""
@@ -95,25 +106,35 @@ class RestoreBar:
         done = sum(changelog.done for changelog in self._changelogs.values())
         share = done / total if total else 1.0
         elapsed = max(self._clock.monotonic() - self._began, 0.001)
-        partitions = f"{self._finished} of {len(self._changelogs)} changelog partitions"
+        partitions = f"{self._ended} of {len(self._changelogs)} changelog partitions"
         return f"restoring {_bar(share)} {partitions}, {self._records:,} records, {self._records / elapsed:,.0f}/s"
+
+    @property
+    def _ended(self) -> int:
+        return sum(changelog.ended for changelog in self._changelogs.values())
 
     def _show(self) -> None:
         if self._draws:
-            self._stream.write(f"\r\x1b[K{self.text()}")
-            self._stream.flush()
+            self._draw(self.text())
         else:
             log.info("%s", self.text())
 
-    def _finish(self) -> None:
-        """Ends the bar: all restores that were begun have ended, and a later one starts a new bar."""
+    def _draw(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # the terminal is gone, or cannot show the bar's signs
+            self._stream.write(f"\r\x1b[K{line}")
+            self._stream.flush()
+
+    def _finish_if_all_ended(self) -> None:
+        """Ends the bar if all restores that were begun have ended: a later one starts a new bar."""
+        ended = self._ended
+        if not ended or ended < len(self._changelogs):
+            return
         seconds = self._clock.monotonic() - self._began
         if self._draws:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-        log.info("restored %d changelog partitions, %d records in %.1f s", self._finished, self._records, seconds)
+            self._draw("")
+        log.info("restored %d changelog partitions, %d records in %.1f s", ended, self._records, seconds)
         self._changelogs.clear()
-        self._finished = self._records = 0
+        self._records = 0
 
 
 class VerifyBar:

@@ -4,14 +4,16 @@ A line that ``consume`` writes is one that ``produce`` takes::
 
     {"topic":"visits","partition":0,"offset":7,"timestamp":1700000000000,"headers":[["trace","a1"]],"key":"jane","value":1}
 
-Bytes that are not what their serde reads are base64 in ``keyBase64`` or ``valueBase64``, beside ``keyError`` or
-``valueError`` that says why. A header is text, null, or ``{"base64": ...}``.
+Bytes that are not what their serde reads, or that JSON cannot say, are base64 in ``keyBase64`` or ``valueBase64``,
+beside ``keyError`` or ``valueError`` that says why. A header is text, null, or ``{"base64": ...}``.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from datetime import UTC, datetime
+from math import isfinite
+from reprlib import repr as short_repr
 from typing import Any, NamedTuple
 
 import orjson
@@ -85,7 +87,7 @@ def milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no ISO 8601 time such as 2026-01-31T00:00:00Z") from None
+        raise ValueError(f"{short_repr(text)} is no ISO 8601 time such as 2026-01-31T00:00:00Z") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -103,8 +105,16 @@ def _side(document: dict[str, Any], name: str, serde: AnySerde) -> tuple[Any, by
         return typed, serde.serialize(typed)
     except Exception as error:  # a serde may be anybody's
         field = name if raw is None else f"{name}Base64"
-        shown = orjson.dumps(document.get(field))[:60].decode("utf-8", "replace")
-        raise ValueError(f"{field}: {shown} cannot be written as {serde.name}: {_words(error)}") from error
+        raise ValueError(
+            f"{field}: {_as_json(document.get(field))} cannot be written as {serde.name}: {_words(error)}"
+        ) from error
+
+
+def _as_json(given: Any) -> str:
+    try:
+        return orjson.dumps(given)[:60].decode("utf-8", "replace")
+    except TypeError:  # what is nested deeper than orjson writes, although it reads it
+        return short_repr(given)
 
 
 def _timestamp(given: Any) -> int:
@@ -115,14 +125,14 @@ def _timestamp(given: Any) -> int:
             raise ValueError(f"timestamp: {error}") from None
     if isinstance(given, bool) or not isinstance(given, int) or not 0 < given <= _LATEST:  # 0 is now
         raise ValueError(
-            f"timestamp: expected milliseconds since the epoch, from 1 on, or an ISO 8601 time, got {given!r}"
+            f"timestamp: expected milliseconds since the epoch, from 1 on, or an ISO 8601 time, got {short_repr(given)}"
         )
     return given
 
 
 def _partition(given: Any) -> int | None:
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
-        raise ValueError(f"partition: expected a number from 0, got {given!r}")
+        raise ValueError(f"partition: expected a number from 0, got {short_repr(given)}")
     return given
 
 
@@ -158,10 +168,29 @@ def _shown_side(name: str, serde: AnySerde, data: bytes | None) -> dict[str, Any
     if data is None:
         return {name: None}
     try:
-        return {name: orjson.Fragment(orjson.dumps(serde.to_plain(serde.deserialize(data))))}
+        plain = serde.to_plain(serde.deserialize(data))
+        text = orjson.dumps(plain)
+        if b"null" in text:
+            _check_nulls(plain)
+        return {name: orjson.Fragment(text)}
     except Exception as error:  # of the bytes, or of a serde, which may be anybody's
         told = f"{serde.name}: {_words(error)}"
         return {f"{name}Base64": b64encode(data).decode("ascii"), f"{name}Error": told}
+
+
+def _check_nulls(plain: Any) -> None:
+    """Raises ``ValueError`` where JSON's null stands for something else, which would not be written again."""
+    if plain is None:
+        raise ValueError("it is null, and null writes a record that deletes")
+    waiting = [plain]
+    while waiting:
+        match waiting.pop():
+            case dict() as mapping:
+                waiting += mapping.values()
+            case list() | tuple() as items:
+                waiting += items
+            case float() as number if not isfinite(number):
+                raise ValueError(f"JSON has no {number}")
 
 
 def _words(error: Exception) -> str:

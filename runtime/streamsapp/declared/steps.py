@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streamsapp.declared.faults import did_you_mean, faults_of, shown
+from streamsapp.declared.faults import MAX_FAULTS, did_you_mean, faults_of, shown
 from streamsapp.declared.names import StepNames
 from streamsapp.declared.operations import OPERATIONS, WAY_TO, Kind, Operation, Step, kinds_of
 from streamsapp.structs import converted
@@ -47,6 +47,8 @@ class DeclaredSteps:
         self._current: _Source | None = None
         self._why_nothing = "nothing was read yet; begin with stream or table"
         for index, item in enumerate(steps):
+            if len(self.faults) >= MAX_FAULTS:  # no more are told, and a near name is costly to find
+                break
             # No name of a user has this sign.
             self._read(item, f"{path}[{index}]", f"#{index}")
         if not self.faults and not any(step.reads for step in self.steps):

@@ -120,6 +120,7 @@ class EmbeddedBroker:
         """Start the broker and wait until it serves requests; formats an empty data directory first."""
         if self._process is not None:
             raise StreamsError(f"the broker in {self.data_dir} already runs: stop it before it is started again")
+        self._check_folder()
         java, jars = find_java(), kafka_jars()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with self._lock() as lock:
@@ -141,10 +142,16 @@ class EmbeddedBroker:
         command = [*launch, *self._class_archive.reading_or_recording(), "kafka.Kafka", str(settings)]
         with self.log_file.open("ab") as log:
             # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,))
-        if not self._outlives_starter:
-            self._guard = _Guard(self._process.pid)
-        self._wait_until_ready(log_start)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,), env=_environment()
+            )
+        try:
+            if not self._outlives_starter:
+                self._guard = _Guard(self._process.pid)
+            self._wait_until_ready(log_start)
+        except BaseException:
+            self.kill()
+            raise
 
     def stop(self, timeout: float = 30.0) -> None:
         """Stop the broker in good order; one that has not ended after ``timeout`` seconds is killed."""
@@ -210,30 +217,43 @@ class EmbeddedBroker:
             "log.dirs": f"{self.data_dir}/logs",
         }
         settings = self.data_dir / "server.properties"
-        lines = [f"{name}={value}\n" for name, value in {**_DEFAULTS, **addresses, **self._properties}.items()]
-        settings.write_text("".join(lines), encoding="utf-8")
+        values = {**_DEFAULTS, **addresses, **self._properties}
+        lines = [f"{name}={_escaped(value)}\n" for name, value in values.items()]
+        settings.write_text("".join(lines), encoding="ascii")
         return settings
+
+    def _check_folder(self) -> None:
+        """Raises ``UserInputError`` for a folder that Kafka cannot be told."""
+        folder = str(self.data_dir)
+        if "," in folder:
+            raise UserInputError(
+                f"{folder}: has a comma, at which Kafka divides its folders; name another one (`streamsapp local "
+                "--data-dir`)"
+            )
+        try:
+            folder.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UserInputError(
+                f"{os.fsencode(folder)!r}: is no UTF-8, which Java needs; name another folder (`streamsapp local "
+                "--data-dir`)"
+            ) from None
 
     def _run_to_end(self, launch: list[str], settings: Path) -> None:
         command = [*launch, "format", "-t", _CLUSTER_ID, "-c", str(settings)]
         with self.log_file.open("ab") as log:
-            answer = subprocess.run(command, stdout=log, stderr=log, check=False)
+            answer = subprocess.run(command, stdout=log, stderr=log, check=False, env=_environment())
         if answer.returncode != 0:
             raise self._failed("could not format its data directory", 0)
 
     def _wait_until_ready(self, log_start: int) -> None:
         assert self._process is not None
         deadline = time.monotonic() + self._start_timeout
-        try:
-            while _STARTED not in self._log_since(log_start):
-                if self._process.poll() is not None:
-                    raise self._failed(f"ended with {self._process.returncode} instead of starting", log_start)
-                if time.monotonic() > deadline:
-                    raise self._failed(f"was not ready after {self._start_timeout:g} s", log_start)
-                time.sleep(_POLL_SECONDS)
-        except BaseException:
-            self.kill()
-            raise
+        while _STARTED not in self._log_since(log_start):
+            if self._process.poll() is not None:
+                raise self._failed(f"ended with {self._process.returncode} instead of starting", log_start)
+            if time.monotonic() > deadline:
+                raise self._failed(f"was not ready after {self._start_timeout:g} s", log_start)
+            time.sleep(_POLL_SECONDS)
 
     def _failed(self, what: str, log_start: int) -> StreamsError:
         text = self._log_since(log_start).decode(errors="replace")
@@ -299,6 +319,21 @@ class _Guard:
         os.close(self._end)
 
 
+def _escaped(value: str) -> str:
+    """A value as Java reads it from a file of properties, which is ISO-8859-1."""
+    return "".join("\\\\" if each == "\\" else each if " " <= each <= "~" else _java_escape(each) for each in value)
+
+
+def _java_escape(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _environment() -> dict[str, str]:
+    """Java takes names of files in the locale's encoding; in that of C it finds none that is not ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
 def is_free(port: int) -> bool:
     """Says whether a server could listen on a port of this machine's loopback."""
     with socket.socket() as probe:
@@ -308,7 +343,9 @@ def is_free(port: int) -> bool:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise
+            raise UserInputError(
+                f"port {port} of {_HOST} cannot be used: {error.strerror}; choose another port"
+            ) from error
         return True
 
 

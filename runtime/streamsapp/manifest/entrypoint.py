@@ -104,6 +104,8 @@ class UserCode:
                 f"{field}: module {module_name} ({getattr(module, '__file__', None)}) has no attribute {attribute!r}; "
                 f"it defines {names}"
             ) from error
+        except (Exception, SystemExit) as error:  # of a property of the user's
+            _blame_user_code(error, f"looking up {name}", self._folders, field)
 
     def forget(self) -> None:
         """Takes the code out of Python's modules, so that other code of the same names can be loaded. Objects that
@@ -119,7 +121,7 @@ class UserCode:
             return function()
         except ManifestError:
             raise
-        except Exception as error:  # anything the user's function raises is the user's to mend
+        except (Exception, SystemExit) as error:  # anything the user's function raises is the user's to mend
             _blame_user_code(error, doing, self._folders, field)
 
 
@@ -145,7 +147,7 @@ def _import(module_name: str, folders: Sequence[Path], field: str) -> Any:
         raise _fault(
             f"{field}: there is no module {module_name!r}; looked in {looked} and where Python looks"
         ) from error
-    except Exception as error:  # anything the user's module raises is the user's to mend
+    except (Exception, SystemExit) as error:  # anything the user's module raises is the user's to mend
         _blame_user_code(error, f"importing {module_name}", folders, field)
 
 
@@ -170,11 +172,19 @@ def _as_topology(found: Any, entrypoint: str, code: UserCode, field: str, optimi
     return built
 
 
-def _blame_user_code(error: Exception, doing: str, folders: Sequence[Path], field: str) -> NoReturn:
-    raise _fault(f"{field}: {doing} raised {type(error).__name__}: {error}{_user_line(error, folders)}") from error
+def _blame_user_code(error: BaseException, doing: str, folders: Sequence[Path], field: str) -> NoReturn:
+    line = _user_line(error, folders)
+    if isinstance(error, SystemExit):
+        guard = 'put what runs as a program under `if __name__ == "__main__":`'
+        raise _fault(f"{field}: {doing} ended Python with sys.exit({_shown(error.code)}){line}; {guard}") from error
+    raise _fault(f"{field}: {doing} raised {type(error).__name__}: {error}{line}") from error
 
 
-def _user_line(error: Exception, folders: Sequence[Path]) -> str:
+def _shown(code: object) -> str:
+    return "" if code is None else f"{code!r:.200}"
+
+
+def _user_line(error: BaseException, folders: Sequence[Path]) -> str:
     """The deepest line of the user's own code that was running, as `` (file:line)``."""
     if isinstance(error, SyntaxError):
         return ""  # its text names file and line

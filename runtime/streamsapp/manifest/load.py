@@ -46,6 +46,8 @@ _CREDENTIALS = re.compile(r"//[^/@\s]*@")
 _TOPIC_PROPERTY = re.compile(r"[a-z]+(\.[a-z]+)*")
 #: Of a path of ``spec.code.files``.
 _MAX_PATH = 253
+#: Of a file or folder, as file systems have it.
+_MAX_NAME_BYTES = 255
 
 
 def load(path: Path) -> StreamsApp:
@@ -158,11 +160,16 @@ def _scaling_faults(scaling: AutoscalingSpec) -> Iterator[str]:
 
 def _code_faults(code: CodeSpec) -> Iterator[str]:
     folders = {str(parent) for name in code.files for parent in PurePosixPath(name).parents}
+    paths: dict[PurePosixPath, str] = {}
     for name in code.files:
         if not _is_plain_path(name):
             yield f"spec.code.files.{name}: expected a relative path without '..', such as wordcount.py"
+        elif any(len(part.encode()) > _MAX_NAME_BYTES for part in PurePosixPath(name).parts):
+            yield f"spec.code.files.{name}: a name in it has more than {_MAX_NAME_BYTES} bytes; shorten it"
         elif str(PurePosixPath(name)) in folders:
             yield f"spec.code.files.{name}: is the folder of another file, too; rename one of them"
+        elif (other := paths.setdefault(PurePosixPath(name), name)) != name:
+            yield f"spec.code.files.{name}: is the same file as {other}; remove one of them"
 
 
 def _bootstrap_faults(bootstrap: BootstrapSpec | None) -> Iterator[str]:

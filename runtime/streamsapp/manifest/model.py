@@ -24,6 +24,10 @@ KIND = "StreamsApp"
 _MOST = (1 << 31) - 1
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST)]
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST)]
+#: Pods of one application: more are a slip of the keyboard, which would take the cluster and the operator down.
+_MOST_PODS = 1000
+Pods: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_PODS)]
+SomePods: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PODS)]
 #: Numbers of bytes and of records.
 _MOST_RECORDS = (1 << 63) - 1
 PositiveLong: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_RECORDS)]
@@ -60,8 +64,8 @@ class Reference(_Fields, frozen=True, kw_only=True):
 
 
 class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
-    min_replicas: Positive = 1
-    max_replicas: Positive
+    min_replicas: SomePods = 1
+    max_replicas: SomePods
     target_input_lag: PositiveLong = 10_000
     #: Records that wait beyond that are to be caught up within so long.
     catch_up_seconds: Positive = 300
@@ -148,7 +152,7 @@ class RemoteStateSpec(_Fields, frozen=True, kw_only=True):
 
 
 #: Of a day, as hours and minutes.
-TimeOfDay: TypeAlias = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="22:00")]
+TimeOfDay: TypeAlias = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]\Z", description="22:00")]
 Weekday: TypeAlias = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
@@ -214,7 +218,7 @@ class PreviewSpec(_Fields, frozen=True, kw_only=True):
 #: As Spark says it, but for one that is not called by a time.
 AVAILABLE_NOW, CONTINUOUS = "availableNow", "continuous batches"
 Trigger: TypeAlias = Annotated[
-    str, Meta(pattern=r"^([0-9]{1,6}(ms|s|m)|availableNow|continuous batches)$", description="1s, 500ms, availableNow")
+    str, Meta(pattern=r"^([0-9]{1,6}(ms|s|m)|availableNow|continuous batches)\Z", description="1s, 500ms, availableNow")
 ]
 _TRIGGER_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
@@ -252,9 +256,9 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
 
 
 class Spec(_Fields, frozen=True, kw_only=True):
-    application_id: str | None = None
+    application_id: Name | None = None
     engine: Engine = "threads"
-    replicas: Natural = 1
+    replicas: Pods = 1
     autoscaling: AutoscalingSpec | None = None
     topology: TopologySource
     code: CodeSpec = CodeSpec()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streamsapp.errors import ManifestError
+
 CODE_DIR = Path("/etc/streamsapp/code")
 SECRETS_DIR = Path("/var/run/secrets/streamsapp.dev")
 #: Below the folder of secrets.
@@ -27,14 +29,24 @@ _CERTIFICATES = {
 
 
 def secret_properties(folder: Path) -> dict[str, str]:
-    """Client properties from a mounted secret. Kubernetes' own ``..data`` links and unknown names are passed over."""
+    """Client properties from a mounted secret. Kubernetes' own ``..data`` links, unknown names, and stores of keys are
+    passed over; any other file that is not text is a fault."""
     properties = {}
     for file in sorted(folder.iterdir()):
         if file.name in _CERTIFICATES:
             properties[_CERTIFICATES[file.name]] = str(file)
         elif file.is_file() and "." in file.name and not file.name.startswith(".") and not _is_key_material(file):
-            properties[file.name] = file.read_text(encoding="utf-8").rstrip("\r\n")
+            properties[file.name] = _text_of(file)
     return properties
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        fault = f"the file {file.name} is not UTF-8 text, so it is no client property; take it out of the Secret"
+        other = "mount it with spec.podTemplate and name its path in spec.kafka.properties"
+        raise ManifestError([f"spec.kafka.secretRef: {fault}, or {other}"]) from error
 
 
 def remote_state_files(folder: Path) -> dict[str, Path]:
@@ -45,4 +57,4 @@ def remote_state_files(folder: Path) -> dict[str, Path]:
 
 def _is_key_material(file: Path) -> bool:
     """Strimzi's secrets carry the same keys in other forms."""
-    return file.suffix in {".crt", ".key", ".p12", ".jks"} or file.name in {"user.password", "ca.password"}
+    return file.suffix in {".crt", ".key", ".p12", ".jks", ".keytab"} or file.name in {"user.password", "ca.password"}

@@ -23,6 +23,9 @@ _SCALARS: Any = yaml.constructor.SafeConstructor()
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = object()
+#: Of an integer: those of Go's largest floating-point number. Python does not even write much longer ones.
+_MOST_BITS = 1024
+_NUMBERS = (f"{_TAG}int", f"{_TAG}float")
 
 
 def parse_yaml(text: str) -> object:
@@ -148,7 +151,9 @@ def _merge(mapping: dict[str, Any], merged: list[Mapping[str, Any]]) -> None:
 
 def _tag_of(event: yaml.ScalarEvent) -> str:
     if event.tag is None and event.implicit[0]:
-        return str(_RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)))
+        tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)))
+        # PyYAML takes 22:00 for a number to the base 60, as YAML 1.1 says; kubectl takes it for text.
+        return f"{_TAG}str" if ":" in event.value and tag in _NUMBERS else tag
     _refuse_tag(event)
     return f"{_TAG}str"
 
@@ -163,6 +168,13 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
         _refuse(event, f"{event.value[:40]!r} is no number that can be read; put it in quotes if it is text")
 
 
+def _integer(node: yaml.ScalarNode) -> int:
+    number: int = _SCALARS.construct_yaml_int(node)
+    if number.bit_length() > _MOST_BITS:
+        raise ValueError
+    return number
+
+
 def _number(node: yaml.ScalarNode) -> float:
     number: float = _SCALARS.construct_yaml_float(node)
     if not math.isfinite(number):
@@ -173,7 +185,7 @@ def _number(node: yaml.ScalarNode) -> float:
 _MADE: Mapping[str, Callable[[yaml.ScalarNode], Any]] = {
     f"{_TAG}null": lambda node: None,
     f"{_TAG}bool": _SCALARS.construct_yaml_bool,
-    f"{_TAG}int": _SCALARS.construct_yaml_int,
+    f"{_TAG}int": _integer,
     f"{_TAG}float": _number,
 }
 

@@ -7,19 +7,23 @@ for each connection, on which the engine answers.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
 log = logging.getLogger(__name__)
 
 #: The time that a driver has to be found, in seconds.
 _SECONDS = 5.0
+#: The time that a worker has for each of its answers until it is known.
+_TO_BE_KNOWN = 30
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Server:
         """``host`` is this machine's name among the workers; ``serve`` has a connection until it ends."""
         self._serve = serve
         self._word = secrets.token_bytes(32)
-        self._listener = Listener(("127.0.0.1" if host == "127.0.0.1" else "", 0), authkey=self._word, backlog=64)
+        self._listener = Listener(("127.0.0.1" if host == "127.0.0.1" else "", 0), backlog=64)
         port: int = self._listener.address[1]
         self.address = DriverAddress(host, port, self._word)
         self._closed = False
@@ -70,15 +74,37 @@ class Server:
         while not self._closed:
             try:
                 connection = self._listener.accept()
-            except Exception as error:  # whoever it was does not know the word, or went away
-                if not self._closed:
-                    log.debug("a connection was refused: %s", error)
+            except OSError as error:  # whoever it was went away
+                log.debug("a connection was not made: %s", error)
                 continue
+            if self._closed:
+                connection.close()
+                return
             threading.Thread(target=self._run, args=(connection,), name="worker", daemon=True).start()
 
     def _run(self, connection: Connection) -> None:
         with suppress(OSError, EOFError), connection:
-            self._serve(connection)
+            try:
+                self._know(connection)
+            except Exception as error:  # whoever it was does not know the word, says nothing, or went away
+                log.debug("a connection was refused: %s", error)
+                return
+            if not self._closed:
+                self._serve(connection)
+
+    def _know(self, connection: Connection) -> None:
+        """Challenges a worker as ``Listener`` would do it, but on the worker's thread: one that is silent keeps nobody
+        else waiting."""
+        _give_up_reading_after(connection, _TO_BE_KNOWN)
+        deliver_challenge(connection, self._word)
+        answer_challenge(connection, self._word)
+        _give_up_reading_after(connection, 0)
+
+
+def _give_up_reading_after(connection: Connection, seconds: int) -> None:
+    """0: never."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
 
 
 def ask(connection: Connection, *request: Any) -> Any:

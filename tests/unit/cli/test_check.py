@@ -86,7 +86,7 @@ def test_a_pattern_stands_for_the_topics_that_match_it(tmp_path: Path) -> None:
     [
         ({"topology": {"entrypoint": "checked_words:absent"}}, "has no attribute 'absent'"),
         ({"topology": {"entrypoint": "checked_words:raises"}}, "raised KeyError: 'BROKERS'"),
-        ({"topology": {"entrypoint": "checked_words:leaves"}}, "ended the process (exit 'done'); let it return"),
+        ({"topology": {"entrypoint": "checked_words:leaves"}}, "ended Python with sys.exit('done')"),
         ({"kafka": {}}, "spec.kafka.bootstrapServers: is required to run"),
         ({"kafka": {"bootstrapServers": "k:1", "secretRef": {"name": "k"}}}, "'k' is not mounted at"),
         ({"processing": {"instances": 100_000}}, "spec.processing.instances: 100000 instances leave"),

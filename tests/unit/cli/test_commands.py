@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -211,3 +215,104 @@ def test_validate_tells_programs_what_is_there_or_what_is_wrong(
     told = json.loads(capsys.readouterr().out)
     assert told["valid"] is False
     assert [fault.split(":")[0] for fault in told["faults"]] == ["spec.topology.entrypoint"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "--http-port", "70000"], "--http-port: expected a port from 0 to 65535, got '70000'"),
+        (["local", "--http-port", "-1"], "--http-port: expected a port from 0 to 65535, got '-1'"),
+        (["local", "--broker-port", "70000"], "--broker-port: expected a port from 0 to 65535, got '70000'"),
+        *(
+            ([command, "--shutdown-timeout", seconds], f"expected seconds from 0 to 86400, got '{seconds}'")
+            for command in ("run", "local")
+            for seconds in ("inf", "nan", "1e30", "-1", "soon")
+        ),
+    ],
+)
+def test_a_port_or_time_out_of_range_is_wrong_input(
+    manifest: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*arguments, "-f", str(manifest)])
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_port_that_may_not_be_used_is_wrong_input(
+    manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bind(self: socket.socket, address: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", bind)
+    assert main(["local", "-f", str(manifest), "--http-port", "80"]) == 2
+    told = "port 80 of 127.0.0.1 cannot be used: Permission denied; choose another port\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [("-f {good} 2>&-", 0), ("-f {good} >&-", 0), ("-f none.yaml 2>&-", 2), ("-f none.yaml <&- >&- 2>&-", 2)],
+)
+def test_a_stream_that_the_shell_has_closed_is_no_error(manifest: Path, arguments: str, code: int) -> None:
+    script = f"{sys.executable} -m streamsapp.cli.main validate {arguments.format(good=manifest)}"
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (code, "")
+
+
+def test_wrong_input_is_told_by_the_exit_code_where_nobody_reads() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "streamsapp.cli.main", "validate", "-f", "none.yaml"]
+    try:
+        assert subprocess.run(command, stdout=writing, stderr=writing, check=False).returncode == 2
+    finally:
+        os.close(writing)
+
+
+def test_nothing_that_a_terminal_obeys_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "a\x1b[2Jb"]) == 2
+    assert capsys.readouterr().err.startswith(r"a\x1b[2Jb: ")
+
+
+@pytest.mark.parametrize("application_id", ["../x", '"a\\0b"'])
+def test_local_makes_nothing_for_an_application_id_that_is_refused(
+    manifest: Path, capsys: pytest.CaptureFixture[str], application_id: str
+) -> None:
+    edit(manifest, "spec:\n", f"spec:\n  applicationId: {application_id}\n")
+    (manifest.parent / ".gitignore").write_text("mine\n")
+    assert main(["local", "-f", str(manifest)]) == 2
+    assert "spec.applicationId: expected a name" in capsys.readouterr().err
+    assert {each.name for each in manifest.parent.iterdir()} == {manifest.name, ".gitignore"}
+    assert (manifest.parent / ".gitignore").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["local", "--watch", "-f", "{locked}/x/app.yaml"], "cannot be read: Permission denied"),
+        (["new", "{locked}/x/name"], "cannot be written: "),
+    ],
+)
+def test_a_folder_that_may_not_be_looked_into_is_wrong_input(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    told: str,
+) -> None:
+    def denied(*given: object, **named: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    # As for anybody but root, who may run the tests.
+    opened = Path.open
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda path, *given, **named: (denied if tmp_path in path.parents else opened)(path, *given, **named),
+    )
+    monkeypatch.setattr(Path, "exists", denied)
+    monkeypatch.setattr(shutil, "copytree", denied)
+    assert main([each.format(locked=tmp_path) for each in arguments]) == 2
+    assert told in capsys.readouterr().err

@@ -112,3 +112,35 @@ def test_verifying_draws_nothing_where_there_is_no_terminal() -> None:
         progress(100)
 
     assert stream.getvalue() == ""
+
+
+def test_a_task_that_comes_back_while_another_restores_does_not_end_the_bar() -> None:
+    screen = Terminal()
+    progress = RestoreBar(screen, Clock())
+    progress.on_restore_start(FIRST, "s", 0, 100)
+    progress.on_restore_start(SECOND, "s", 0, 100)
+    progress.on_restore_end(FIRST, "s", 100)
+    progress.on_restore_start(FIRST, "s", 0, 100)
+    progress.on_restore_end(FIRST, "s", 100)
+    assert "1 of 2 changelog partitions" in progress.text()
+    progress.on_batch_restored(SECOND, "s", 49, 50)
+    progress.on_restore_end(SECOND, "s", 100)
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+def test_what_is_told_of_a_changelog_that_never_began_is_let_pass() -> None:
+    progress = RestoreBar(Terminal(), Clock())
+    progress.on_batch_restored(FIRST, "s", 49, 50)
+    progress.on_restore_end(FIRST, "s", 100)
+    progress.on_restore_suspended(FIRST, "s", 100)
+    assert "0 of 0 changelog partitions" in progress.text()
+
+
+def test_a_terminal_that_is_gone_does_not_end_the_restoring() -> None:
+    screen, clock = Terminal(), Clock()
+    progress = RestoreBar(screen, clock)
+    progress.on_restore_start(FIRST, "s", 0, 100)
+    screen.close()
+    clock.seconds = 1.0
+    progress.on_batch_restored(FIRST, "s", 49, 50)
+    progress.on_restore_end(FIRST, "s", 100)

@@ -117,3 +117,24 @@ def test_whatever_is_shown_is_written_again_byte_by_byte(
     record = read_record(line, TEXT, Serdes.long())
     assert (record.key_bytes, record.value_bytes, record.headers) == (key, value, headers)
     assert (record.timestamp, record.partition) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("serde", "data", "told"),
+    [
+        (Serdes.double(), Serdes.double().serialize(float("nan")), "double: JSON has no nan"),
+        (Serdes.double(), Serdes.double().serialize(float("-inf")), "double: JSON has no -inf"),
+        (Serdes.json(), b"null", "json: it is null, and null writes a record that deletes"),
+        (
+            Serdes.list_(Serdes.double()),
+            Serdes.list_(Serdes.double()).serialize([1.0, float("inf")]),
+            "JSON has no inf",
+        ),
+    ],
+)
+def test_what_json_has_as_null_is_shown_as_bytes_and_written_again(serde: AnySerde, data: bytes, told: str) -> None:
+    line = shown_record(RawRecord("t", 0, 7, data, data, 5), serde, serde)
+    assert told in json.loads(line)["valueError"]
+    assert told in json.loads(line)["keyError"]
+    record = read(line.decode(), serde, serde)
+    assert (record.key_bytes, record.value_bytes) == (data, data)

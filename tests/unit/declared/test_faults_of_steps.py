@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
+from streamsapp.declared.faults import MAX_FAULTS
 from streamsapp.declared.operations import OPERATIONS
 from streamsapp.declared.steps import DeclaredSteps
 
@@ -313,3 +314,7 @@ def test_whatever_is_written_is_right_or_has_faults(steps: list[Any]) -> None:
     flow = DeclaredSteps([LINES, *steps], "steps")
     assert len(flow.steps) == len(steps) + 1 or flow.faults
     assert all(line.startswith("steps[") for line in flow.faults)
+
+
+def test_no_more_faults_are_looked_for_than_are_told() -> None:
+    assert len(faults([LINES, *[{f"filtre{number}": 1} for number in range(90_000)]])) == MAX_FAULTS

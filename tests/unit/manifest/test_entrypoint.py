@@ -135,3 +135,23 @@ def test_modules_below_the_folder_of_the_code_that_python_finds_elsewhere_stay()
     installed = Path(msgspec.__file__).parent.parent
     UserCode([installed.parent]).forget()
     assert sys.modules["msgspec"] is msgspec
+
+
+@pytest.mark.parametrize("code", ["3", "", "'why'"])
+def test_a_module_that_ends_python_is_told_with_its_line(tmp_path: Path, code: str) -> None:
+    module = write(tmp_path, f"import sys\n{TOPOLOGY}sys.exit({code})\n")
+    line = fault(tmp_path, f"{module}:topology")
+    assert f"importing {module} ended Python with sys.exit({code}) ({tmp_path / module}.py:4); put what runs" in line
+    assert 'if __name__ == "__main__":' in line
+
+
+def test_a_function_that_ends_python_is_told_with_its_line(tmp_path: Path) -> None:
+    module = write(tmp_path, "import sys\ndef app(): sys.exit(0)\n")
+    assert f"building {module}:app ended Python with sys.exit(0)" in fault(tmp_path, f"{module}:app")
+
+
+def test_what_a_property_raises_is_told_with_its_line(tmp_path: Path) -> None:
+    module = write(tmp_path, "class A:\n    @property\n    def topology(self): return 1 / 0\nholder = A()\n")
+    line = fault(tmp_path, f"{module}:holder.topology")
+    assert f"looking up {module}:holder.topology raised ZeroDivisionError" in line
+    assert f"{module}.py:3" in line

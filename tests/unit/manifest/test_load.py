@@ -197,3 +197,45 @@ def test_reads_kubernetes_quantities(quantity: str | int, value: float) -> None:
 @pytest.mark.parametrize("quantity", ["", "Gi", "2GB", "-1", "1 Gi", "2gi"])
 def test_other_text_is_no_quantity(quantity: str) -> None:
     assert parse_quantity(quantity) is None
+
+
+def test_numbers_to_the_base_60_are_text_as_they_are_for_kubectl() -> None:
+    text = FULL.replace("client.rack: eu", "client.rack: 1:20, a: 1:20.5").replace(
+        "timeoutSeconds: 3600}", "maintenanceWindows: [{start: 22:00, end: 04:30}]}"
+    )
+    document: Any = parse_yaml(text)
+    assert document["spec"]["kafka"]["properties"]["client.rack"] == "1:20"
+    assert document["spec"]["kafka"]["properties"]["a"] == "1:20.5"
+    (window,) = decode(document).spec.rollout.maintenance_windows
+    assert (window.start, window.end) == ("22:00", "04:30")
+
+
+@pytest.mark.parametrize("application_id", ["../x", "..", "", "a\0b", "a b", "x" * 250])
+def test_an_application_id_that_is_no_name_of_a_folder_or_topic_is_refused(application_id: str) -> None:
+    (line,) = faults(minimal(applicationId=application_id))
+    assert line.startswith("spec.applicationId: expected a name of ASCII letters, digits")
+
+
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        ("spec.spark.trigger", {"spark": {"trigger": "1s\n"}}),
+        (
+            "spec.rollout.maintenanceWindows[0].start",
+            {"rollout": {"maintenanceWindows": [{"start": "22:00\n", "end": "04:00"}]}},
+        ),
+    ],
+)
+def test_a_line_break_at_the_end_is_no_part_of_a_value(field: str, spec: dict[str, Any]) -> None:
+    (line,) = faults(minimal(**spec))
+    assert line.startswith(f"{field}: expected ")
+
+
+def test_a_file_of_code_has_a_name_that_a_file_system_takes() -> None:
+    (line,) = faults(minimal(code={"files": {"ä" * 127 + ".py": ""}}))
+    assert line.endswith(".py: a name in it has more than 255 bytes; shorten it")
+
+
+def test_a_file_of_code_is_given_once() -> None:
+    (line,) = faults(minimal(code={"files": {"a.py": "x = 1", "./a.py": "x = 2"}}))
+    assert line == "spec.code.files../a.py: is the same file as a.py; remove one of them"

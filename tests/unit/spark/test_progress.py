@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import socket
+from contextlib import suppress
+
+import pytest
 
 from instances import eventually
 from streamsapp.record import TaskId
@@ -57,3 +61,17 @@ def test_reports_arrive_and_nobody_is_needed_to_listen() -> None:
     deaf.processed(5)
     deaf.finished()
     deaf.close()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("said", [b"[]\n", b"1\n", b"[" * 60_000 + b"\n", b"x" * (1 << 20)])
+def test_who_knows_no_password_is_sent_away_whatever_it_says(said: bytes) -> None:
+    heard: list[dict[str, object]] = []
+    with Listener("127.0.0.1", heard.append) as listener:
+        host, port, _ = listener.address
+        with socket.create_connection((host, port), timeout=10) as stranger:
+            with suppress(OSError):
+                stranger.sendall(said)
+            with suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
+    assert not heard
