@@ -26,14 +26,27 @@ Headers: TypeAlias = list[tuple[str, bytes | None]]
 _CREATE_TIME = 1
 
 
-def check_header_names(headers: Headers) -> None:
-    """Raises ``ValueError`` for a header whose name cannot be written as UTF-8: the client would end the process."""
-    for name, _ in headers:
+def check_headers(headers: Headers) -> None:
+    """Raises ``TypeError`` or ``ValueError`` for headers that the client does not take: it would raise where no handler
+    can be asked any more, or end the process."""
+    for pair in headers:
+        name, value = pair
+        if not (isinstance(pair, tuple) and isinstance(name, str)):
+            raise TypeError(f"a header is a tuple of a name and bytes, and {pair!r:.200} is not")
         if not name.isascii():
             try:
                 name.encode()
             except UnicodeEncodeError as error:
                 raise ValueError(f"the name of header {name!r} is not text that UTF-8 can express") from error
+        if value.__class__ is not bytes and value is not None:
+            _check_header_value(name, value)
+
+
+def _check_header_value(name: str, value: object) -> None:
+    if isinstance(value, str):  # the client encodes it
+        value.encode()
+    elif not isinstance(value, bytes):
+        raise TypeError(f"the value of header {name!r} is {type(value).__name__}, and not bytes or None")
 
 
 class TopicPartition(NamedTuple):
@@ -81,19 +94,19 @@ class Record(Generic[K, V]):
 
     def with_key(self, key: T) -> Record[T, V]:
         """Returns a copy with another key."""
-        return Record(key, self.value, self.timestamp, self.headers)
+        return Record(key, self.value, self.timestamp, list(self.headers or ()))
 
     def with_value(self, value: T) -> Record[K, T]:
         """Returns a copy with another value."""
-        return Record(self.key, value, self.timestamp, self.headers)
+        return Record(self.key, value, self.timestamp, list(self.headers or ()))
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
         """Returns a copy with another timestamp, in milliseconds since 1970."""
-        return Record(self.key, self.value, timestamp, self.headers)
+        return Record(self.key, self.value, timestamp, list(self.headers or ()))
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
         """Returns a copy with other headers, a list of pairs of name and bytes or ``None``."""
-        return Record(self.key, self.value, self.timestamp, headers)
+        return Record(self.key, self.value, self.timestamp, None if headers is None else list(headers))
 
 
 class RecordMetadata(NamedTuple):

@@ -105,7 +105,7 @@ class FakeInstanceTasks:
 
     @property
     def active(self) -> list[StreamTask]:
-        return list(self.all.values())
+        return [task for task in self.all.values() if task.role is TaskRole.ACTIVE]
 
     def take_restored(self) -> bool:
         return False
@@ -148,9 +148,14 @@ class FakeRestoration:
     def __init__(self) -> None:
         self.lags: dict[TaskId, int | None] = {}
         self.told_damaged: list[tuple[TaskId, str]] = []
+        self.dropped: list[StreamTask] = []
 
     def damaged(self, task: StreamTask, error: Exception) -> None:
         self.told_damaged.append((task.id, str(error)))
+
+    def take_dropped(self) -> list[StreamTask]:
+        dropped, self.dropped = self.dropped, []
+        return dropped
 
     def lag(self, task: StreamTask) -> int | None:
         return self.lags.get(task.id)

@@ -22,6 +22,7 @@ from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.errors import ConfigError
+from streamsapp.plain_text import plain_text
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde, Serde
@@ -284,20 +285,26 @@ def _check_numbers(config: StreamsConfig) -> None:
 
 
 def _resolve(config: StreamsConfig) -> None:
-    """Fills in the values that the runtime chooses, and freezes mappings that came in mutable."""
+    """Fills in the values that the runtime chooses, freezes mappings that came in mutable, and makes members of
+    enumerations the text that they are: they print as something else than they are encoded to."""
     chosen: dict[str, Any] = {
         "state_dir": Path(config.state_dir).expanduser(),
-        "topic_properties": MappingProxyType(dict(config.topic_properties)),
-        "kafka": MappingProxyType(dict(config.kafka)),
-        "client_tags": MappingProxyType(dict(config.client_tags)),
-        "client_id": config.client_id or config.application_id,
+        "topic_properties": _plain_mapping(config.topic_properties),
+        "kafka": _plain_mapping(config.kafka),
+        "client_tags": _plain_mapping(config.client_tags),
+        "client_id": plain_text(config.client_id or config.application_id),
     }
     if config.commit_interval_ms == AUTO:
         chosen["commit_interval_ms"] = _COMMIT_INTERVAL_MS[config.processing_guarantee]
     if config.memory_bytes == AUTO:
         chosen["memory_bytes"] = max(available_memory(), MINIMUM_BYTES)
-    for name, value in chosen.items():
+    texts = {each.name: plain_text(getattr(config, each.name)) for each in fields(config)}
+    for name, value in (texts | chosen).items():
         object.__setattr__(config, name, value)
+
+
+def _plain_mapping(given: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType({plain_text(key): plain_text(value) for key, value in dict(given).items()})
 
 
 def _check_handlers(config: StreamsConfig) -> None:

@@ -68,6 +68,12 @@ def show_key(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
     return encode(key) if as_bytes else shown(store.key_serde.deserialize(key))
 
 
+def show_bound(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
+    """A key in JSON as it is to be written in a URL: one that is JSON itself comes as its text."""
+    bound = show_key(store, key, as_bytes=as_bytes)
+    return orjson.dumps(bound).decode() if store.key_serde.name == "json" and not as_bytes else bound
+
+
 def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
     """An entry in JSON; ``timestamp`` is ``None`` where the store keeps none."""
     value, timestamp, version = found.value, None, {}

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
-from streamsapp.http.json_values import parse_key, show, show_key, show_version
+from streamsapp.http.json_values import parse_key, show, show_bound, show_version
 from streamsapp.query import Queries, Staleness
 from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, Wanted, merged
 from streamsapp.query.remote_reader import decode
@@ -68,7 +68,8 @@ class StateRoute:
                 return self._key(store, unquote(key, errors="strict"), parameters, request)
             if parameters.as_of:
                 raise InvalidQueryError("asOf: it is for one key; say fromTime and toTime for a range of keys")
-            return self._range(store, parameters, request)
+            keys = _window_range(store, parameters) if _has_times(store) else _key_range(store, parameters)
+            return self._range(store, keys, parameters, request)
         except (InvalidQueryError, UnicodeDecodeError) as error:
             return json_response({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except UnknownStateStoreError as error:
@@ -103,12 +104,19 @@ class StateRoute:
             for field, name, given in (("from_time", "from", parameters.from_), ("to_time", "to", parameters.to))
             if given
         }
-        parameters = replace(parameters, **{"from_": text, "to": text, **times})  # type: ignore[arg-type]
-        keys = _window_range(store, parameters)
-        where = self._queries.partitions_of(store, keys.low)
+        parameters = replace(parameters, **{"from_": "", "to": "", **times})  # type: ignore[arg-type]
+        # The key may be empty, which as a bound of a range is an open end.
+        key = parse_key(store, text, as_bytes=parameters.as_bytes)
+        keys = _window_range(store, parameters)._replace(low=key, high=key)
+        where = self._queries.partitions_of(store, key)
         if parameters.partition is None and len(where) > 1:
-            return self._page(store, keys, replace(parameters, proxy=not parameters.local), where)
-        return self._range(store, replace(parameters, partition=parameters.partition or where[0]), request)
+            try:
+                # All of them or none: whoever asks for a key takes what is given for the whole.
+                return self._page(store, keys, replace(parameters, proxy=True), where)
+            except StoreNotAvailableError as error:
+                return self._elsewhere(error, parameters, request) if parameters.local else _unavailable(error)
+        partition = where[0] if parameters.partition is None else parameters.partition
+        return self._range(store, keys, replace(parameters, partition=partition), request)
 
     def _find(
         self, store: StoreInfo, partitions: list[int], key: bytes, parameters: QueryParameters
@@ -122,8 +130,7 @@ class StateRoute:
                 return found, source
         return self._queries.find(store, partitions, key, parameters.stale)
 
-    def _range(self, store: StoreInfo, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
-        keys = _window_range(store, parameters) if _has_times(store) else _key_range(store, parameters)
+    def _range(self, store: StoreInfo, keys: Wanted, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
         if parameters.partition is None:
             return self._page(store, keys, parameters, range(store.partitions))
         try:
@@ -271,7 +278,7 @@ def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict
     shown = show if store.key_of is None else show_version
     entries = [shown(store, each, as_bytes=parameters.as_bytes) for each in page.entries]
     as_bytes = parameters.as_bytes or _has_times(store)
-    following = None if page.next is None else show_key(store, page.next, as_bytes=as_bytes)
+    following = None if page.next is None else show_bound(store, page.next, as_bytes=as_bytes)
     return {"store": store.name, "entries": entries, "next": following}
 
 

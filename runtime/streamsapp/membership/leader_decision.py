@@ -201,7 +201,8 @@ def _group_view(subscriptions: Mapping[str, MemberSubscription], decided: Plan, 
 def _encoded_share(subscription: MemberSubscription, share: MemberPlan, group: bytes) -> bytes:
     partitions = {partition for task in share.active for partition in subscription.tasks[task].partitions}
     active, standby, warmup = (member_messages.pack(each) for each in (share.active, share.standby, share.warmup))
-    told = AssignmentInfo(active, standby, warmup, group, subscription.nonce, list(share.notes))
+    notes = [member_messages.readable(note) for note in share.notes]
+    told = AssignmentInfo(active, standby, warmup, group, subscription.nonce, notes)
     return wire.assignment(partitions, told.encode())
 
 

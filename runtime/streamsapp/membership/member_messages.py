@@ -7,6 +7,7 @@ upgrade.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -35,7 +36,9 @@ _Number = Annotated[int, Meta(ge=0, lt=_END)]
 _Lag = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Nonce = Annotated[int, Meta(ge=0, lt=2**32)]
 #: Is shown in logs.
-_Text = Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+_LONGEST_TEXT = 1000
+_Text = Annotated[str, Meta(max_length=_LONGEST_TEXT, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _Topic = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,249}\Z")]
 _Endpoint = Annotated[str, Meta(pattern=rf"\A(?:{ENDPOINT})?\Z")]
 
@@ -162,6 +165,13 @@ class AssignmentInfo(Message, frozen=True):
 
 
 VERSION = 1
+
+
+def readable(text: object) -> str:
+    """Returns a text in words that members take: they refuse the whole message for one that is too long or has control
+    characters, and join again, to be told the same."""
+    shown = _CONTROL.sub(" ", str(text)).encode("utf-8", "replace").decode()
+    return shown if len(shown) <= _LONGEST_TEXT else f"{shown[: _LONGEST_TEXT - 1]}…"
 
 
 def pack(tasks: Iterable[TaskId]) -> Tasks:

@@ -17,11 +17,12 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from streamsapp.errors import StoreNotAvailableError
+from streamsapp.errors import InvalidQueryError, StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.versions import VersionedRecord
 from streamsapp.tasks.states import TaskRole
+from streamsapp.web.connections import HEAD_BYTES
 from streamsapp.web.tokens import TokenFile, bearer
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ T = TypeVar("T")
 TIMEOUT = 5.0
 #: Of an answer: pages end long before, and a record is no larger.
 MOST_BYTES = 64 << 20
+#: Of a path with its parameters; the headers have the rest of a head.
+_MOST_PATH = HEAD_BYTES - (4 << 10)
 
 
 class PeerResponse(NamedTuple):
@@ -130,6 +133,12 @@ class RemoteReader:
         read: Callable[[Any], T],
     ) -> T:
         path = f"/state/{quote(store.name, safe='')}{key}?{urlencode(parameters)}"
+        if len(path) > _MOST_PATH:
+            # They would answer 431, if anything is heard of it.
+            raise InvalidQueryError(
+                f"a key of {len(path) * 3 // 4 >> 10} KiB is too long to ask other instances for it, which have "
+                f"partition {partition} of store {store.name}; ask at the instance that has it"
+            )
         told = []
         for endpoint in endpoints:
             try:
@@ -174,7 +183,8 @@ def _bounds(keys: Wanted) -> dict[str, str]:
         return bounds if keys.end is None else bounds | {"before": encode(keys.end)}
     times = {"fromTime": str(keys.from_ms), "toTime": str(keys.to_ms)}
     bounds = {"position": encode(keys.start), "from": encode(keys.low), **times}
-    return bounds if keys.high is None else bounds | {"to": encode(keys.high)}
+    # No text is an open end; base64 of the empty key is no text, but its padding alone is read as it.
+    return bounds if keys.high is None else bounds | {"to": encode(keys.high) or "="}
 
 
 def _found(store: StoreInfo, document: Mapping[str, Any]) -> Found:

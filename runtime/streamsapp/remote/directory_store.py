@@ -139,19 +139,30 @@ class DirectoryStore:
     def _write(self, key: str, fill: Callable[[BinaryIO], object], appear: Callable[[Path, Path], object]) -> None:
         """Fill a file that nobody sees, and let it ``appear`` when it is on disk."""
         path, incoming = self._path(key), self._root / _INCOMING
-        self._check_root()
-        _make_folder(incoming)
+        self._make_folder(incoming)
         unseen = incoming / uuid4().hex
         try:
             with unseen.open("xb") as file:
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
-            _make_folder(path.parent)
+            self._make_folder(path.parent)
             appear(unseen, path)
         finally:
             unseen.unlink(missing_ok=True)
         _sync_folder(path.parent)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Makes a folder below the root with its parents, each of them durable: a file in a folder that a crash takes
+        away would be gone too."""
+        if folder.is_dir():
+            return
+        if folder == self._root:
+            self._check_root()
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
 
     def _below(self, folder: Path) -> Iterator[ObjectInfo]:
         for parent, folders, names in os.walk(folder, onerror=_refuse):
@@ -198,16 +209,6 @@ def _copy(source: BinaryIO, target: BinaryIO, took: Took, limit: int | None = No
         left = None if left is None else left - len(block)
     if left:
         raise ObjectDamagedError(f"{source.name} ended {left} bytes too early")
-
-
-def _make_folder(folder: Path) -> None:
-    """Makes a folder with its parents, each of them durable: a file in a folder that a crash takes away would be gone
-    too."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

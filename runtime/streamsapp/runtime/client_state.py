@@ -90,6 +90,8 @@ class StateHolder:
         try:
             if self.listener is not None:
                 self.listener(target, old)
+        except Exception:  # the instance closes, leaves and goes on all the same
+            log.exception("the state listener raised when the state became %s; going on", target.value)
         finally:
             with self._changed:
                 self._told = self._state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -81,13 +82,16 @@ class Components:
         clock: Clock,
         state: StateHolder,
         extensions: Extensions,
+        clients: ExitStack,
     ) -> None:
+        """``clients`` is told how to close each client that is made, for an instance that is not started then."""
         self.state = state
         closing = ClosingTime(clock)
         admin = TopicAdmin(client_properties.admin(config), closing.remote)
+        clients.callback(admin.close)
         wakeup = Wakeup()
         failures = Failures(wakeup.notify)
-        self._context = context = InstanceContext(config, clock, extensions, admin, closing, failures)
+        self._context = context = InstanceContext(config, clock, extensions, admin, closing, failures, clients)
         self.stores = StateComponents(
             topology, context, lambda: clock.monotonic() < self.membership.safe_until, wakeup.notify
         )
@@ -100,6 +104,7 @@ class Components:
         )
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
         producer = StreamsProducer(config, self.membership, collector, clock, closing)
+        clients.callback(producer.close)
         self.feeder = self._feeder(config, clock, wakeup)
         self.owned = self._owned_tasks(config, clock)
         self.life = self._lifecycle(topology, producer, collector)
@@ -129,6 +134,7 @@ class Components:
         properties = client_properties.main_consumer(config)
         rest, held = client_properties.input_rest(config), client_properties.input_held(config)
         consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest, held)
+        self._context.clients.callback(consumer.close)
         return InputFeeder(consumer, StartPositions(consumer, clock), self.tasks, config.memory.input_buffers)
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -118,12 +119,12 @@ class StreamsRuntime:
             if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
             log.info("data path: %s", native.described())
-            components = Components(self._topology, self._config, self._clock, self._state, self._extensions)
-            try:
+            with ExitStack() as clients:
+                components = Components(
+                    self._topology, self._config, self._clock, self._state, self._extensions, clients
+                )
                 components.stores.lock()
-            except ConfigError:
-                components.feeder.close()
-                raise
+                clients.pop_all()  # they stay open: the polling thread closes them at the end
             self._components = components
         components.start()
 

@@ -5,7 +5,8 @@ Made when the instance starts, on the application's thread; every part that need
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from streamsapp.clock import Clock
@@ -27,3 +28,5 @@ class InstanceContext:
     closing: ClosingTime
     #: From every thread to the polling thread.
     failures: SimpleQueue[ThreadFailure]
+    #: Told how to close each client as it is made: an instance that is not started in the end leaves none open.
+    clients: ExitStack = field(default_factory=ExitStack)

@@ -167,7 +167,7 @@ class InstanceTasks:
         the changelog is what tells.
         """
         # A task that failed twice, or was taken away, is left out: what runs under its id now is sound.
-        sound = [task for task in tasks if self.all.get(task.id) is task]
+        sound = [task for task in dict.fromkeys(tasks) if self.all.get(task.id) is task]
         self._detach(sound)
         self._restoration.close(sound, wipe=wipe)
         for task in sound:

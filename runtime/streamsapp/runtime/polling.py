@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from streamsapp.errors import FencedError, StreamsError
+from streamsapp.errors import FencedError, StreamsAppError, StreamsError
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.kafka.rest import FEW
@@ -88,9 +88,14 @@ class PollingThread(threading.Thread):
         except (AbortableError, FencedError) as error:
             self._output.give_up_commit()
             self._life.abort(error)
-        except (StreamsError, KafkaException) as error:
+        except (StreamsAppError, KafkaException) as error:
             self._output.give_up_commit()
             self._life.failed(ThreadFailure(self.name, error))
+        except Exception as error:
+            self._output.give_up_commit()
+            failure = StreamsError(f"{type(error).__name__} on the polling thread: {error}")
+            failure.__cause__ = error
+            self._life.failed(ThreadFailure(self.name, failure))
 
     def _run_once(self) -> None:
         self._life.take_failures()

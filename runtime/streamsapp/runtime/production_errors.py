@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import ProductionError, StreamsAppError
 from streamsapp.kafka.producer import production_error
 from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.record import TaskId
@@ -51,14 +52,24 @@ class ProductionErrors:
             key=key,
             value=value,
         )
-        response = self._handler(described, failure)
-        if response is Response.FAIL:
+        response = self._asked(described, failure)
+        if response is Response.DEAD_LETTER:
+            # The client does not tell the record's own time any more.
+            self._collector.add([self.dead_letters.letter(described, failure, self._clock.now_ms())], epoch=0)
+        elif response is not Response.CONTINUE:  # a handler that forgot to return one has not allowed anything
             raise failure
         self.dropped += 1
         log.warning("%s; the production exception handler answers %s", failure, response.value)
-        if response is Response.DEAD_LETTER and self.dead_letters.topic is not None:
-            # The client does not tell the record's own time any more.
-            self._collector.add([self.dead_letters.letter(described, failure, self._clock.now_ms())], epoch=0)
+
+    def _asked(self, described: ErrorContext, failure: ProductionError) -> Response:
+        try:
+            return self._handler(described, failure)
+        except StreamsAppError:
+            raise
+        except Exception as error:
+            raise ProductionError(
+                f"{failure}; the production exception handler raised {type(error).__name__}: {error}"
+            ) from error
 
     def _is_changelog(self, topic: str) -> bool:
         return topic.startswith(self._internal_prefix) and topic.endswith("-changelog")

@@ -106,5 +106,7 @@ class Recovery:
         self._producer.replace()
         if not taken_over:
             self._instance_tasks.revive(self._instance_tasks.active)
+        failed = (*self._failed, *self._restoration.take_dropped())
+        self._instance_tasks.revive([task for task in failed if task.role is not TaskRole.ACTIVE])
         self._failed, self._sent = [], UncommittedOutput.SOUND
         self._tasks.go_on()

@@ -100,6 +100,8 @@ class RestorationThread(threading.Thread):
         #: Active tasks whose stores are complete, for the polling thread.
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
         self._here: dict[TaskId, RestoringTask] = {}
+        #: Tasks that are here no more because of a failure that was not theirs, for the polling thread.
+        self._dropped: SimpleQueue[StreamTask] = SimpleQueue()
         #: How often state was found damaged; looked at by health.
         self.corruptions = Corruptions(clock)
         #: Set by the polling thread while the application is paused (KIP-834).
@@ -130,6 +132,13 @@ class RestorationThread(threading.Thread):
         """Return whether a task's directory is being prepared. Any thread."""
         here = self._here.get(task_id)
         return here is not None and here.phase is RestorePhase.PREPARING
+
+    def take_dropped(self) -> list[StreamTask]:
+        """The tasks that a failure of this thread itself took from it since the last call; nobody restores them."""
+        dropped: list[StreamTask] = []
+        while not self._dropped.empty():
+            dropped.append(self._dropped.get_nowait())
+        return dropped
 
     def wait_until_done(self, timeout: float, deadline: Deadline) -> bool:
         """Wait until everything that was asked for is done; whether it was in time, and before the deadline."""
@@ -162,6 +171,7 @@ class RestorationThread(threading.Thread):
         except Exception as error:
             for here in list(self._here.values()):
                 self._drop(here.task)
+                self._dropped.put(here.task)
             self._failures.put(ThreadFailure(self.name, error))
 
     def _run_once(self) -> None:

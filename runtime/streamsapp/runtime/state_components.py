@@ -56,6 +56,7 @@ class StateComponents:
             else RemoteState(context, config.remote_state, replay, self.directory, permitted)
         )
         consumer = PartitionConsumer(client_properties.restore_consumer(config), context.closing.remote)
+        context.clients.callback(consumer.close)
         events = RestoreEvents(consumer, lambda: extensions.restore_listener, lambda: extensions.standby_listener)
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
@@ -75,6 +76,7 @@ class StateComponents:
             return None
         task = GlobalTask(stores, config, clock, self.resources, self.directory)
         consumer = PartitionConsumer(client_properties.global_consumer(config), context.closing.remote)
+        context.clients.callback(consumer.close)
         return GlobalThread(
             f"{config.client_id}-global",
             task,

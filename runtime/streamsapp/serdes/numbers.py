@@ -45,11 +45,17 @@ def number_serde(name: str, layout: str) -> FixedSizeSerde[Any]:
             raise ValueError(f"{name} takes {codec.size} bytes, got {len(data)}") from None
         return value
 
+    exact = float if layout[-1] == "d" else None
+
+    def checked(value: Any) -> Any:
+        # State keeps what it would read back: a number of another type or precision would change on its way.
+        return value if value.__class__ is exact else unpack(serialize(value))[0]
+
     highest = (1 << 8 * codec.size - 1) - 1
     bounds = (-highest - 1, highest) if layout[-1] in _INTEGERS else None
     if bounds is not None:
         _WHOLE_NUMBERS.append((serialize, codec.size))
-    return FixedSizeSerde(serialize, deserialize, immutable=True, name=name, bounds=bounds, size=codec.size)
+    return FixedSizeSerde(serialize, deserialize, True, name, checked, bounds, size=codec.size)
 
 
 def whole_number_size(serialize: Callable[[Any], bytes]) -> int:

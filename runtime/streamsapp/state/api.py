@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from streamsapp.plain_text import plain_text
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.iterators import KeyValueIterator
 
@@ -51,6 +52,9 @@ class StoreBuilder:
     log_config: dict[str, str] = field(default_factory=dict)
     caching: bool = True
     changelog_topic: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", plain_text(self.name))
 
     def with_logging_enabled(self, config: dict[str, str] | None = None) -> StoreBuilder:
         """Returns the same with a changelog topic, which is the default; ``config`` holds topic settings on top of the

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct, error
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 from streamsapp.errors import StateStoreError
-from streamsapp.record import Headers, InputRecord, RawRecord
+from streamsapp.record import Headers, InputRecord, RawRecord, check_headers
 from streamsapp.serdes.api import identity
-from streamsapp.state.entries import NO_TIMESTAMP, Entry
+from streamsapp.state.entries import NO_TIMESTAMP, Entry, headers_size
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -38,6 +39,11 @@ class Buffered(NamedTuple):
     partition: int
     offset: int
     headers: Headers | None
+
+    def __sizeof__(self) -> int:
+        parts = (self.prior, self.new) if self.old is self.prior else (self.prior, self.old, self.new)
+        size = tuple.__sizeof__(self) + sum(getsizeof(part) for part in parts if part is not None)
+        return size + headers_size(self.headers)
 
     def size(self, key: bytes) -> int:
         """Bytes in memory, as Kafka Streams counts them: ``max_bytes`` means the same in both."""
@@ -72,6 +78,19 @@ class Buffered(NamedTuple):
 def origin(record: InputRecord | None) -> tuple[str | None, int, int]:
     """Topic, partition and offset of the record that an update came with."""
     return (None, -1, -1) if record is None else (record.topic(), record.partition(), record.offset())
+
+
+def loggable(headers: Headers | None) -> Headers | None:
+    """Returns headers as the changelog has them: a value that is text is encoded, as the client does where it is sent.
+    Raises for what cannot be logged."""
+    if not headers:
+        return headers
+    check_headers(headers)
+    # The type says bytes; those that users add may be anything that passes the check.
+    given: list[tuple[str, Any]] = list(headers)
+    if not any(isinstance(value, str) for _, value in given):
+        return headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in given]
 
 
 def _sized(data: bytes | None) -> bytes:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from operator import index
+from sys import getsizeof
 from typing import Any, Protocol, TypeAlias
 
 from streamsapp.record import Headers, InputRecord
@@ -63,6 +65,13 @@ class LoggedEntry(tuple[Any, int]):  # noqa: SLOT001 - a tuple has no room for m
         entry = cls((stored, timestamp))
         entry.headers = headers
         return entry
+
+
+def headers_size(headers: Headers | None) -> int:
+    """Returns the bytes that headers take in memory, by estimate."""
+    if not headers:
+        return 0
+    return getsizeof(headers) + sum(getsizeof(pair) + getsizeof(pair[0]) + getsizeof(pair[1]) for pair in headers)
 
 
 #: The timestamp of what has none: absent keys, and every entry read from a plain store.
@@ -154,6 +163,21 @@ def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
     raise ValueError(
         f"state store {store!r} cannot keep the timestamp {timestamp!r:.100} for key {key!r:.100}: give milliseconds "
         "since the epoch, an int that is not negative"
+    )
+
+
+def checked_bound(store: str, field: str, given: Any) -> int:
+    """Returns the start or the end of a window; raises ``ValueError`` for what no key can have, which has to be before
+    it moves the stream time."""
+    try:
+        bound = index(given)
+    except TypeError:
+        bound = -1
+    if 0 <= bound <= _MAX_TIMESTAMP:
+        return bound
+    raise ValueError(
+        f"state store {store!r} cannot have {given!r:.100} for {field}: give milliseconds since the epoch, an int that "
+        "is not negative"
     )
 
 

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from itertools import islice
 
-from streamsapp.state.entries import Entry
+from streamsapp.state.entries import Entry, LoggedEntry, headers_size
 from streamsapp.state.epoch import Writes
 
 #: The bytes that an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
@@ -57,7 +57,8 @@ class EntrySize:
 
 
 def _of_objects(key: bytes, entry: Entry) -> int:
-    return _OVERHEAD + len(key) + sys.getsizeof(entry[0])
+    size = _OVERHEAD + len(key) + sys.getsizeof(entry[0])
+    return size + headers_size(entry.headers) if entry.__class__ is LoggedEntry else size
 
 
 def _of_cell(key: bytes, entry: Entry) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
-from streamsapp.state.buffered_record import Buffered, BufferedFormat, origin
+from streamsapp.state.buffered_record import Buffered, BufferedFormat, loggable, origin
 from streamsapp.state.engine import Reads
 from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat, PhysicalEntry
 from streamsapp.state.facade import Facade
@@ -75,7 +75,7 @@ class GraceBuffer(Facade):
         if timestamp < layout.stream_time - self._grace:
             return False
         # Bytes first, so that a record that cannot be written changes nothing.
-        key_bytes, data = self._serialize_key(key), self._serialize(value)
+        key_bytes, data, headers = self._serialize_key(key), self._serialize(value), loggable(headers)
         layout.observe(timestamp)
         layout.appended += 1
         logical = _TIME.pack(timestamp) + key_bytes + _SEQUENCE.pack(layout.appended & _MAX_SEQUENCE)

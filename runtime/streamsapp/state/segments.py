@@ -8,8 +8,9 @@ One per store of a task. Written to on the processing thread that holds the task
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from struct import Struct
+from struct import Struct, error
 
+from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord
 from streamsapp.state.engine import Reads
 from streamsapp.state.entries import Entry, EntryFormat, PhysicalEntry
@@ -116,13 +117,27 @@ class Segments:
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
     ) -> Sequence[PhysicalEntry]:
         """Returns the entries of records, without those that have expired by the newest of them (KAFKA-13499)."""
-        time_of = self._time_of
-        timed = [(time_of(key), key, record) for record in records if (key := record.key()) is not None]
+        timed = self._timed(records)
         self._advance(max(self.stream_time, max((each[0] for each in timed), default=NO_TIME)))
         if records:
             self.appended = max(self.appended, records[-1].offset() + 1)
         expired_before, physical, value = self.expired_before, self.physical, format.restored
         return [(physical(key, time), value(record)) for time, key, record in timed if time >= expired_before]
+
+    def _timed(self, records: Sequence[InputRecord]) -> list[tuple[int, bytes, InputRecord]]:
+        """Returns the records that have a key, with it and its time."""
+        time_of, timed = self._time_of, []
+        try:
+            for record in records:
+                if (key := record.key()) is not None:
+                    timed.append((time_of(key), key, record))
+        except error as cause:
+            where = f"{record.topic()}-{record.partition()}@{record.offset()}"
+            raise StateStoreError(
+                f"record {where} is nothing that a store with a retention holds: its key ends before the time of the "
+                "entry. Keep others from writing to the changelog, and reset the application"
+            ) from cause
+        return timed
 
     def changelog(self, writes: Writes) -> Iterable[tuple[bytes, Entry]]:
         return writes.behind(_SEGMENT.size)

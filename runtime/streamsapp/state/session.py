@@ -20,7 +20,7 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.engine import Reads
-from streamsapp.state.entries import Entry, EntryFormat, PhysicalEntry, PlainFormat
+from streamsapp.state.entries import Entry, EntryFormat, PhysicalEntry, PlainFormat, checked_bound
 from streamsapp.state.epoch import Writes
 from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.iterators import KeyValueIterator
@@ -303,7 +303,8 @@ class SessionStoreImpl(SegmentedFacade):
                 f"session store {self._name!r}: a session from {session.start_ms} to {session.end_ms} does not exist; "
                 "give milliseconds since the epoch, the end not before the start"
             )
-        return self._key(session.key), session.start_ms, session.end_ms
+        start, end = (checked_bound(self._name, field, getattr(session, field)) for field in ("start_ms", "end_ms"))
+        return self._key(session.key), start, end
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.buffered_record import Buffered, BufferedFormat
+from streamsapp.state.buffered_record import Buffered, BufferedFormat, loggable
 from streamsapp.state.engine import Reads
 from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat, PhysicalEntry
 from streamsapp.state.facade import Facade
@@ -95,14 +95,16 @@ class SuppressionBuffer(Facade):
     def put(self, key: bytes, update: Buffered) -> None:
         """Puts a newer update of a key in the place of the one that waits; it keeps that one's time and prior value."""
         waiting, order = self._waiting(), self._order
-        before = self.get(key)
+        before, headers = self.get(key), loggable(update.headers)
         if before is None:
-            update = update._replace(prior=update.old)
+            update = update._replace(prior=update.old, headers=headers)
+            # All that can raise is done by now: an update that cannot be written changes nothing.
+            size = update.size(key)
             heappush(waiting, (update.time, key))
         else:
-            update = update._replace(prior=before.prior, time=before.time)
-            order.size -= before.size(key)
-        order.size += update.size(key)
+            update = update._replace(prior=before.prior, time=before.time, headers=headers)
+            size = update.size(key) - before.size(key)
+        order.size += size
         self._write(key, update, NO_TIMESTAMP)
 
     def first(self) -> tuple[bytes, Buffered]:

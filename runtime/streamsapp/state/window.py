@@ -22,6 +22,7 @@ from streamsapp.state.entries import (
     EntryFormat,
     PlainFormat,
     TimestampedFormat,
+    checked_bound,
     checked_timestamp,
 )
 from streamsapp.state.facade import SegmentedFacade, directed
@@ -58,7 +59,9 @@ def segment_interval_ms(retention_ms: int) -> int:
 
 def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
     """Returns the settings in which the changelog topics of stores with a retention differ from compacted ones."""
-    return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + KEPT_LONGER_MS)}
+    # Windows without an end are kept for as long as Kafka can say.
+    kept_ms = min(retention_ms + KEPT_LONGER_MS, MAX_TIMESTAMP)
+    return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms)}
 
 
 class WindowSegments(Segments):
@@ -180,6 +183,7 @@ class WindowStoreImpl(SegmentedFacade):
 
     def put(self, key: Any, value: Any, window_start_ms: int) -> None:
         """Writes the value of a key in the window that starts then; ``None`` deletes it."""
+        window_start_ms = checked_bound(self._name, "window_start_ms", window_start_ms)
         stored, timestamp = self._stored(key, value)
         self.write(self._key(key), window_start_ms, stored, timestamp)
 

@@ -19,6 +19,10 @@ from streamsapp.supervisor.restart_policy import RestartBackoff
 log = logging.getLogger(__name__)
 
 _LOOPBACK = "127.0.0.1"
+#: An instance that has not told its port after so many seconds hangs, in the user's own code perhaps.
+START_SECONDS = 600.0
+#: The exit code of a process that could not be started.
+_NOT_STARTED = 1
 
 
 class InstanceProcess(threading.Thread):
@@ -59,7 +63,13 @@ class InstanceProcess(threading.Thread):
         """Runs a process from start to end; returns how many seconds to wait before the next, ``None`` when there is
         none."""
         began = time.monotonic()
-        code = self._live()
+        try:
+            code = self._live()
+        except OSError as error:
+            # The host is short of something, as memory or descriptors, and may have it later.
+            delay = restarts.after(_NOT_STARTED, 0.0)
+            log.error("%s cannot be started: %s; it is tried again in %.1f s", self.instance, error, delay)
+            return delay
         if code is None or self._leaving.is_set():
             return None
         ran = time.monotonic() - began
@@ -103,7 +113,7 @@ class InstanceProcess(threading.Thread):
                 )
             self.starts += 1
             log.info("%s runs as process %d", self.instance, process.pid)
-            port = _read_port(lifeline)
+            port = self._port(lifeline)
             if port is not None:
                 self.endpoint = f"{_LOOPBACK}:{port}"
                 self.settled.set()
@@ -113,9 +123,14 @@ class InstanceProcess(threading.Thread):
             self._process = None
         return self.code
 
-
-def _read_port(lifeline: socket.socket) -> int | None:
-    """The port the instance tells; ``None`` when it ends before."""
-    with lifeline.makefile("rb") as lines:
-        told = lines.readline().strip()
-    return int(told) if told.isdigit() else None
+    def _port(self, lifeline: socket.socket) -> int | None:
+        """Returns the port the instance tells; ``None`` when it ends before, or takes too long and is killed."""
+        lifeline.settimeout(START_SECONDS)
+        try:
+            with lifeline.makefile("rb") as lines:
+                told = lines.readline().strip()
+        except OSError as error:
+            log.error("%s tells no port within %.0f s: %s; it is killed", self.instance, START_SECONDS, error)
+            self.kill()
+            return None
+        return int(told) if told.isdigit() else None

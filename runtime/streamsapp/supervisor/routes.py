@@ -57,7 +57,8 @@ class _Joined:
 
     def metrics(self, request: HttpRequest) -> HttpResponse:
         replies = self._pod.ask_all("/metrics")
-        texts = {name: reply.body.decode() for name, reply in replies.items() if reply is not None}
+        answered = ((name, reply) for name, reply in replies.items() if reply is not None)
+        texts = {name: reply.body.decode() for name, reply in answered if reply.status == HTTPStatus.OK}
         return HttpResponse(HTTPStatus.OK, merge_metrics(texts, [self._restarts()]), CONTENT_TYPE)
 
     def status(self, request: HttpRequest) -> HttpResponse:

@@ -65,7 +65,7 @@ class FailureHandling:
         self.held: Callable[[], str] | None = None
 
     def deserialization(self, node: str, message: InputRecord, error: Exception) -> None:
-        """A key or value could not be read; returns when the record is to be skipped."""
+        """A key, value or header name could not be read; returns when the record is to be skipped."""
         if isinstance(error, SchemaRegistryUnavailableError):
             raise error
         described = self._describe(node, message, message.timestamp()[1])
@@ -160,10 +160,18 @@ class FailureHandling:
             partition=None if message is None else message.partition(),
             offset=None if message is None else message.offset(),
             timestamp=timestamp,
-            headers=[] if message is None else list(message.headers() or []),
+            headers=[] if message is None else _readable_headers(message),
             key=None if message is None else message.key(),
             value=None if message is None else message.value(),
         )
+
+
+def _readable_headers(message: InputRecord) -> Headers:
+    """Its headers; none if the name of one is not text, which may be the very failure that is described."""
+    try:
+        return list(message.headers() or [])
+    except Exception:
+        return []
 
 
 def _subject(described: ErrorContext) -> dict[str, object]:

@@ -13,7 +13,9 @@ from typing import Any
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
 from streamsapp.processor.operator import LateAnswer, Push, Tally, nowhere
+from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.kinds import of_kind
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
@@ -177,10 +179,14 @@ class UserContext:
         except AttributeError:
             given = type(record).__name__
             raise TypeError(f"forward takes a Record, got {given}; write Record(key, value, timestamp)") from None
-        if timestamp < 0:
-            raise ValueError(f"a record forwarded by {self._node.node_name} has the negative timestamp {timestamp}")
+        if timestamp.__class__ is not int:
+            timestamp = whole_number(timestamp)
+        if not 0 <= timestamp <= MAX_TIMESTAMP:
+            kind = "negative timestamp" if timestamp < 0 else "timestamp, later than any can be,"
+            raise ValueError(f"a record forwarded by {self._node.node_name} has the {kind} {timestamp}")
         outer = self._task.timestamp
-        push(key, value, timestamp, headers or None)
+        # A copy: user code may go on with its own list.
+        push(key, value, timestamp, list(headers) if headers else None)
         self._task.timestamp = outer
 
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:

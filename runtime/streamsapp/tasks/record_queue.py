@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 from streamsapp import native
 from streamsapp.processor.operator import Push
-from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp, whole_number
+from streamsapp.record import Headers, InputRecord, TopicPartition
 from streamsapp.serdes.api import identity
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.task_context import TaskContext
 
@@ -83,7 +84,7 @@ class RecordQueue:
             punctuate,
         )
         #: A record that was taken out and deserialised to learn its timestamp, but whose turn has not come.
-        self._head: tuple[InputRecord, Any, Any, int] | None = None
+        self._head: tuple[InputRecord, Any, Any, int, Headers | None] | None = None
         #: Timestamp of the head, while it is known.
         self.head_time = NO_MORE
         self._record_bytes = _RECORD_OVERHEAD_BYTES
@@ -164,6 +165,7 @@ class RecordQueue:
                             key = deserialize_key(key)
                         if (value := message.value()) is not None:
                             value = deserialize_value(value)
+                        headers = message.headers()
                     except Exception as error:
                         failures.deserialization(queue.source, message, error)
                         done = message
@@ -175,7 +177,7 @@ class RecordQueue:
                             done = message
                             continue
                     if timestamp > bound:
-                        queue._head, queue.head_time = (message, key, value, timestamp), timestamp
+                        queue._head, queue.head_time = (message, key, value, timestamp, headers), timestamp
                         if next_turn is None:
                             break
                         queue._stand(partition_time, done)
@@ -186,9 +188,9 @@ class RecordQueue:
                             queue._reading,
                         )
                         partition_time = queue.partition_time
-                        (message, key, value, timestamp), queue._head = queue._head, None  # type: ignore[misc]
+                        (message, key, value, timestamp, headers), queue._head = queue._head, None  # type: ignore[misc]
                 else:
-                    (message, key, value, timestamp), head, self._head = head, None, None
+                    (message, key, value, timestamp, headers), head, self._head = head, None, None
                 context.message = message
                 if timestamp > partition_time:
                     partition_time = timestamp
@@ -197,7 +199,7 @@ class RecordQueue:
                 elif timestamp < stream_time:
                     behind = stream_time - timestamp
                     late, most = late + behind, behind if behind > most else most  # noqa: FURB136 - calls cost
-                push(key, value, timestamp, message.headers())
+                push(key, value, timestamp, headers)
                 done = message
                 # Also where time stands still: the record may have scheduled something that is due at once.
                 if stream_time >= stream_time_due.next_due:
@@ -218,7 +220,9 @@ class RecordQueue:
 
     def _extract(self, message: InputRecord, key: Any, value: Any, partition_time: int) -> int:
         try:
-            timestamp = self._extractor(message, key, value, partition_time)
+            timestamp = whole_number(self._extractor(message, key, value, partition_time))
+            if timestamp > MAX_TIMESTAMP:
+                raise ValueError(f"the timestamp {timestamp} is later than any can be")
             skipped = timestamp < 0
         except Exception as error:
             self._failures.extraction(self.source, message, error)

@@ -12,16 +12,18 @@ from typing import Any
 
 from streamsapp import native
 from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
+from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
 from streamsapp.processor.partitions import chosen_partitions
-from streamsapp.record import Headers, Record, check_header_names
+from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.processor_context import NodeBinding, UserContext
+from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
@@ -104,12 +106,15 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
         except UserInputError:
             raise
         except Exception as error:
-            task_id = wires.context.task_id
-            named, line = wires.failures.named(name), place_of_error(error)
-            at = f" ({line})" if line else ""
-            what = f"{type(error).__name__} in init of node {named}, task {task_id}"
-            raise ProcessingError(f"{what}: {error}{at}") from error
+            raise _failed_at_start("init", name, error, wires) from error
     return wired
+
+
+def _failed_at_start(where: str, node: str, error: Exception, wires: Wires) -> ProcessingError:
+    named, line = wires.failures.named(node), place_of_error(error)
+    at = f" ({line})" if line else ""
+    what = f"{type(error).__name__} in {where} of node {named}, task {wires.context.task_id}"
+    return ProcessingError(f"{what}: {error}{at}")
 
 
 def _processor(
@@ -121,7 +126,12 @@ def _processor(
     stores = {name: wires.stores[name] for name in node.stores}
     read_below = not wired.record_readers.isdisjoint(children)
     binding = NodeBinding(node.name, wires.context, children, stores, wires.failures, record_is_read=read_below)
-    made = node.supplier()
+    try:
+        made = node.supplier()
+    except UserInputError:
+        raise
+    except Exception as error:
+        raise _failed_at_start("the supplier", node.name, error, wires) from error
     if isinstance(made, Operator):
         wired.operators.append(made)
         push = made.bind(binding)
@@ -188,7 +198,7 @@ class _TopicSink:
 
     def __init__(self, node: SinkNode, topic: str, wires: Wires) -> None:
         self._node = node.name
-        self._topic = wires.topic_name(topic)
+        self._topic = wires.topic_name(plain_text(topic))
         self._key = (node.key_serde or wires.default_key_serde).bind(self._topic, is_key=True)
         self._value = (node.value_serde or wires.default_value_serde).bind(self._topic, is_key=False)
         self._partitioner = node.partitioner
@@ -196,13 +206,13 @@ class _TopicSink:
 
     def bind(self) -> Push:
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
-        serialize_key, serialize_value = self._key.serialize, self._value.serialize
+        serialize_key, serialize_value = giving_bytes(self._key.serialize), giving_bytes(self._value.serialize)
         if self._partitioner is not None:
             return self._bind_partitioned(self._chooser(self._partitioner))
         plain = PlainSink(topic, emit, self._key, self._value)
         if (library := native.data_path_at_hand()) is not None:
             told = partial(failures.serialization, node, topic)
-            sink = library.Sink(topic, serialize_key, serialize_value, check_header_names, emit, told, plain)
+            sink = library.Sink(topic, serialize_key, serialize_value, check_headers, emit, told, plain)
             sink.keeps_key, sink.keeps_value = serialize_key is require_bytes, serialize_value is require_bytes
             return sink
 
@@ -211,7 +221,7 @@ class _TopicSink:
                 key_bytes = None if key is None else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
                 if headers:
-                    check_header_names(headers)
+                    check_headers(headers)
             except Exception as error:
                 failures.serialization(node, topic, error, timestamp)
                 return
@@ -222,7 +232,7 @@ class _TopicSink:
     def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
         """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
-        serialize_key, serialize_value = self._key.serialize, self._value.serialize
+        serialize_key, serialize_value = giving_bytes(self._key.serialize), giving_bytes(self._value.serialize)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
@@ -237,7 +247,7 @@ class _TopicSink:
                 key_bytes = None if key is None else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
                 if headers:
-                    check_header_names(headers)
+                    check_headers(headers)
             except Exception as error:
                 failures.serialization(node, topic, error, timestamp)
                 return

@@ -57,9 +57,10 @@ class HttpServer:
         self._posts = _Pending()
         try:
             self._server = _Server((host, port), BaseHTTPRequestHandler)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
+            why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
             raise ConfigError(
-                f"http_port: cannot listen on {host}:{port}: {error.strerror}; choose another port or stop its user"
+                f"http_port: cannot listen on {host}:{port}: {why}; choose another port or stop its user"
             ) from error
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -111,3 +112,25 @@ def test_reads_kafka_streams_own_names() -> None:
 def test_text_that_should_be_a_number_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"^threads: .*'many'"):
         StreamsConfig.from_properties({"application.id": "a", "bootstrap.servers": "b:1", "num.stream.threads": "many"})
+
+
+class App(str, Enum):  # noqa: UP042 - prints as something else than its text, as a StrEnum does not
+    ORDERS = "orders"
+
+
+def test_members_of_enumerations_become_the_text_that_they_are() -> None:
+    it = config(
+        application_id=App.ORDERS,
+        group_instance_id=App.ORDERS,
+        dead_letter_queue_topic=App.ORDERS,
+        host_id=App.ORDERS,
+        client_tags={App.ORDERS: App.ORDERS},
+        topic_properties={App.ORDERS: App.ORDERS},
+        kafka={"client.rack": App.ORDERS},
+    )
+
+    texts = [it.application_id, it.client_id, it.group_instance_id, it.dead_letter_queue_topic, it.host_id]
+    texts += [part for each in (it.client_tags, it.topic_properties) for tag in each.items() for part in tag]
+    texts += it.kafka.values()
+    assert {(each, type(each)) for each in texts} == {("orders", str)}
+    assert f"{it.application_id}".encode() == b"orders"

@@ -20,7 +20,7 @@ from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample, gauge
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.topology.description import TopologyDescription
-from streamsapp.web import HttpServer, server as server_module
+from streamsapp.web import HttpServer, connections, server as server_module
 from task_parts import through
 
 #: Longer than a thread stands still on a busy machine, in seconds.
@@ -313,7 +313,8 @@ def test_a_port_in_use_is_the_users_to_mend() -> None:
             HttpServer(port, host="127.0.0.1")
 
 
-def test_an_open_connection_does_not_hold_up_closing(view: View) -> None:
+def test_an_open_connection_does_not_hold_up_closing(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 10 * _PATIENCE)  # a machine that stands still ends none
     with serving(view) as server, closing(http.client.HTTPConnection("127.0.0.1", server.port)) as idle:
         idle.request("GET", "/healthz")
         idle.getresponse().read()
@@ -328,3 +329,8 @@ def test_closing_before_starting_frees_the_port() -> None:
     server.close()
     with closing(HttpServer(server.port, host="127.0.0.1")) as again:
         assert again.port == server.port
+
+
+def test_a_port_that_is_none_is_the_users_to_mend() -> None:
+    with pytest.raises(ConfigError, match=r"^http_port: cannot listen on 127.0.0.1:65536: ports are 0 to 65535"):
+        HttpServer(65536, host="127.0.0.1")

@@ -302,3 +302,30 @@ def test_values_are_shown_as_json_can_and_bytes_as_base64() -> None:
 def test_flags_need_no_value() -> None:
     asked = parse_parameters("proxy&local=0&limit=7")
     assert (asked.proxy, asked.local, asked.limit) == (True, False, 7)
+
+
+def test_pages_of_json_keys_go_on_where_the_one_before_ended(group: Group) -> None:
+    here = group.join(QueryHost(store_info(key_serde=Serdes.json())))
+    keys = ["abc", "x y", 5, {"a": [1]}, None, True]
+    entries = {b"k%d" % number: key for number, key in enumerate(keys) if key is not None}
+    for partition in range(PARTITIONS):
+        here.add(partition)
+    for key in entries.values():
+        here.opened[TaskId(0, HOME)].stores["counts"].put(key, (1, 7))
+    here.committed_only = False
+    found, following = [], ""
+    while following is not None:
+        document = ask(here, f"/state/counts?limit=1&from={quote(following, safe='')}")[2]
+        found += [each["key"] for each in document["entries"]]
+        following = document["next"]
+    assert sorted(found, key=str) == sorted(entries.values(), key=str)
+
+
+def test_a_key_that_is_too_long_to_ask_others_for_is_refused(group: Group) -> None:
+    here, there = group.join(), group.join()
+    for partition in range(PARTITIONS):
+        there.add(partition)
+    group.rebalance()
+    with pytest.raises(InvalidQueryError, match="too long"):
+        here.queries(partial(HttpFetch(), timeout=_PATIENCE)).get("counts", "k" * 30_000)
+    assert here.queries(partial(HttpFetch(), timeout=_PATIENCE)).get("counts", "k" * 20_000) is None

@@ -147,3 +147,15 @@ def test_one_who_asks_to_stop_stops_all() -> None:
 def test_an_assignment_that_cannot_be_read_says_so() -> None:
     with pytest.raises(member_messages.MalformedError):
         leader_decision.read_assignment(b"\x00")
+
+
+@pytest.mark.parametrize("note", ["a long note, " * 500, "two\nlines", "half a pair: \ud83d", "x" * 1000])
+def test_a_note_reaches_its_member_whatever_is_in_it(note: str) -> None:
+    decided = Plan({"one": MemberPlan(notes=(note,))})
+
+    told = leader_decision.answers(["one"], {"one": said()}, decided, ())
+
+    share, _ = leader_decision.read_assignment(told["one"])
+    (read,) = share.notes
+    assert read[:9] == note[:9].replace("\n", " ")
+    assert read.endswith("…") == (len(note) > 1000)

@@ -206,3 +206,38 @@ def test_sessions_are_those_that_overlap_the_times(by_time: bool) -> None:
     there = [each for page in pages(host, "/state/counts", limit=1) for each in page]
     assert {(each["key"], each["start"], each["end"]): each["value"] for each in there} == sessions
     assert len(there) == len(sessions)
+
+
+def test_only_all_windows_of_a_key_are_its_windows_where_one_instance_is_asked(host: QueryHost) -> None:
+    host.info = replace(host.info, placed=False)
+    for partition in range(2):
+        fill(host, partition, {("a", 10 * partition): partition})
+    gone = frozenset(TaskId(0, partition) for partition in range(2, PARTITIONS))
+    host.group = {"other": Peer("other:1", active=gone, standby=frozenset())}
+    response = request(host, "/state/counts/a", local=1)
+    assert (response.status, orjson.loads(response.body)["owner"]) == (421, "other:1")
+    for partition in range(2, PARTITIONS):
+        fill(host, partition, {("a", 10 * partition): partition})
+    assert len(ask(host, "/state/counts/a", local=1)["entries"]) == PARTITIONS
+
+
+def test_the_windows_of_a_key_are_those_of_the_partition_that_is_asked_for(host: QueryHost) -> None:
+    other = next(f"k{number}" for number in range(99) if partition_for(f"k{number}".encode(), PARTITIONS) != 0)
+    for partition in range(PARTITIONS):
+        fill(host, partition, {(other, 10 * partition): partition})
+    document = ask(host, f"/state/counts/{other}", partition=0)
+    assert (document["partition"], [each["value"] for each in document["entries"]]) == (0, [0])
+
+
+def test_the_windows_of_the_empty_key_are_not_those_of_all_keys(host: QueryHost) -> None:
+    home = partition_for(b"", PARTITIONS)
+    fill(host, home, {("", 0): 1, ("a", 0): 2, ("aa", 50): 3, ("", 50): 4})
+    assert [each["value"] for each in ask(host, "/state/counts/")["entries"]] == [1, 4]
+
+    def fetch(endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> PeerResponse:
+        response = StateRoute(host.queries())(HttpRequest("GET", path))
+        return PeerResponse(response.status, {}, response.body)
+
+    here = QueryHost(host.info, host.kind)
+    here.group = {"other": Peer("other:1", active=frozenset([TaskId(0, home)]), standby=frozenset())}
+    assert [each.value for _, each in here.queries(fetch).windows("counts", "")] == [1, 4]

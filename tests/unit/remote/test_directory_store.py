@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -65,6 +66,13 @@ def test_a_volume_that_is_not_mounted_is_not_a_store_without_objects(tmp_path: P
         with pytest.raises(UnfitObjectStoreError, match=r"volume: the folder does not exist; mount the volume"):
             action()
     assert not (tmp_path / "volume").exists()
+
+
+def test_a_volume_that_goes_away_during_a_write_is_not_made_anew(store: DirectoryStore, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"x")
+    with pytest.raises(UnfitObjectStoreError, match=r"objects: the folder does not exist; mount the volume"):
+        store.upload("a/b", tmp_path / "source", lambda count: shutil.rmtree(tmp_path / "objects"))
+    assert not (tmp_path / "objects").exists()
 
 
 def test_a_probe_makes_the_folder(tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ class Scripted:
 
 
 @pytest.fixture
-def server() -> Iterator[Scripted]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    # A machine that stands still is no server that does not answer, of which one asks again.
+    monkeypatch.setattr("streamsapp.remote.s3_client._READ_TIMEOUT", 60.0)
     running = Scripted()
     yield running
     running.close()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp import StreamsBuilder, TimeWindows
+from streamsapp import SessionWindows, StreamsBuilder, TimeWindows, UnlimitedWindows
 from streamsapp.clock import Clock
 from streamsapp.dsl.options import Consumed, Grouped, Materialized
 from streamsapp.kafka.requests import NoAnswerError
@@ -162,6 +162,29 @@ def test_what_the_program_says_of_one_topic_counts() -> None:
     retention(topics, clock).see_to([at(counted(log_config={"retention.ms": "5"}), NOW - 365 * DAY)])
 
     assert topics.now == "5"
+
+
+def test_windows_without_an_end_are_kept_for_as_long_as_kafka_can_say() -> None:
+    longest = (1 << 63) - 1
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", Consumed(TEXT, TEXT)).group_by_key(Grouped(TEXT, TEXT))
+    grouped.windowed_by(UnlimitedWindows.of()).count(Materialized("counts", store="memory"))
+    grouped.windowed_by(SessionWindows.of(1, grace=longest)).count(Materialized("sessions", store="memory"))
+    topology = builder.build()
+    stores = {store.name: store for part in topology.sub_topologies() for store in part.stores}
+    for name in ("counts", "sessions"):
+        settings = stores[name].type.changelog_settings
+        assert settings["retention.ms"] == str(longest)
+
+    topics = Topics(str(longest))
+    kept = retention(topics, MockClock(NOW))
+    for _ in range(2):
+        kept.see_to([at(task_of(topology), NOW - 365 * DAY)])
+    assert topics.now == str(longest)
+
+    topics.now = str(HOUR)
+    retention(topics, MockClock(NOW)).see_to([at(task_of(topology), NOW - 365 * DAY)])
+    assert topics.now == str(longest)
 
 
 REFUSED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no rights"))

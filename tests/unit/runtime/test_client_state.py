@@ -74,3 +74,17 @@ def test_waiting_in_vain_ends_with_the_time_out() -> None:
 def test_closing_and_closed_states_are_told_apart() -> None:
     assert {state for state in S if state.ended} == {S.NOT_RUNNING, S.ERROR}
     assert {state for state in S if state.ending} == {S.NOT_RUNNING, S.ERROR, S.PENDING_SHUTDOWN, S.PENDING_ERROR}
+
+
+def test_a_listener_that_raises_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    holder = at(S.RUNNING)
+
+    def listener(new: ClientState, old: ClientState) -> None:
+        raise ValueError("a bug")
+
+    holder.listener = listener
+
+    assert holder.to(S.PENDING_SHUTDOWN)
+    assert holder.to(S.NOT_RUNNING)
+    assert holder.wait_for(lambda state: state.ended, 0)
+    assert "the state listener raised when the state became PENDING_SHUTDOWN" in caplog.text

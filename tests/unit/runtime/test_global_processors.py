@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import pytest
 
@@ -22,6 +22,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.errors import DeserializationError, ProcessingError, TopologyError
+from streamsapp.record import RawRecord
 from streamsapp.state.api import StoreBuilder
 from task_parts import config
 
@@ -137,6 +138,23 @@ def test_bytes_that_cannot_be_read_end_the_thread_by_default_and_nothing_of_the_
     assert isinstance(failure.error, DeserializationError)
     assert "record rates-0@1" in str(failure.error)
     assert content(thread, "capitals") == {}
+
+
+class Unreadable(RawRecord):
+    """Has a header whose name is no text."""
+
+    def headers(self) -> NoReturn:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+
+def test_a_header_name_that_is_no_text_does_not_end_the_thread_where_the_handler_continues(it: Globals) -> None:
+    it.broker.send("rates", "a", "x")
+    it.broker.send("rates", "b", "y")
+    it.broker.records[T0][0] = Unreadable("rates", 0, 0, b"a", b"x", 0)
+
+    thread = it.restored(processed(), config(deserialization_exception_handler="continue"))
+
+    assert content(thread, "capitals") == {"b": "Y"}
 
 
 class Scheduling(Upper):

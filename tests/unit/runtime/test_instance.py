@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from streamsapp import ClientState, StreamsRuntime
 from streamsapp.errors import ConfigError, StreamsError
-from streamsapp.runtime import instance as module
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.runtime import components, instance as module, state_components
 from streamsapp.runtime.client_state import StateHolder
 from task_parts import config, through
 
@@ -66,8 +68,17 @@ class FakeComponents:
     meanwhile: threading.Thread | None = None
 
     def __init__(
-        self, topology: object, settings: object, clock: object, state: StateHolder, extensions: object
+        self,
+        topology: object,
+        settings: object,
+        clock: object,
+        state: StateHolder,
+        extensions: object,
+        clients: ExitStack,
     ) -> None:
+        self.closed = False
+        FakeComponents.made.append(self)
+        clients.callback(self._close)
         if FakeComponents.refuses is not None:
             raise FakeComponents.refuses
         if FakeComponents.meanwhile is not None:
@@ -75,15 +86,12 @@ class FakeComponents:
             FakeComponents.meanwhile.join(0.05)
         self.state = state
         self.stores = SimpleNamespace(lock=self._lock, remote=None)
-        self.feeder = SimpleNamespace(close=self._close)
-        self.closed = False
         self.life = FakeLife()
         self.requests = FakeRequests()
         self.polling = FakePolling(self)
         self.other = threading.Thread(target=self._other, daemon=True)
         self.user_code: Callable[[], object] = lambda: None
         self.threads = [self.polling, self.other]
-        FakeComponents.made.append(self)
 
     def _lock(self) -> None:
         if FakeComponents.locked:
@@ -141,7 +149,40 @@ def test_an_instance_whose_directory_is_in_use_closes_its_consumer_and_can_be_st
 
     FakeComponents.locked = False
     it.start()
+    assert not FakeComponents.made[-1].closed
     assert it.close(SOON)
+
+
+def test_an_instance_that_cannot_be_put_together_closes_the_clients_made_until_then(it: StreamsRuntime) -> None:
+    FakeComponents.refuses = PermissionError("the directory is not writable")
+
+    with pytest.raises(PermissionError):
+        it.start()
+
+    assert [each.closed for each in FakeComponents.made] == [True]
+
+
+def test_an_instance_that_a_later_client_refuses_leaves_no_client_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, closed = [], []
+
+    class Watched(PartitionConsumer):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    for user in (components, state_components):
+        monkeypatch.setattr(user, "PartitionConsumer", Watched)
+    settings = config(kafka={"main.consumer.fetch.min.bytes": "none at all"})
+
+    with pytest.raises(ConfigError):
+        StreamsRuntime(through(), settings).start()
+
+    assert made
+    assert closed == made[::-1]
 
 
 def test_an_instance_that_was_never_started_can_be_closed_again_and_again_but_not_started(it: StreamsRuntime) -> None:

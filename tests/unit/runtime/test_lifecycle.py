@@ -20,6 +20,7 @@ from streamsapp.errors import (
 from streamsapp.runtime import streams_producer
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import PURGE_PERIOD
+from streamsapp.tasks.states import TaskRole
 
 
 @pytest.fixture(autouse=True)
@@ -214,3 +215,16 @@ def test_an_instance_whose_stores_could_not_be_closed_leaves_all_the_same_and_ha
 
     assert it.membership.asked[-1] == "leave"
     assert "the disk is full" in str(it.life.error)
+
+
+def test_replicas_that_failed_or_that_nobody_restores_start_again_with_all_the_others() -> None:
+    it = Life(REPLACE)
+    dropped, failed = it.owned.all.values()
+    failed.role = dropped.role = TaskRole.STANDBY
+    it.restoration.dropped = [dropped]
+    it.fail(StateStoreError("of one task"))
+    it.fail(StreamsError("of the restoration thread"), in_task=False)
+
+    it.life.advance(committing=False)
+
+    assert sorted(it.owned.revived) == ["0_0", "0_1"]

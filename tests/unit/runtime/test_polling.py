@@ -78,6 +78,7 @@ class FakeLife:
         self.may_commit = self.may_write = self.sound = True
         self.wants_commit = False
         self.closed_with: list[BaseException | None] = []
+        self.causes: list[BaseException | None] = []
         self.on_close: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -110,6 +111,7 @@ class FakeLife:
 
     def failed(self, failure: ThreadFailure) -> None:
         self.asked.append(f"failed: {failure.error}")
+        self.causes.append(failure.error.__cause__)
 
     def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         self.closed_with.append(error)
@@ -262,6 +264,17 @@ def test_what_the_loop_itself_raises_is_put_to_the_handler_too() -> None:
     it.passes(2)
 
     assert it.life.asked == ["failed: no broker"]
+
+
+@pytest.mark.parametrize("error", [TypeError("no bytes"), ValueError("no text"), OverflowError("too large")])
+def test_what_a_client_raises_is_put_to_the_handler_with_its_cause(error: Exception) -> None:
+    it = Loop()
+    it.life.advance_errors = [error]
+
+    it.passes(2)
+
+    assert it.life.asked == [f"failed: {type(error).__name__} on the polling thread: {error}"]
+    assert it.life.causes == [error]
 
 
 def test_pausing_and_resuming_take_effect_in_the_next_pass() -> None:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.errors import ProductionError
+from streamsapp.errors import ConfigError, ProductionError
 from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, ErrorContext, Response
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.output import OutputRecord
@@ -120,3 +120,29 @@ def test_the_handler_decides_about_every_other_topic(topic: str) -> None:
     it.fail(topic)
 
     assert it.failures.dropped == 1
+
+
+def test_a_dead_letter_without_a_topic_for_it_names_the_setting() -> None:
+    it = Failing(Response.DEAD_LETTER)
+
+    with pytest.raises(ConfigError, match="dead_letter_queue_topic is not set"):
+        it.fail()
+    assert it.failures.dropped == 0
+
+
+@pytest.mark.parametrize("answer", [None, "continue"])
+def test_a_handler_that_answers_anything_else_lets_the_record_fail(answer: Any) -> None:
+    it = Failing(answer)
+
+    with pytest.raises(ProductionError, match="cannot write to topic out"):
+        it.fail()
+    assert it.failures.dropped == 0
+
+
+def test_a_handler_that_raises_lets_the_record_fail_and_is_told() -> None:
+    it = Failing(Response.CONTINUE)
+    it.failures._handler = lambda *_: Response["OTHER"]
+
+    with pytest.raises(ProductionError, match=r"to topic out: .*handler raised KeyError: ") as raised:
+        it.fail()
+    assert isinstance(raised.value.__cause__, KeyError)

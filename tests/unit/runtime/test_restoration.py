@@ -417,6 +417,8 @@ def test_a_consumer_that_fails_is_a_failure_of_all_tasks_after_which_they_can_be
     it.passes(2)
     assert it.failed == [(None, str(error))]
     assert it.restored == []
+    assert [task.id.partition for task in it.thread.take_dropped()] == [0, 1]
+    assert it.thread.take_dropped() == []
 
     it.consumer.error = None
     it.log(TopicPartition("app-s-changelog", 2), 0, 1)

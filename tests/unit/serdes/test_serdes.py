@@ -22,6 +22,7 @@ from streamsapp.serdes.murmur2 import murmur2, partition_for
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.entries import PlainFormat, storing
 
 VECTORS = json.loads((Path(__file__).parent / "java_vectors.json").read_text())
 NO_SERDE = {"murmur2", "offset_metadata"}
@@ -274,3 +275,33 @@ def test_something_that_is_no_serde_is_refused_with_the_field() -> None:
         as_serializer("string", "value_serializer of sink k")  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="key_deserializer must be a serde or a function of bytes, got int"):
         as_deserializer(1, "key_deserializer")  # type: ignore[arg-type]
+
+
+class _Count(int):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("serde", "value", "kept"),
+    [
+        (Serdes.float(), 0.1, 0.10000000149011612),
+        (Serdes.float(), 3, 3.0),
+        (Serdes.double(), 3, 3.0),
+        (Serdes.double(), True, 1.0),
+        (Serdes.long(), True, 1),
+        (Serdes.integer(), _Count(3), 3),
+        (Serdes.short(), 3, 3),
+    ],
+)
+def test_state_keeps_a_number_as_it_would_read_it_back(serde: AnySerde, value: Any, kept: Any) -> None:
+    stored = storing("s", serde, PlainFormat(serde))("k", value)
+    assert (stored, type(stored)) == (kept, type(kept))
+    assert serde.deserialize(serde.serialize(stored)) == stored
+
+
+def test_a_double_is_kept_without_a_copy_and_what_does_not_fit_is_refused() -> None:
+    value = 0.1 + 0.2
+    assert storing("s", Serdes.double(), PlainFormat(Serdes.double()))("k", value) is value
+    for serde, wrong in ((Serdes.float(), 1e300), (Serdes.long(), 1.0), (Serdes.double(), "1")):
+        with pytest.raises(ValueError, match="cannot keep"):
+            storing("s", serde, PlainFormat(serde))("k", wrong)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsapp.state.buffered_record import Buffered
+from streamsapp.state.entries import LoggedEntry
 from streamsapp.state.entry_size import _AGAIN, EntrySize
 from streamsapp.state.epoch import Epoch
 
@@ -74,3 +76,18 @@ def test_a_cell_takes_the_same_whatever_its_count_is() -> None:
         size.sample(epoch)
 
     assert abs(size.bytes - 260) <= 2
+
+
+def test_the_parts_of_a_buffered_record_and_headers_that_are_logged_are_counted() -> None:
+    large = b"v" * 100_000
+    entries: list[Any] = [
+        (Buffered(0, None, None, large, 0, "t", 0, 0, None), -1),
+        (Buffered(0, None, None, None, 0, "t", 0, 0, [("h", large)]), -1),
+        (Buffered(0, large, large, None, 0, "t", 0, 0, None), -1),
+        LoggedEntry.of(None, 0, [("h", large)]),
+    ]
+    for entry in entries:
+        size = EntrySize()
+        for _ in range(200):
+            size.learn(b"k", entry)
+        assert 99_000 < size.bytes < 101_000

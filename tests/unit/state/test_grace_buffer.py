@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from changelog import changelog_records
 from streamsapp import Serdes, TaskId
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.buffered_record import decode
 from streamsapp.state.grace_buffer import GraceBuffer, GraceType
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
@@ -93,3 +97,15 @@ def test_a_reverted_epoch_gives_the_buffer_back_as_it_was_committed(tmp_path: Pa
     stores.revert()
     assert _add(buffer, "again", 15)
     assert _taken(buffer) == [("k", "k5")]
+
+
+def test_a_header_that_is_text_is_logged_as_it_is_sent_and_one_that_is_neither_is_refused(tmp_path: Path) -> None:
+    stores = _opened(tmp_path)
+    buffer: GraceBuffer = stores.stores["b"]
+    text: Any = [("h", "v")]
+    number: Any = [("h", 5)]
+    with pytest.raises(TypeError, match="header 'h'"):
+        _add(buffer, "k", 50, number)
+    assert _add(buffer, "k", 5, text)
+    (record,) = _commit(stores)
+    assert decode(record.value() or b"").headers == [("h", b"v")]

@@ -219,3 +219,16 @@ def test_the_changelog_makes_the_sessions_that_the_store_has(stores: TaskStores,
             model = copy.deepcopy(committed)
         if event < 0.3:
             assert {each: sessions(stores, each) for each in model} == model
+
+
+@pytest.mark.parametrize(("start", "end"), [(1.5, 2), (1, 2.5), (1, 1 << 63)])
+def test_bounds_that_no_key_can_have_are_refused_before_they_move_the_time(
+    stores: TaskStores, start: Any, end: Any
+) -> None:
+    store = stores.stores["s"]
+    for write in (lambda session: store.put(session, "x"), store.remove):
+        with pytest.raises(ValueError, match=r"state store 's' cannot have .* for (start|end)_ms"):
+            write(Windowed("a", start, end))
+    store.put(Windowed("a", 1, 2), "y")
+    assert store.fetch_session("a", 1, 2) == "y"
+    assert len(commit(stores)) == 1

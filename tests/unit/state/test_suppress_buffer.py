@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,3 +150,25 @@ def test_a_value_is_read_as_it_was_written() -> None:
         Buffered(5, b"a", b"b", b"c", 1, "téxt", 0, 3, None),
     ):
         assert decode(update.encode()) == update
+
+
+def test_a_header_that_is_text_is_logged_as_it_is_sent(tmp_path: Path) -> None:
+    stores = _opened(tmp_path)
+    text: Any = [("a", "ü"), ("b", None)]
+    stores.stores["b"].put(b"k", _update(3, b"x", headers=text))
+    (record,) = _commit(stores)
+    assert record[1] is not None
+    assert decode(record[1]).headers == [("a", "ü".encode()), ("b", None)]
+
+
+@pytest.mark.parametrize("headers", [[("a", 5)], [("a", "\ud800")], [(b"a", b"")]])
+def test_headers_that_cannot_be_logged_change_nothing(tmp_path: Path, headers: Any) -> None:
+    stores = _opened(tmp_path)
+    buffer: SuppressionBuffer = stores.stores["b"]
+    buffer.put(b"k", _update(3, b"x"))
+    size = buffer.size
+    for key in (b"k", b"other"):
+        with pytest.raises((TypeError, ValueError)):
+            buffer.put(key, _update(1, b"longer", headers=headers))
+    assert (buffer.count, buffer.size) == (1, size)
+    assert len(_commit(stores)) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from changelog import changelog_records
 from streamsapp import Serdes, Stores, TaskId
-from streamsapp.errors import TopologyError
+from streamsapp.errors import StateStoreError, TopologyError
 from streamsapp.record import RawRecord
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
@@ -329,3 +329,26 @@ def test_a_timestamped_window_store_keeps_the_time_of_the_record_that_wrote(tmp_
 def test_a_store_that_could_keep_nothing_is_refused(options: tuple[str, int, int], message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         Stores.persistent_window_store(*options)
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("start", [1e12, "1", 1 << 63, -1])
+def test_a_start_that_no_key_can_have_is_refused_before_it_moves_the_time(
+    tmp_path: Path, duplicates: bool, start: Any
+) -> None:
+    stores = opened(tmp_path, builder(Stores.in_memory_window_store, duplicates=duplicates))
+    store = stores.stores["w"]
+    with pytest.raises(ValueError, match=r"state store 'w' cannot have .* for window_start_ms"):
+        store.put("a", "x", start)
+    store.put("a", "y", 5)
+    assert store.fetch("a", 5) == "y"
+    assert len(commit(stores)) == 1
+
+
+def test_a_key_that_is_too_short_is_refused_by_name_when_it_is_restored(stores: TaskStores) -> None:
+    records = [
+        RawRecord("c", 0, 3, window_key(b"a", 0), b"x", 7),
+        RawRecord("c", 0, 4, b"foreign", b"x", 7),
+    ]
+    with pytest.raises(StateStoreError, match=r"record c-0@4 is nothing .* reset the application"):
+        stores.restore("w", records, 5)

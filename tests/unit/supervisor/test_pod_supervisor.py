@@ -18,7 +18,7 @@ import pytest
 
 from instances import TIMEOUT, eventually
 from streamsapp.query.remote_reader import HttpFetch, PeerResponse
-from streamsapp.supervisor import pod_supervisor as pod_module
+from streamsapp.supervisor import instance_process, pod_supervisor as pod_module
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 from streamsapp.web import HttpServer
@@ -30,6 +30,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 name, told, has = sys.argv[1], sys.argv[2], sys.argv[3]
 if told == "refuse":
     sys.exit(2)
+if told == "hang":
+    threading.Event().wait()
 
 class Handler(BaseHTTPRequestHandler):
     def answer(self):
@@ -48,6 +50,8 @@ class Handler(BaseHTTPRequestHandler):
             status, document = answers.get(told, (200, {"taken": True}))
         elif path == "/healthz" and told == "sick":
             status = 503
+        elif path == "/metrics" and told == "sick":
+            status, document = 401, {"error": "send a token"}
         elif path == "/metrics":
             self.send_response(200); self.end_headers(); self.wfile.write(b"# TYPE m gauge\\nm 1\\n"); return
         elif path.startswith("/state/"):
@@ -289,3 +293,35 @@ def test_the_console_of_a_pod_shows_all_its_instances(run: Callable[..., Running
         connection.request("GET", "/console/events?tap=a%20%26b")
         with closing(connection.getresponse()) as response:
             assert json.loads(response.readline().removeprefix(b"data: ")) == {"instances": expected}
+
+
+def test_an_instance_that_cannot_be_started_now_is_started_later(
+    run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    popen, left = subprocess.Popen, iter([OSError(12, "Cannot allocate memory")])
+
+    def fail_once(*args: Any, **settings: Any) -> Any:
+        for error in left:
+            raise error
+        return popen(*args, **settings)
+
+    monkeypatch.setattr(subprocess, "Popen", fail_once)
+    running = run("well")
+    eventually(lambda: running.pod.members[0].endpoint is not None)
+    assert running.pod.members[0].starts == 1
+
+
+def test_an_instance_that_hangs_before_its_port_is_started_again(
+    run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance_process, "START_SECONDS", 0.1)
+    running = run("hang")
+    eventually(lambda: running.pod.members[0].starts > 1)
+    assert running.pod.members[0].code == -signal.SIGKILL
+
+
+def test_metrics_of_a_pod_leave_out_an_instance_that_refuses_them(run: Callable[..., Running]) -> None:
+    status, _, metrics = run("well", "sick").ask("/metrics")
+    assert status == 200
+    assert 'm{instance="p-0"} 1.0' in metrics
+    assert 'm{instance="p-1"}' not in metrics

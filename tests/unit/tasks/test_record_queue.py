@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -18,7 +18,7 @@ from streamsapp.processor.timestamps import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
-from streamsapp.record import InputRecord
+from streamsapp.record import InputRecord, RawRecord
 from streamsapp.tasks.lateness import LatenessFigures
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
@@ -209,7 +209,12 @@ def test_the_default_extractor_refuses_a_record_without_a_timestamp() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extractor", "told"), [(lambda *record: 1 // 0, "by zero"), (lambda *record: None, "NoneType")]
+    ("extractor", "told"),
+    [
+        (lambda *record: 1 // 0, "by zero"),
+        (lambda *record: None, "whole number of milliseconds, and NoneType is not"),
+        (lambda *record: 1.5, "whole number of milliseconds, and float is not"),
+    ],
 )
 def test_an_extractor_that_fails_is_told_with_its_record(extractor: TimestampExtractor, told: str) -> None:
     """Whatever the handlers say: they are not asked about times, as in Kafka Streams."""
@@ -312,3 +317,59 @@ def test_records_behind_stream_time_are_late_by_the_difference_also_within_a_bat
 
     assert it.context.stream_time == 110
     assert it.context.lateness.figures(0) == LatenessFigures((30 + 10 + 50) / 5, 50)
+
+
+class Unreadable(RawRecord):
+    """Has a header whose name is no text."""
+
+    def headers(self) -> NoReturn:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+
+def with_unreadable_header(offset: int) -> InputRecord:
+    library, value = native.data_path_at_hand(), offset.to_bytes(8, "big")
+    if library is None:
+        return Unreadable("in", 0, offset, b"k", value, 5)
+    error: Any = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+    return library.Record("in", 0, offset, b"k", value, 5, error)
+
+
+@pytest.mark.parametrize("bound", [sys.maxsize, 5])
+def test_a_header_name_that_is_no_text_is_a_record_that_cannot_be_deserialised(bound: int) -> None:
+    it = Queue(on_error="continue")
+    it.queue.add([with_unreadable_header(0), with_unreadable_header(1)])
+    it.add(numbered(2, 5, headers=[("h", b"x")]))
+    it.queue.add([with_unreadable_header(3)])
+
+    it.run(bound)
+
+    assert it.received.pushed == [("k", 2, 5, [("h", b"x")])]
+    assert it.queue.position == 4
+    assert it.context.dropped_records == 3
+
+
+def test_a_header_name_that_is_no_text_fails_with_the_records_place() -> None:
+    it = Queue()
+    it.queue.add([with_unreadable_header(7)])
+
+    with pytest.raises(DeserializationError, match=r"record in-0@7: .*invalid start byte"):
+        it.run()
+    assert it.queue.position is None
+
+
+@pytest.mark.parametrize("timestamp", [1 << 63, 10**30])
+def test_a_time_later_than_any_is_told_with_its_record(timestamp: int) -> None:
+    it = Queue(extractor=lambda *_: timestamp)
+    it.add(numbered(3, 5))
+
+    with pytest.raises(ProcessingError, match=rf"timestamp extractor of node source, .*in-0@3: .*{timestamp}"):
+        it.run()
+
+
+def test_the_latest_time_there_is_can_be_extracted() -> None:
+    it = Queue(extractor=lambda *_: (1 << 63) - 1)
+    it.add(numbered(0, 5))
+
+    it.queue.run(it.control, 1 << 63, 100)
+
+    assert it.received.timestamps == [(1 << 63) - 1]

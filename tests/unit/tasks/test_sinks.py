@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from streamsapp import (
 from streamsapp.errors import ProcessingError, SerializationError
 from streamsapp.processor.api import StreamPartitioner
 from streamsapp.record import RecordMetadata
+from streamsapp.serdes.api import Serde
+from streamsapp.tasks.sink_bytes import giving_bytes
 from task_parts import config, raw, sent, through, topics
 
 
@@ -20,6 +23,19 @@ def test_a_sink_keeps_key_value_timestamp_and_headers() -> None:
     record = raw(0, 5, key=b"a", value=b"b", headers=[("h", b"1")])
 
     assert sent(through(), record) == [("out", b"b", b"a", -1, None, None, 5, [("h", b"1")])]
+
+
+class Topics(str, Enum):  # noqa: UP042 - prints as something else than its text, as a StrEnum does not
+    IN = "in"
+    OUT = "out"
+
+
+def test_topics_may_be_members_of_enumerations() -> None:
+    chosen = Topology().add_source("source", Topics.IN).add_sink("sink", lambda *_: Topics.OUT, "source")
+    for topology in (Topology().add_source("source", Topics.IN).add_sink("sink", Topics.OUT, "source"), chosen):
+        ((topic, *_),) = sent(topology)
+        assert (topic, type(topic)) == ("out", str)
+        assert "Topics" not in str(topology.describe())
 
 
 def test_null_keys_and_values_are_written_as_nulls() -> None:
@@ -136,3 +152,51 @@ def test_a_topic_extractor_that_names_no_topic_fails_the_record() -> None:
 
     with pytest.raises(ProcessingError, match="extractor of sink gave None, not a topic name"):
         sent(topology)
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [(bytearray(b"a"), b"a"), (memoryview(b"a"), b"a"), ("ä", "ä".encode()), (b"a", b"a"), (None, None)],
+)
+@pytest.mark.parametrize("partitioner", [None, lambda *_: 0])
+def test_what_a_serializer_gives_is_written_as_bytes(given: Any, written: bytes | None, partitioner: Any) -> None:
+    serde = Serdes.of(lambda _: given, bytes.decode)
+    topology = Topology().add_source("source", "in")
+    topology.add_sink("sink", "out", "source", key_serializer=serde, value_serializer=serde, partitioner=partitioner)
+
+    ((_, value, key, *_),) = sent(topology)
+
+    assert (key, value) == (written, written)
+    assert {type(key), type(value)} == {type(written)}
+
+
+@pytest.mark.parametrize("given", [3, "\ud800", {"a": 1}])
+@pytest.mark.parametrize("part", ["key_serializer", "value_serializer"])
+def test_what_is_no_bytes_goes_to_the_production_handler_and_not_to_the_client(given: Any, part: str) -> None:
+    parts: Any = {part: Serdes.of(lambda _: given, bytes.decode)}
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source", **parts)
+
+    with pytest.raises(SerializationError, match="cannot serialise a record for topic out at node sink"):
+        sent(topology)
+    assert sent(topology, settings=config(production_exception_handler="continue")) == []
+
+
+@pytest.mark.parametrize("header", [("h", 3), ("h", {}), ("h", "\ud800"), (b"h", b"1"), ("h",), ["h", b"1"]])
+def test_a_header_that_cannot_be_written_goes_to_the_production_handler(header: Any) -> None:
+    record = raw(0, 5, headers=[("plain", b"1"), header])
+
+    with pytest.raises(SerializationError, match="for topic out at node sink"):
+        sent(through(), record)
+    assert sent(through(), record, settings=config(production_exception_handler="continue")) == []
+
+
+def test_the_librarys_own_serializers_are_called_without_a_detour() -> None:
+    own: list[Serde[Any]] = [
+        Serdes.string(),
+        Serdes.long(),
+        Serdes.json(),
+        Serdes.msgpack(),
+        Serdes.json(dict),
+        Serdes.bytes(),
+    ]
+    assert [giving_bytes(serde.serialize) for serde in own] == [serde.serialize for serde in own]

@@ -16,6 +16,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.errors import ProcessingError, StreamsError, TopologyError
+from streamsapp.record import Headers
 from task_parts import Each, config, forwards, raw, sent, sent_by, task_of, through, topics
 
 # ---- children ----------------------------------------------------------------------------------------------------
@@ -59,6 +60,22 @@ def test_a_node_without_children_leads_nowhere() -> None:
     topology = Topology().add_source("source", "in").add_processor("last", lambda: Each(forwards), "source")
 
     assert sent(topology) == []
+
+
+class Whole:
+    """A whole number that is no ``int``, as numpy has them."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+def test_a_timestamp_is_a_whole_number_of_any_type() -> None:
+    whole: Any = Whole()
+    ((*_, timestamp, _),) = sent(through(lambda context, record: context.forward(record.with_timestamp(whole))))
+    assert (timestamp, type(timestamp)) == (7, int)
+    half: Any = 1.5
+    with pytest.raises(ProcessingError, match=r"at node node.*a timestamp is a whole number .*, and float is not"):
+        sent(through(lambda context, record: context.forward(record.with_timestamp(half))))
 
 
 def test_a_negative_timestamp_is_refused_where_it_is_forwarded() -> None:
@@ -206,3 +223,46 @@ def test_a_schedule_needs_an_interval_of_a_millisecond_at_least(kind: Punctuatio
 
     with pytest.raises(StreamsError, match="processor node schedules every 0 ms; the least is 1 ms"):
         sent(through(schedule))
+
+
+def test_a_timestamp_later_than_any_is_refused_where_it_is_forwarded() -> None:
+    with pytest.raises(ProcessingError, match="forwarded by node has the timestamp, later than any can be, 9223372036"):
+        sent(through(lambda context, record: context.forward(record.with_timestamp(1 << 63))))
+
+
+def test_a_supplier_that_raises_is_told_with_node_and_task() -> None:
+    down = False
+
+    def supplier() -> Processor:
+        if down:
+            raise ValueError("no connection")
+        return Each(forwards)
+
+    topology = Topology().add_source("source", "in").add_processor("made", supplier, "source")
+    down = True
+
+    with pytest.raises(ProcessingError, match=r"ValueError in the supplier of node made.*, task 0_0: no connection"):
+        task_of(topology)
+
+
+def test_what_was_forwarded_keeps_its_headers_when_the_processor_goes_on_with_the_list() -> None:
+    def number(context: ProcessorContext, record: Record) -> None:
+        for each in (b"0", b"1"):
+            record.headers.append(("n", each))
+            context.forward(record)
+
+    first, second = (headers for *_, headers in sent(through(number)))
+    assert first == [("n", b"0")]
+    assert second == [("n", b"0"), ("n", b"1")]
+
+
+def test_a_copy_of_a_record_has_headers_of_its_own() -> None:
+    record = Record("k", "v", 1, [("h", b"1")])
+    given: Headers = [("g", b"1")]
+    copies = record.with_key("l"), record.with_value("w"), record.with_timestamp(2), record.with_headers(given)
+
+    for each in copies:
+        each.headers.append(("more", b""))
+
+    assert record.headers == [("h", b"1")]
+    assert given == [("g", b"1")]

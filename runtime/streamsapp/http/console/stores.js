@@ -9,6 +9,7 @@ const LIMIT = 100;
 export class Stores {
   constructor(stores) {
     this.stores = stores;
+    this.asked = null; // the question whose answer is to be shown
     this.form = byId("store-form");
     if (!stores.length) {
       this.form.replaceChildren(element("p", { class: "faint" }, "The topology has no stores, or the instance is still starting."));
@@ -45,16 +46,20 @@ export class Stores {
     this.table = new Table(byId("entries"), [
       ["Key", "text"], ...(timed ? [["From"], ["To"]] : []), ["Value", "text"], ["Timestamp"],
     ]);
+    this.asked = null;
     byId("more").hidden = true;
     setText(byId("store-told"), "");
   }
 
   async find(next) {
     const told = byId("store-told");
+    const question = this.asked = {};
     setText(told, "asking…");
     try {
-      this.show(await askJson(this.path(next)), next);
+      const answer = await askJson(this.path(next));
+      if (question === this.asked) this.show(answer, next);
     } catch (error) {
+      if (question !== this.asked) return;
       setText(told, error.message);
       this.table.show([]);
       byId("more").hidden = true;

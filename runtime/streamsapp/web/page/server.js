@@ -19,10 +19,11 @@ function tokenOfAddress() {
 // An answer, whatever its status; a token that is missing or wrong is asked for.
 export async function ask(path, options = {}) {
   for (;;) {
-    const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
+    const shown = token;
+    const headers = shown === null ? {} : { Authorization: `Bearer ${shown}` };
     const answer = await fetch(`../${path}`, { ...options, headers, cache: "no-store", redirect: "error" });
     if (answer.status !== 401) return answer;
-    await askForToken();
+    if (token === shown) await askForToken(); // another one was given meanwhile: it may do
   }
 }
 

@@ -1,0 +1,37 @@
+"""The bytes that a sink sends: what a user's serializer gave, as the client takes it.
+
+Asked when a sink is bound. The functions run on processing threads, for every record of a serde that is the user's: the
+library's own serdes give bytes or raise, and nothing is asked of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: Serializers of these give bytes, whatever they are given; those of this package are wrapped in its own modules.
+_TRUSTED = frozenset({"orjson", "msgspec._core"})
+
+
+def giving_bytes(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """Returns the function itself if it gives bytes for certain, else one that sees to it: the client raises for
+    anything else, where no handler of the record's failures can be asked any more."""
+    module = getattr(serialize, "__module__", None) or ""
+    if serialize is str.encode or module in _TRUSTED or module.startswith("streamsapp."):
+        return serialize
+
+    def checked(value: Any) -> Any:
+        data: Any = serialize(value)
+        return data if data.__class__ is bytes else _as_bytes(data)
+
+    return checked
+
+
+def _as_bytes(data: Any) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, (bytearray, memoryview)):
+        return bytes(data)
+    raise TypeError(f"its serializer gave {type(data).__name__}, which is no bytes")
