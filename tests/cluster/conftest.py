@@ -17,7 +17,7 @@ from kube_cluster import NoClusterError, NoNodeHereError, cluster_for_tests
 
 _HERE = Path(__file__).parent
 #: Longer than a test takes that hangs. Bringing up the cluster does not count.
-_SECONDS = 300
+_SECONDS = 900
 _numbers = itertools.count(1)
 
 

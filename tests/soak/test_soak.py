@@ -12,6 +12,9 @@ from soak import describe
 from soak_run import run_plan
 from streamsapp import native
 
+#: Longer than everything takes together that is waited for here.
+pytestmark = pytest.mark.timeout(900)
+
 #: Faults that begin later are left out: a run is to take less than a minute.
 _UNTIL = 12.0
 

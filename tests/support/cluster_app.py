@@ -93,7 +93,7 @@ class App:
     def get(self) -> Document:
         """The object, with its status."""
         document: Any = self._custom.get_namespaced_custom_object(
-            "streamsapp.dev", "v1alpha1", self.namespace, "streamsapps", self.name, _request_timeout=5
+            "streamsapp.dev", "v1alpha1", self.namespace, "streamsapps", self.name, _request_timeout=60
         )
         return dict(document)
 
@@ -112,7 +112,7 @@ class App:
         """Its pods, by name."""
         selector = f"streamsapp.dev/name={self.name}"
         found: Any = self._core.list_namespaced_pod(
-            self.namespace, label_selector=selector, _preload_content=False, _request_timeout=5
+            self.namespace, label_selector=selector, _preload_content=False, _request_timeout=60
         )
         return {pod["metadata"]["name"]: pod for pod in json.loads(found.data)["items"]}
 

@@ -161,7 +161,7 @@ class OperatorProcess:
 
     def get(self, path: str) -> str:
         """Returns the answer of its own port."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
             body: bytes = answer.read()
         return body.decode()
 

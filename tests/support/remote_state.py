@@ -96,7 +96,7 @@ class Remote:
             committed = self.kafka.committed(self.application_id, self.source)
             return sum(offset for offset, _ in committed.values()) >= self.truth.total()
 
-        eventually(holds, "the last commit", 60.0)
+        eventually(holds, "the last commit")
 
     def assert_exact(self) -> None:
         """Outputs, changelog and truth agree: every key was counted up one by one."""

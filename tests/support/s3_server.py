@@ -67,7 +67,7 @@ class S3Server:
     def _start(self) -> None:
         log = self.directory / "server.log"
         self._process = versitygw.start(self.objects, self.port, self._keys, log, self._options)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 100
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the S3 server did not start: {log.read_text()}")
@@ -77,7 +77,7 @@ class S3Server:
         """At once; a server that is stopped already stays so."""
         if self._process is not None:
             self._process.send_signal(sign)
-            self._process.wait(20)
+            self._process.wait(100)
             self._process = None
 
     def freeze(self) -> None:

@@ -183,7 +183,7 @@ class App:
         app, topology = read_app(self.manifest)
         config = to_config(app)
         existing = {
-            name: len(of.partitions) for name, of in self.instances.kafka.admin.list_topics(timeout=10).topics.items()
+            name: len(of.partitions) for name, of in self.instances.kafka.admin.list_topics(timeout=60).topics.items()
         }
         layout, _ = lay_out(topology, config, existing, str)
         found: dict[str, dict[Any, Any]] = {}

@@ -122,7 +122,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *told): pass
 server = http.server.ThreadingHTTPServer(("", 8080), Quiet)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-for attempt in range(100):
+give_up = time.monotonic() + 120
+while time.monotonic() < give_up:
     try:
         print(urllib.request.urlopen("http://itself:8080/", timeout=5).status)
         break

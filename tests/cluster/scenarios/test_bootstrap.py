@@ -83,7 +83,7 @@ def beginner(world: World, kafka: Kafka) -> Iterator[Beginner]:
     made = Beginner(world, kafka)
     yield made
     where = f"--namespace={world.namespace}"
-    world.kubectl("delete", "streamsapp", made.topics, where, "--ignore-not-found", "--timeout=90s")
+    world.kubectl("delete", "streamsapp", made.topics, where, "--ignore-not-found", "--timeout=240s")
 
 
 @pytest.mark.long

@@ -30,7 +30,7 @@ def test_a_revision_whose_first_pod_does_not_become_ready_is_rolled_back(wordcou
     before = wordcount.app.uids()
 
     broken = wordcount.world.manifest(
-        WORDCOUNT, kafka={"bootstrapServers": "nobody:9092"}, rollout={"progressDeadlineSeconds": 15}
+        WORDCOUNT, kafka={"bootstrapServers": "nobody:9092"}, rollout={"progressDeadlineSeconds": 60}
     )
     wordcount.app.apply(broken)
     rolled_back = wordcount.app.wait(

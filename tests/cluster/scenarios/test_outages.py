@@ -30,7 +30,7 @@ def test_a_pod_that_is_killed_costs_no_count_and_nobody_else_is_touched(wordcoun
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400, func_only=True)
+@pytest.mark.timeout(900, func_only=True)
 def test_words_are_counted_while_the_api_server_is_away_and_a_restart_works_afterwards(wordcount: Running) -> None:
     before = wordcount.app.uids()
 

@@ -23,7 +23,7 @@ def test_a_rolling_restart_replaces_every_pod_one_at_a_time_and_counts_every_wor
     assert (rollout["phase"], rollout["updated"], rollout["total"]) == ("Complete", 3, 3)
     assert rollout["predictedSeconds"] is not None
     assert rollout["observedSeconds"] is not None
-    assert sorted(removal.pod.name for removal in wordcount.observer.removals) == sorted(before)
+    wordcount.app.wait(lambda: _removed(wordcount) == sorted(before), "every removal")
     assert len(wordcount.observer.most_down) == 1
     wordcount.load.check()
 
@@ -31,7 +31,7 @@ def test_a_rolling_restart_replaces_every_pod_one_at_a_time_and_counts_every_wor
 @pytest.mark.long
 def test_a_pod_whose_standby_does_not_answer_is_not_restarted_until_it_does(wordcount: Running) -> None:
     before = wordcount.app.uids()
-    asleep, followed = _pod_that_follows(wordcount)
+    asleep, followed = wordcount.app.wait(lambda: _pod_that_follows(wordcount), "a pod with standbys")
 
     with frozen(wordcount.app.pods()[asleep]):
         wordcount.app.ask_for_restart()
@@ -61,6 +61,8 @@ def test_kubectl_drain_waits_while_a_pod_is_needed_and_then_takes_one_at_a_time(
     try:
         with frozen(wordcount.app.pods()[f"{WORDCOUNT}-2"]):
             wordcount.app.wait(lambda: not wordcount.app.status()["restart"]["safe"], "an application that is not safe")
+            # Told a moment before the budget says so to everybody else.
+            wordcount.app.wait(lambda: _max_unavailable(wordcount) == 0, "a budget of 0")
             draining = wordcount.world.kubectl.begin(*drain, "--timeout=280s")
             time.sleep(_QUIET)
             assert draining.poll() is None
@@ -80,7 +82,7 @@ def test_kubectl_drain_waits_while_a_pod_is_needed_and_then_takes_one_at_a_time(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600, func_only=True)
+@pytest.mark.timeout(900, func_only=True)
 def test_an_operator_that_is_killed_at_any_moment_of_a_rollout_brings_it_to_its_end(wordcount: Running) -> None:
     before = wordcount.app.uids()
     wordcount.app.ask_for_restart()
@@ -96,8 +98,14 @@ def test_an_operator_that_is_killed_at_any_moment_of_a_rollout_brings_it_to_its_
     assert wordcount.app.wait_settled()["rollout"]["phase"] == "Complete"
     assert kills >= 2
     assert len(wordcount.observer.most_down) == 1
-    assert sorted(removal.pod.name for removal in wordcount.observer.removals) == sorted(before)
+    wordcount.app.wait(lambda: _removed(wordcount) == sorted(before), "every removal")
     wordcount.load.check()
+
+
+def _max_unavailable(running: Running) -> int:
+    """How many pods others may take away."""
+    budget = running.world.kubectl.json("get", "poddisruptionbudget", WORDCOUNT, f"--namespace={running.app.namespace}")
+    return int(budget["spec"]["maxUnavailable"])
 
 
 def _uncovered(running: Running) -> set[str]:
@@ -106,15 +114,19 @@ def _uncovered(running: Running) -> set[str]:
     return {it["task"] for it in blockers if it["reason"].startswith("NoStandby: ")}
 
 
-def _pod_that_follows(running: Running) -> tuple[str, set[str]]:
-    """A pod with standbys, and their tasks."""
+def _removed(running: Running) -> list[str]:
+    """The pods that were told to end, as far as the observer has heard."""
+    return sorted(removal.pod.name for removal in running.observer.removals)
+
+
+def _pod_that_follows(running: Running) -> tuple[str, set[str]] | None:
+    """A pod with standbys, and their tasks, if one told them when it was looked at last."""
     look = running.observer.last_view()
-    assert look is not None
-    for name, status in look.statuses.items():
+    for name, status in look.statuses.items() if look else ():
         followed = {task["id"] for task in status["tasks"] if task["role"] == "standby" and task["stores"]}
         if followed:
             return name, followed
-    raise AssertionError(f"no pod follows any task: {look.statuses}")
+    return None
 
 
 def _kill_operators(running: Running) -> None:

@@ -53,7 +53,7 @@ def test_an_application_that_is_deleted_drains_and_leaves_nothing_behind(snapsho
     kinds = "pods,statefulsets,services,configmaps,secrets,poddisruptionbudgets,serviceaccounts,networkpolicies"
     assert snapshots.world.kubectl("get", kinds, where, selector, "--output=name").split()
 
-    snapshots.world.kubectl("delete", "streamsapp", SNAPSHOTS, where, "--timeout=90s")
+    snapshots.world.kubectl("delete", "streamsapp", SNAPSHOTS, where, "--timeout=240s")
 
     def left() -> list[str]:
         return snapshots.world.kubectl("get", kinds, where, selector, "--output=name").split()

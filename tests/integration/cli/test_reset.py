@@ -78,7 +78,8 @@ class Application:
             return {partition.partition: partition.offset for partition in asked}
 
     def internal_topics(self) -> list[str]:
-        return sorted(topic for topic in self.cluster.partitions() if topic.startswith(f"{self.name}-"))
+        found = self.kafka.admin.list_topics(timeout=60).topics
+        return sorted(topic for topic in found if topic.startswith(f"{self.name}-"))
 
 
 @contextmanager

@@ -203,11 +203,11 @@ def browses_stores(page: Page, shots: Path) -> None:
 
     def found() -> bool:
         page.click("#store-form button")
-        # An answer that is still under way would take the place of a later one.
         page.until("document.querySelector('#store-told').innerText !== 'asking…'")
         return "from the form" in page.text("#entries")
 
     eventually(found, "the record in the store", 120)
+    does_not_show_a_late_answer(page)
     page.fill("#store-form [name=key]", "")
     page.click("#store-form button")
     page.until("/5 entries/.test(document.querySelector('#store-told').innerText)")
@@ -223,6 +223,24 @@ def browses_stores(page: Page, shots: Path) -> None:
     page.fill("#store-form [name=toTime]", "2000-01-02")
     page.click("#store-form button")
     page.until("/0 entries/.test(document.querySelector('#store-told').innerText)")
+
+
+def does_not_show_a_late_answer(page: Page) -> None:
+    """One to a question of before: the form has asked another since."""
+    late = "new Promise((go) => { window.release = go; }).then(() => real(path, o)).then((it) => (window.came = 1, it))"
+    waiting = (
+        f"window.real = window.fetch, window.fetch = (path, o) => path.includes('/late?') ? {late} : real(path, o)"
+    )
+    page.value(f"({waiting}, 1)")
+    for key in ("late", "form"):
+        page.fill("#store-form [name=key]", key)
+        page.click("#store-form button")
+    page.until("/1 entry/.test(document.querySelector('#store-told').innerText)")
+    page.value("(window.release(), window.fetch = window.real, 1)")
+    page.until("window.came === 1")
+    page.value("new Promise((go) => setTimeout(go, 200))")
+    assert "from the form" in page.text("#entries")
+    assert "1 entry" in page.text("#store-told")
 
 
 def goes_by_keyboard_at_200_percent(page: Page, shots: Path) -> None:

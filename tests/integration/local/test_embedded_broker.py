@@ -69,6 +69,23 @@ def test_no_process_is_left_after_stop_and_stopping_again_is_nothing(tmp_path: P
         os.kill(pid, 0)
 
 
+def test_no_process_is_left_when_a_start_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = []
+
+    def interrupted(pid: int) -> None:
+        pids.append(pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("streamsapp.local.broker._Guard", interrupted)
+    broker = EmbeddedBroker(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        broker.start()
+
+    assert broker.pid is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
 def test_refuses_to_start_twice(own_broker: EmbeddedBroker) -> None:
     with pytest.raises(StreamsError, match="already runs: stop it before"):
         own_broker.start()

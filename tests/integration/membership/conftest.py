@@ -30,6 +30,7 @@ def members(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Members]:
     # begins in a join that takes longer than usual.
     monkeypatch.setattr("streamsapp.membership.classic_protocol.GOODBYE", TIMEOUT)
     monkeypatch.setattr("streamsapp.membership.member.LEAVE", TIMEOUT)
+    monkeypatch.setattr("streamsapp.membership.member.COMMIT", TIMEOUT)
     monkeypatch.setattr("streamsapp.membership.fencing._REQUEST", TIMEOUT)
     monkeypatch.setattr("streamsapp.membership.mailbox.JOIN_WAIT", TIMEOUT)
     made = Members(kafka)

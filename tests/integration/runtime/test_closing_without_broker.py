@@ -88,10 +88,10 @@ def ends_in_time(
 def test_closing_ends_within_its_time_while_the_broker_does_not_answer(
     there: Instances, own_broker: EmbeddedBroker, guarantee: str
 ) -> None:
-    eventually(lambda: ends_in_time(there, own_broker, guarantee, lambda instance: instance.close(WITHIN)), "the end")
+    assert any(ends_in_time(there, own_broker, guarantee, lambda instance: instance.close(WITHIN)) for _ in range(3))
 
 
 def test_draining_ends_within_its_time_while_the_broker_does_not_answer(
     there: Instances, own_broker: EmbeddedBroker, guarantee: str
 ) -> None:
-    eventually(lambda: ends_in_time(there, own_broker, guarantee, lambda instance: instance.drain(WITHIN)), "the end")
+    assert any(ends_in_time(there, own_broker, guarantee, lambda instance: instance.drain(WITHIN)) for _ in range(3))

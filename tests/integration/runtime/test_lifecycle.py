@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from instances import Instances, counts_per_key, eventually, last_counts, produce, stored_counts
+from instances import PATIENT, Instances, counts_per_key, eventually, last_counts, produce, stored_counts
 from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import (
@@ -49,7 +49,7 @@ def test_a_paused_instance_processes_nothing_and_goes_on_when_resumed(
     kafka: Kafka, instances: Instances, guarantee: str
 ) -> None:
     source, sink, topology = counting(kafka)
-    instance = instances.start(topology, instances.config(processing_guarantee=guarantee))
+    instance = instances.start(topology, instances.config(processing_guarantee=guarantee, kafka=PATIENT))
     produce(kafka, source, [(b"before", b"", 1000)])
     eventually(lambda: len(kafka.read(sink)) == 1)
 
@@ -67,7 +67,7 @@ def test_a_paused_instance_processes_nothing_and_goes_on_when_resumed(
 
 def test_a_paused_instance_can_be_closed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
     source, sink, topology = counting(kafka)
-    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=60_000)
+    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=60_000, kafka=PATIENT)
     instance = instances.start(topology, config)
     produce(kafka, source, [(b"k", b"", 1000)])
     eventually(lambda: processed(instance) == 1)
@@ -81,7 +81,7 @@ def test_a_paused_instance_can_be_closed(kafka: Kafka, instances: Instances, gua
 
 def test_closing_commits_what_was_processed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
     source, sink, topology = counting(kafka)
-    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=600_000)
+    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=600_000, kafka=PATIENT)
     produce(kafka, source, [(b"k%d" % (number % 50), b"", 1000) for number in range(5000)])
     instance = instances.start(topology, config)
     eventually(lambda: processed(instance) == 5000)
@@ -156,7 +156,7 @@ def test_a_lost_store_is_restored_from_its_changelog_and_the_listener_told(
 ) -> None:
     source, sink = kafka.create_topic("keys", partitions=2), kafka.create_topic("counts")
     topology = count_per_key(source, sink, store=store)
-    config = instances.config(processing_guarantee=guarantee)
+    config = instances.config(processing_guarantee=guarantee, kafka=PATIENT)
     produce(kafka, source, [(b"k%d" % number, b"", 1000) for number in range(3000)])
     first = instances.start(topology, config)
     eventually(lambda: len(kafka.read(sink)) == 3000)
@@ -184,7 +184,7 @@ def test_a_lost_store_is_restored_from_its_changelog_and_the_listener_told(
 
 def test_a_kept_store_is_not_restored_again(kafka: Kafka, instances: Instances, guarantee: str) -> None:
     source, sink, topology = counting(kafka)
-    config = instances.config(processing_guarantee=guarantee)
+    config = instances.config(processing_guarantee=guarantee, kafka=PATIENT)
     produce(kafka, source, [(b"k%d" % number, b"", 1000) for number in range(3000)])
     first = instances.start(topology, config)
     eventually(lambda: len(kafka.read(sink)) == 3000)
@@ -208,7 +208,7 @@ def test_an_optimised_table_is_restored_from_its_source_up_to_the_committed_offs
     table = builder.table(source, text, Materialized("kept"))
     table.to_stream().map_values(str.upper).to(sink, Produced(Serdes.string(), Serdes.string()))
     topology = builder.build(optimize=True)
-    config = instances.config(processing_guarantee=guarantee, topology_optimization="all")
+    config = instances.config(processing_guarantee=guarantee, topology_optimization="all", kafka=PATIENT)
     produce(kafka, source, [(b"a", b"one", 1000), (b"b", b"two", 1001), (b"a", b"three", 1002)])
     first = instances.start(topology, config)
     eventually(lambda: len(kafka.read(sink)) == 3)

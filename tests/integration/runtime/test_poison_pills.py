@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from instances import Instances, eventually, produce
+from instances import PATIENT, Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import ClientState, Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, StreamsRuntime, Topology
 from streamsapp.dsl.kstream import KStream
@@ -166,7 +166,10 @@ def test_siblings_get_the_record_that_one_node_chokes_on(kafka: Kafka, instances
     source, sink, sibling = (kafka.create_topic(name) for name in ("numbers", "shares", "sibling"))
     produce(kafka, source, [(b"k", packed(number), 1000) for number in (5, 0, 4)])
 
-    config = instances.config(processing_guarantee=guarantee, processing_exception_handler="continue")
+    settings: dict[str, Any] = {
+        "processing_guarantee": guarantee, "processing_exception_handler": "continue", "kafka": PATIENT
+    }  # fmt: skip
+    config = instances.config(**settings)
     instances.start(shares(source, sink, sibling), config)
 
     eventually(lambda: len(kafka.read(sibling)) == 3 and len(kafka.read(sink)) == 2)

@@ -245,4 +245,4 @@ def test_how_long_a_restore_takes_is_predicted_within_an_order_of_magnitude(
 
     # A machine that stands still in the middle of the restore, or of what the prediction was measured by, says nothing
     # of either: another try does.
-    eventually(as_predicted, "a restore as predicted")
+    assert any(as_predicted() for _ in range(3))

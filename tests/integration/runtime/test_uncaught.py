@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from instances import Instances, counts_per_key, eventually, last_counts, produce
+from instances import PATIENT, Instances, counts_per_key, eventually, last_counts, produce
 from kafka_cluster import Kafka
 from streamsapp import (
     ClientState,
@@ -100,7 +100,7 @@ def test_the_instance_ends_with_the_exception_when_the_handler_says_so(
     kafka: Kafka, instances: Instances, guarantee: str
 ) -> None:
     source, sink = kafka.create_topic("words", partitions=2), kafka.create_topic("counts")
-    config = instances.config(threads=2, processing_guarantee=guarantee)
+    config = instances.config(threads=2, processing_guarantee=guarantee, kafka=PATIENT)
     instance = instances.make(word_counts(source, sink, RaisesNowAndThen(700)), config)
     asked: list[Exception] = []
 

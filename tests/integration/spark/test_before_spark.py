@@ -57,7 +57,7 @@ class Waiting:
 def topics_of(app: App) -> list[str]:
     """Returns the internal topics that there are."""
     return [
-        topic for topic in app.instances.kafka.admin.list_topics(timeout=10).topics if topic.startswith(f"{app.name}-")
+        topic for topic in app.instances.kafka.admin.list_topics(timeout=60).topics if topic.startswith(f"{app.name}-")
     ]
 
 

@@ -54,7 +54,7 @@ def test_one_port_answers_for_both(kafka: Kafka, words: str, pod: RunningPod) ->
 
     def all_here() -> bool:
         """An instance that the other one keeps waiting for too long leaves out what that one has."""
-        whole.update(pod.ask("/state/counts")[1])
+        whole.update(pod.ask("/state/counts")[1] or {})
         return (whole.get("partitions"), whole.get("elsewhere")) == ([0, 1, 2, 3], {})
 
     eventually(all_here, "an answer from both")
