@@ -175,7 +175,8 @@ class Loop:
         try:
             self._app.shut_budget()
         except Exception as error:
-            log.warning("%s: its budget could not be shut: %s", self.key, error, extra={"app": str(self.key)})
+            if self._failures == 1:
+                log.warning("%s: its budget could not be shut: %s", self.key, error, extra={"app": str(self.key)})
 
     def _tell(self, trouble: Trouble) -> None:
         """Tells of an error as a condition and an event of this application: it is no other's business."""

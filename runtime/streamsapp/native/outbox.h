@@ -140,7 +140,8 @@ static int add_output(Outbox *self, PyObject *record, PyObject **topic, TopicBox
     PyObject **field = &PyTuple_GET_ITEM(record, 0);
     int64_t partition;
     Content content = {.headers = field[7] == Py_None ? NULL : field[7]};
-    if (!PyUnicode_CheckExact(field[0]) || !is_bytes_or_none(field[1]) || !is_bytes_or_none(field[2]) || field[4] != Py_None || field[5] != Py_None ||
+    if (!PyUnicode_CheckExact(field[0]) || !is_bytes_or_none(field[1]) || !is_bytes_or_none(field[2]) ||
+        field[4] != Py_None || field[5] != Py_None ||
         !number(field[3], -1, INT32_MAX, &partition) || !number(field[6], INT64_MIN, INT64_MAX, &content.time) ||
         !(content.headers_size = headers_size(content.headers))) return NOT_KNOWN;
     if (field[0] != *topic) {
