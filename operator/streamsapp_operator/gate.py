@@ -140,8 +140,10 @@ class Gate:
 
     def _tells_all(self, pod: PodSeen, report: PodReport) -> bool:
         """Says whether a report has all tasks that the pod has to do with. One that joins its group again may have
-        state of tasks that it does not tell of: it is about to get them back. One that was never ready has none."""
-        return not pod.was_ready or (report.generation is not None and report.state == RUNNING)
+        state of tasks that it does not tell of: it is about to get them back. One that was never ready has none. And
+        the only pod, if it reaches Kafka, has nobody to wait for: what ails it would never be mended."""
+        alone = self._observed.children.replicas == 1 and not any(it.name == "kafka" for it in report.outages)
+        return not pod.was_ready or alone or (report.generation is not None and report.state == RUNNING)
 
     def _works(self, pod: PodSeen) -> bool:
         """Says whether the pod calls itself ready: if Kubernetes says that it is not, that is about its node."""

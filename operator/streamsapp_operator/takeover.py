@@ -136,8 +136,8 @@ class Takeovers:
             pod,
             task,
             f"SnapshotUnknown: its snapshot cannot be read now: {teller.name} cannot reach the object store of"
-            f" spec.remoteState at {outage.address}: {outage.message}; it goes on once the store answers, or once a"
-            " standby follows the task",
+            f" spec.remoteState at {outage.address}: {outage.message}; it goes on once the store answers; if only a"
+            " change of the spec can mend that, set spec.replicas to 0 until all pods are gone, and back",
         )
 
     def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Takeover | Blocker:

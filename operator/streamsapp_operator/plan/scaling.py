@@ -6,6 +6,7 @@ the application is safe and the budget is already shut, or the last pod has noth
 
 from __future__ import annotations
 
+from streamsapp.manifest.model import MOST_PODS
 from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.status import ScalingStatus
 from streamsapp_operator.plan import autoscale
@@ -25,7 +26,7 @@ def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
         return replicas, inputs.status.scaling if autoscaling else None
     seed = inputs.observed.children.replicas or replicas
     scaling = autoscale.decide(autoscaling, inputs.status.scaling, seed, _load(inputs), inputs.time)
-    return scaling.desired, scaling
+    return min(scaling.desired, MOST_PODS), scaling
 
 
 def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
@@ -36,8 +37,10 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scali
         return (current or 0) if driver_is_there(inputs.observed) else 0
     if current is None:
         # A StatefulSet that was deleted without its pods is made anew and adopts them: it must not end those above its
-        # number, so there are fewer from the next look on, one at a time.
-        return max(wanted, inputs.status.target_replicas or 0)
+        # number, so there are fewer from the next look on, one at a time. One that never was, as it was refused, has
+        # none.
+        was = inputs.status.target_replicas if inputs.status.last_good_revision is not None else None
+        return max(wanted, was or 0)
     if wanted >= current:
         return wanted
     # Records that came while the tasks of one pod moved are caught up before the next pod goes.

@@ -176,11 +176,7 @@ class RepartitionNode(GraphNode):
         merge, key_serde, value_serde, topic = self.merge, self.key_serde, self.value_serde, self.names.topic
         if merge is None:
             return PassThrough if find_downstream(self, lambda node: node.takes_null_keys) else DropNullKeys
-        return lambda: Combine(
-            merge,
-            (key_serde or Serdes.bytes()).bind(topic, is_key=True),
-            None if value_serde is None else value_serde.bind(topic, is_key=False),
-        )
+        return lambda: Combine(merge, (key_serde or Serdes.bytes()).bind(topic, is_key=True), value_serde)
 
 
 class TableRepartitionNode(GraphNode):

@@ -25,9 +25,8 @@ _MOST = (1 << 31) - 1
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST)]
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST)]
 #: Pods of one application: more are a slip of the keyboard, which would take the cluster and the operator down.
-_MOST_PODS = 1000
-Pods: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_PODS)]
-SomePods: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PODS)]
+MOST_PODS = 1000
+Pods: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_PODS)]
 #: Numbers of bytes and of records.
 _MOST_RECORDS = (1 << 63) - 1
 PositiveLong: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_RECORDS)]
@@ -64,8 +63,8 @@ class Reference(_Fields, frozen=True, kw_only=True):
 
 
 class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
-    min_replicas: SomePods = 1
-    max_replicas: SomePods
+    min_replicas: Positive = 1
+    max_replicas: Positive
     target_input_lag: PositiveLong = 10_000
     #: Records that wait beyond that are to be caught up within so long.
     catch_up_seconds: Positive = 300

@@ -166,18 +166,17 @@ def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
     )
 
 
-def checked_bound(store: str, field: str, given: Any) -> int:
+def checked_bound(store: str, field: str, given: Any, least: int = 0) -> int:
     """Returns the start or the end of a window; raises ``ValueError`` for what no key can have, which has to be before
     it moves the stream time."""
     try:
         bound = index(given)
     except TypeError:
-        bound = -1
-    if 0 <= bound <= _MAX_TIMESTAMP:
+        bound = least - 1
+    if least <= bound <= _MAX_TIMESTAMP:
         return bound
     raise ValueError(
-        f"state store {store!r} cannot have {given!r:.100} for {field}: give milliseconds since the epoch, an int that "
-        "is not negative"
+        f"state store {store!r} cannot have {given!r:.100} for {field}: give milliseconds since the epoch, an int"
     )
 
 

@@ -183,7 +183,8 @@ class WindowStoreImpl(SegmentedFacade):
 
     def put(self, key: Any, value: Any, window_start_ms: int) -> None:
         """Writes the value of a key in the window that starts then; ``None`` deletes it."""
-        window_start_ms = checked_bound(self._name, "window_start_ms", window_start_ms)
+        # One before the epoch has expired, and is left out as Kafka Streams leaves it out.
+        window_start_ms = checked_bound(self._name, "window_start_ms", window_start_ms, -MAX_TIMESTAMP)
         stored, timestamp = self._stored(key, value)
         self.write(self._key(key), window_start_ms, stored, timestamp)
 

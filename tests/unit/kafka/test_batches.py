@@ -186,7 +186,10 @@ def test_records_for_no_topic_or_partition_are_refused_and_the_others_sent(make:
     assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1", b"4"]
 
 
-def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_it(make: Make) -> None:
+def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamsapp.kafka.batches.client._MISSING_SECONDS", 0.0)
     brokers = ScriptedBrokers({"t": 1})
     producer, refused = make(brokers), list[Any]()
     send(producer, [record(b"1", 1)], refused)

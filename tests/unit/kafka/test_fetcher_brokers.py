@@ -212,9 +212,9 @@ def test_a_broker_that_waits_longer_as_it_had_nothing_is_not_late(
     start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_LATE", "_NO_ANSWER"):
-        monkeypatch.setattr(module, name, 0.3)
+        monkeypatch.setattr(module, name, 1.5)
     brokers = start({"a": 1})
-    reader = read(brokers, {A: 0}, fetch_wait_max_ms=500)
+    reader = read(brokers, {A: 0}, fetch_wait_max_ms=2500)
     reader.until(lambda: len(brokers.asked) > 3)
 
     assert brokers.accepted[1] == 1

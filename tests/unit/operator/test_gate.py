@@ -461,6 +461,15 @@ def test_an_answer_of_a_pod_that_joins_its_group_is_complete_only_if_all_tasks_r
     assert not gate(seen, expected=all_known | {"0_2"}).holds_nothing(joins, Waiver())
 
 
+def test_the_only_pod_is_mended_by_its_next_revision_unless_kafka_is_away() -> None:
+    began: dict[str, Any] = {"ready": False, "was_ready": True, "phase": "Running", "running_since": NOW - 1000}
+    joins = pod(0, report=observed_builders.report(generation=None, state="CREATED"), **began)
+    assert gate(observed([joins]), expected=frozenset({"0_0"})).holds_nothing(joins, Waiver())
+    outages = (Outage("kafka", "far:9092", NOW - 60, "no route to host"),)
+    away = replace(joins, report=observed_builders.report(generation=None, state="CREATED", outages=outages))
+    assert not gate(observed([away]), expected=frozenset({"0_0"})).holds_nothing(away, Waiver())
+
+
 def test_a_pod_that_was_never_ready_has_no_state_that_it_does_not_tell_of() -> None:
     joins = pod(2, ready=False, report=observed_builders.report(generation=None, state="CREATED"))
     seen = observed([*pods("one", "one"), joins])

@@ -38,16 +38,16 @@ def test_somebody_silent_keeps_no_worker_waiting(server: Server) -> None:
 @pytest.mark.timeout(60)
 def test_somebody_silent_is_sent_away(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setattr(channel, "_TO_BE_KNOWN", 1)
-    with socket.create_connection(("127.0.0.1", server.address.port), timeout=20) as silent:
+    with socket.create_connection(("127.0.0.1", server.address.port), timeout=50) as silent:
         while silent.recv(1000):
             pass
 
 
 @pytest.mark.timeout(60)
 def test_a_worker_may_be_silent_once_it_is_known(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.setattr(channel, "_TO_BE_KNOWN", 1)
+    monkeypatch.setattr(channel, "_TO_BE_KNOWN", 10)
     with server.address.connect() as connection:
-        assert not connection.poll(2)
+        assert not connection.poll(12)
         assert ask(connection, 1) == (1,)
 
 

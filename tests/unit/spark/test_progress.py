@@ -69,7 +69,7 @@ def test_who_knows_no_password_is_sent_away_whatever_it_says(said: bytes) -> Non
     heard: list[dict[str, object]] = []
     with Listener("127.0.0.1", heard.append) as listener:
         host, port, _ = listener.address
-        with socket.create_connection((host, port), timeout=10) as stranger:
+        with socket.create_connection((host, port), timeout=60) as stranger:
             with suppress(OSError):
                 stranger.sendall(said)
             with suppress(ConnectionResetError):

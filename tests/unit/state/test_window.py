@@ -332,7 +332,7 @@ def test_a_store_that_could_keep_nothing_is_refused(options: tuple[str, int, int
 
 
 @pytest.mark.parametrize("duplicates", [False, True])
-@pytest.mark.parametrize("start", [1e12, "1", 1 << 63, -1])
+@pytest.mark.parametrize("start", [1e12, "1", 1 << 63, None])
 def test_a_start_that_no_key_can_have_is_refused_before_it_moves_the_time(
     tmp_path: Path, duplicates: bool, start: Any
 ) -> None:

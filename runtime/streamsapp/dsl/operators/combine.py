@@ -49,7 +49,7 @@ class Combine(Operator):
     _forward: Push
 
     def __init__(self, merge: Merge, key_serde: AnySerde, value_serde: AnySerde | None) -> None:
-        """Takes the serdes of the repartition topic, bound to it; ``None`` may be of any values."""
+        """Takes the serdes of the repartition topic; ``None`` may be of any values."""
         self._merge = merge
         self._most = MAX_NUMBERS if merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
         # Keys that cannot be changed in place are hashed as they are; others by their bytes.
@@ -108,8 +108,6 @@ class Combine(Operator):
 
 
 def _copying(serde: AnySerde | None) -> Callable[[Any], Any] | None:
-    """Returns the function that copies values of a serde; ``None`` if they cannot be changed in place."""
-    if serde is None:
-        return deepcopy
-    serialize, deserialize = serde.serialize, serde.deserialize
-    return None if serde.immutable else lambda value: deserialize(serialize(value))
+    """Returns the function that copies values of a serde; ``None`` if they cannot be changed in place. Through the
+    serde they might become others, as tuples become lists."""
+    return None if serde is not None and serde.immutable else deepcopy

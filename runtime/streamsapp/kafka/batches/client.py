@@ -38,6 +38,8 @@ T = TypeVar("T")
 #: How long a call that can take nothing waits for that to change, in seconds: where there is no room, and where the
 #: brokers have not told of the topic.
 _WAIT, _WAIT_FOR_TOPIC = 0.005, 0.25
+#: So long, in seconds, a partition that a topic has not is not looked for again.
+_MISSING_SECONDS = 5.0
 #: How long the connection's thread may take to end, in seconds.
 _END = 1.0
 
@@ -62,8 +64,8 @@ class BatchProducer:
         self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
         self._transaction = Transaction(settings, self._connection)
         self._sender = Sender(path, self._outbox, settings, self._connection, self._transaction)
-        #: Partitions that a record was meant for and that are not there, with the brokers' answers by then.
-        self._missing: dict[tuple[str, int], int] = {}
+        #: Partitions that a record was meant for and that are not there, with the brokers' answers by then, and when.
+        self._missing: dict[tuple[str, int], tuple[int, float]] = {}
         self._forever = Deadline(SystemClock())
         self._deadline = deadline or self._forever
         self._connection.start()
@@ -124,12 +126,13 @@ class BatchProducer:
             return KafkaError.NO_ERROR
         if code := topics.error(topic, time.monotonic()):
             return code
-        if (
-            why == Why.UNKNOWN_PARTITION
-            and self._missing.setdefault((topic, partition), topics.answers) < topics.answers
-        ):
-            del self._missing[topic, partition]  # the topic may have more partitions when it is met again
-            return KafkaError._UNKNOWN_PARTITION
+        if why == Why.UNKNOWN_PARTITION:
+            now = time.monotonic()
+            answers, since = self._missing.setdefault((topic, partition), (topics.answers, now))
+            if answers < topics.answers:
+                if now - since > _MISSING_SECONDS:  # the topic may have more partitions when it is met again
+                    del self._missing[topic, partition]
+                return KafkaError._UNKNOWN_PARTITION
         self._sender.want(_name(topic))
         return KafkaError.NO_ERROR
 

@@ -197,19 +197,21 @@ class _SnapshotOutage:
         self._lock = threading.Lock()
         self._since: float | None = None
         self._error = ""
+        #: Says whether it is the object store's fault, and not that of a disk here.
+        self._is_of_store = False
         self._tell_at = self._look_at = 0.0
         self._looked_in_vain = False
 
     @property
     def current(self) -> tuple[float, str] | None:
         with self._lock:
-            return None if self._since is None else (self._since, self._error)
+            return None if self._since is None or not self._is_of_store else (self._since, self._error)
 
     def failed(self, error: Exception) -> None:
         with self._lock:
             now = self._clock.monotonic()
             self._since = now if self._since is None else self._since
-            self._error = str(error)
+            self._error, self._is_of_store = str(error), isinstance(error, ObjectStoreError)
             self._look_at = now + LOOK_AGAIN
             if now < self._tell_at:
                 return

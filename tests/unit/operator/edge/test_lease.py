@@ -12,7 +12,9 @@ from streamsapp_operator.steady_clock import SteadyClock
 
 def test_a_lease_that_is_given_back_is_not_held_and_not_lost() -> None:
     api, lost = MemoryApi(), list[str]()
-    lease = Lease(api, "ns", "operator", "me", SteadyClock(SystemClock()), on_lost=lambda: lost.append("lost"))
+    lease = Lease(
+        api, "ns", "operator", "me", SteadyClock(SystemClock()), seconds=600, on_lost=lambda: lost.append("lost")
+    )
     assert not lease.held
     assert lease.acquire(threading.Event())
     assert lease.held

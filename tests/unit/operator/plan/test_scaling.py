@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_status
 
-from observed_builders import NOW, active, broken, pod, pods, report, standby, wanted
+from observed_builders import NOW, active, broken, passed, pod, pods, report, standby, wanted
 from planned_reconciles import RUNS, Reconciles, has, only, three, told
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, RemoveFinalizer, SetBudget, StartCheck
@@ -219,3 +219,15 @@ def test_a_last_pod_that_joins_its_group_again_does_not_go_while_its_tasks_run_n
     assert replicas(reconciles, seen, max_unavailable=0) == 3
     seen[0] = pod(0, active("0_0"), active("0_2"), standby("0_1"))
     assert replicas(reconciles, seen, max_unavailable=0) == 2
+
+
+def test_the_autoscaler_never_wants_more_pods_than_a_cluster_has() -> None:
+    reconciles = Reconciles(wanted(replicas=3, autoscaling=AutoscalingSpec(min_replicas=5000, max_replicas=9000)))
+    assert replicas(reconciles, three()) == 1000
+
+
+def test_a_stateful_set_that_was_refused_is_asked_for_with_as_many_pods_as_are_wanted_now() -> None:
+    reconciles = Reconciles(wanted(replicas=5), AppStatus(target_replicas=50))
+    reconciles.plan([], replicas=None, template_revision=None)
+    planned = reconciles.plan([], replicas=None, template_revision=None, checks=passed("one"))
+    assert only(planned, ApplyChildren).replicas == 5
