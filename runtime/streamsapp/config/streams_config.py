@@ -219,13 +219,8 @@ _LONGEST_NAME = 1000
 
 
 def _check_text(config: StreamsConfig) -> None:
-    if not isinstance(config.application_id, str) or not _TOPIC_NAME.fullmatch(config.application_id):
-        raise ConfigError(
-            f"application_id: {config.application_id!r} is not usable; it becomes part of topic and directory names: "
-            "use 1 to 249 letters, digits, '.', '_' and '-'"
-        )
-    if config.application_id in (".", ".."):
-        raise ConfigError(f"application_id: {config.application_id!r} names a directory; choose another name")
+    if (fault := application_id_fault(config.application_id)) is not None:
+        raise ConfigError(f"application_id: {fault}")
     fault = bootstrap_servers_fault(config.bootstrap_servers)
     if fault is not None:
         raise ConfigError(f"bootstrap_servers: {fault}")
@@ -261,6 +256,16 @@ def _check_serdes(config: StreamsConfig) -> None:
     if not callable(config.default_timestamp_extractor):
         given = config.default_timestamp_extractor
         raise ConfigError(f"default_timestamp_extractor: expected a function of a record, got {given!r}")
+
+
+def application_id_fault(given: object) -> str | None:
+    """Returns why a value is no ``application_id``; ``None``: it is one."""
+    if not isinstance(given, str) or not _TOPIC_NAME.fullmatch(given):
+        return (
+            f"{given!r} is not usable; it becomes part of topic and directory names: use 1 to 249 letters, digits, "
+            "'.', '_' and '-'"
+        )
+    return f"{given!r} names a directory; choose another name" if given in (".", "..") else None
 
 
 def bootstrap_servers_fault(servers: object) -> str | None:

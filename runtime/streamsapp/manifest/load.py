@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from streamsapp.config.client_keys import check_client_keys
-from streamsapp.config.streams_config import bootstrap_servers_fault
+from streamsapp.config.streams_config import application_id_fault, bootstrap_servers_fault
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
 from streamsapp.declared.graph import graph_faults
 from streamsapp.declared.roles import CODE_NAME
@@ -102,6 +102,11 @@ def _preview_faults(spec: dict[str, Any]) -> Iterator[str]:
             "spec.rollout.preview: compares the code of two revisions in one image, so it has to be in spec.code; put "
             "it there, or remove this"
         )
+
+
+def _application_id_faults(application_id: str | None) -> Iterator[str]:
+    if application_id is not None and (fault := application_id_fault(application_id)) is not None:
+        yield f"spec.applicationId: {fault}"
 
 
 def _topology_faults(topology: TopologySource) -> Iterator[str]:
@@ -209,6 +214,7 @@ def _resource_faults(resources: Quantities, path: str = "spec.resources") -> Ite
 
 #: Sections of ``spec``: their structure, and what else must hold in them.
 _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
+    "applicationId": (str | None, _application_id_faults),
     "topology": (TopologySource, _topology_faults),
     "kafka": (KafkaSpec, _kafka_faults),
     "errors": (ErrorsSpec, _errors_faults),

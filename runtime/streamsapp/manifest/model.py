@@ -255,7 +255,7 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
 
 
 class Spec(_Fields, frozen=True, kw_only=True):
-    application_id: Name | None = None
+    application_id: str | None = None
     engine: Engine = "threads"
     replicas: Pods = 1
     autoscaling: AutoscalingSpec | None = None

@@ -283,7 +283,7 @@ def test_local_makes_nothing_for_an_application_id_that_is_refused(
     edit(manifest, "spec:\n", f"spec:\n  applicationId: {application_id}\n")
     (manifest.parent / ".gitignore").write_text("mine\n")
     assert main(["local", "-f", str(manifest)]) == 2
-    assert "spec.applicationId: expected a name" in capsys.readouterr().err
+    assert "is not usable; it becomes part of topic and directory names" in capsys.readouterr().err
     assert {each.name for each in manifest.parent.iterdir()} == {manifest.name, ".gitignore"}
     assert (manifest.parent / ".gitignore").read_text() == "mine\n"
 

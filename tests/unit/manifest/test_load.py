@@ -213,7 +213,7 @@ def test_numbers_to_the_base_60_are_text_as_they_are_for_kubectl() -> None:
 @pytest.mark.parametrize("application_id", ["../x", "..", "", "a\0b", "a b", "x" * 250])
 def test_an_application_id_that_is_no_name_of_a_folder_or_topic_is_refused(application_id: str) -> None:
     (line,) = faults(minimal(applicationId=application_id))
-    assert line.startswith("spec.applicationId: expected a name of ASCII letters, digits")
+    assert line.startswith(f"spec.applicationId: {application_id!r} ")
 
 
 @pytest.mark.parametrize(
