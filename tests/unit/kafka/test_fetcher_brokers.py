@@ -477,10 +477,10 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
     if polls == 50:
         reader.until(lambda: len(reader.ends) == 3)
         # Both ends of each. Threads that earlier tests left behind open sockets, too, for moments.
-        eventually(lambda: len(descriptors() - before) == 6, timeout=20)
+        eventually(lambda: len(descriptors() - before) == 6)
     positions, paused = reader.fetcher.close()
 
     assert positions.keys() == brokers.partitions.keys()
     assert paused == []
-    eventually(lambda: reader.fetcher.ended, timeout=20)
-    eventually(lambda: not descriptors() - before, timeout=20)
+    eventually(lambda: reader.fetcher.ended)
+    eventually(lambda: not descriptors() - before)
