@@ -243,8 +243,8 @@ class Client:
         A resource version among the preconditions would do more harm than good: it is looked at after the budget was
         charged, and what was charged for nothing comes back after two minutes only, in which no pod may be evicted.
         """
-        if resource_version is not None and not self._is_at(namespace, pod, resource_version):
-            raise Conflict(f"pod {pod} is not any more what it was judged by")
+        if resource_version is not None:
+            self._require_at(namespace, pod, resource_version)
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -261,15 +261,15 @@ class Client:
     ) -> None:
         """Evicts a pod, unless it changed, or what it was judged by is too old by the time at which that is known: the
         API server may take its time to say so. Raises ``Conflict`` then."""
-        if not self._is_at(namespace, pod, resource_version):
-            raise Conflict(f"pod {pod} is not any more what it was judged by")
+        self._require_at(namespace, pod, resource_version)
         if not still_good():
             raise Conflict(f"what pod {pod} was judged by is too old by now")
         self.evict(namespace, pod, uid)
 
-    def _is_at(self, namespace: str, pod: str, resource_version: str) -> bool:
+    def _require_at(self, namespace: str, pod: str, resource_version: str) -> None:
         found = self.get(POD, namespace, pod, metadata_only=True)
-        return found is not None and found["metadata"]["resourceVersion"] == resource_version
+        if found is None or found["metadata"]["resourceVersion"] != resource_version:
+            raise Conflict(f"pod {pod} is not any more what it was judged by")
 
     def delete(self, kind: ResourceKind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
         """Deletes an object; one that is gone already counts as deleted. With ``dependents_first`` it is there, being

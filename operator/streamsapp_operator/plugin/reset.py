@@ -62,9 +62,9 @@ def _refuse_while_it_runs(app: Document, session: CommandSession) -> None:
         said = f"a scheduled run of it is under way, which `{ends}` would end"
     else:
         return
-    command = f"kubectl {'scale streamsapps/' if summary.autoscaled else 'streamsapp scale '}{summary.name}"
-    to_none = " --replicas=0" if summary.autoscaled else " 0"
-    remedy = f"scale it to 0 first, and wait until nothing of it runs: {command}{to_none}"
+    by_plugin, by_kubectl = f"streamsapp scale {summary.name} 0", f"scale streamsapps/{summary.name} --replicas=0"
+    command = f"kubectl {by_kubectl if summary.autoscaled else by_plugin}"
+    remedy = f"scale it to 0 first, and wait until nothing of it runs: {command}"
     raise PluginError(f"{summary.name} is not stopped: {said}; {remedy}", WRONG_INPUT)
 
 

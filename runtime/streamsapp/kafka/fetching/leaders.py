@@ -93,7 +93,7 @@ class Leaders:
 
     def refresh(self, known: Collection[TopicPartition]) -> None:
         """Ask for the leaders of partitions from time to time though nothing has gone wrong: after an election a broker
-        that leads them no more answers as a follower (KIP-392). What is missing is met where it is looked up."""
+        that leads them no more answers as a follower (KIP-392). Missing ones are met where they are looked up."""
         now = time.monotonic()
         if known and now >= self._refresh_at and not self._busy:
             self._refresh_at = now + AGE

@@ -22,7 +22,7 @@ class Doubt(Enum):
     NONE = auto()
     #: It said so; after a pause it is looked who leads the partition.
     PAUSES = auto()
-    #: Whoever leads it now is asked, and is believed.
+    #: The broker that leads it now is asked, and is believed.
     ASKS = auto()
 
 

@@ -1,4 +1,4 @@
-"""Whoever gives the Lease back does not act any more."""
+"""An operator that gives its Lease back does not act any more."""
 
 from __future__ import annotations
 
