@@ -82,6 +82,10 @@ class Kafka:
             error, partition = message.error(), message.partition()
             assert partition is not None
             if error is None:
+                offset = message.offset()
+                assert offset is not None
+                before = found[partition][-1].offset() if found[partition] else None
+                assert before is None or offset > before, f"the reader went back from {before} to {offset} in {topic}"
                 found[partition].append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 unfinished.discard(partition)

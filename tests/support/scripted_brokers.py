@@ -102,6 +102,7 @@ class ScriptedBrokers:
 
     def _produce(self, request: Any, node: Node, code: int) -> Any:
         asked = _received(request, ProduceRequest)
+        before = {name: len(it.log) for name, it in self.partitions.items()}
         codes = {
             (topic.name, each.index): code or self._write(topic.name, each, node, asked)
             for topic in asked.topic_data
@@ -109,7 +110,8 @@ class ScriptedBrokers:
         }
         if any(each < 0 for each in codes.values()):
             raise UnreachableError("the connection is lost")
-        return ProduceAnswer(codes, self.throttle_ms)
+        offsets = {name: -1 if code else before[name] for name, code in codes.items()}
+        return ProduceAnswer(codes, self.throttle_ms, offsets)
 
     def _write(self, topic: str, data: Any, node: Node, request: Any) -> int:
         at = self.partitions[topic, data.index]

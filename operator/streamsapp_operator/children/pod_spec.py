@@ -11,8 +11,8 @@ from msgspec import Meta, Struct, field
 
 from streamsapp.manifest.model import Text
 
-#: A pod needs a while to hand its work over, and the interpreter to end.
-GraceSeconds: TypeAlias = Annotated[int, Meta(ge=10)]
+#: A pod needs a while to hand its work over, and the interpreter to end; more than an int32 is no time.
+GraceSeconds: TypeAlias = Annotated[int, Meta(ge=10, le=(1 << 31) - 1)]
 
 
 class _Part(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from streamsapp.manifest.model import AutoscalingSpec
+from streamsapp.manifest.model import MOST_PODS, AutoscalingSpec
 from streamsapp_operator.model.observed_state import InputRates
 from streamsapp_operator.model.status import ScalingStatus
 
@@ -58,7 +58,7 @@ def decide(
     autoscaling: AutoscalingSpec, last: ScalingStatus | None, seed: int, load: Load, now: datetime
 ) -> ScalingStatus:
     """Decides the number of pods there is to be. ``seed`` is the present number, for when nothing was decided yet."""
-    least, most = autoscaling.min_replicas, autoscaling.max_replicas
+    least, most = min(autoscaling.min_replicas, MOST_PODS), min(autoscaling.max_replicas, MOST_PODS)
     desired = min(max(seed if last is None else last.desired, least), most)
     current = last or ScalingStatus(desired=desired, reason="as many as there were", changed_at=now)
     if desired != current.desired:

@@ -26,7 +26,7 @@ def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
         return replicas, inputs.status.scaling if autoscaling else None
     seed = inputs.observed.children.replicas or replicas
     scaling = autoscale.decide(autoscaling, inputs.status.scaling, seed, _load(inputs), inputs.time)
-    return min(scaling.desired, MOST_PODS), scaling
+    return scaling.desired, scaling
 
 
 def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
@@ -40,7 +40,7 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scali
         # number, so there are fewer from the next look on, one at a time. One that never was, as it was refused, has
         # none.
         was = inputs.status.target_replicas if inputs.status.last_good_revision is not None else None
-        return max(wanted, was or 0)
+        return max(wanted, min(was or 0, MOST_PODS))
     if wanted >= current:
         return wanted
     # Records that came while the tasks of one pod moved are caught up before the next pod goes.

@@ -15,7 +15,8 @@ from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.model import RemoteStateSpec
 from streamsapp.manifest.to_config import to_remote_state
 
-_MOST_SECONDS = 86_400.0
+#: As many as fit a number of Kubernetes'.
+_MOST_SECONDS = float((1 << 31) - 1)
 
 
 def port(text: str) -> int:

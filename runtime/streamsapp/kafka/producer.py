@@ -154,6 +154,11 @@ class RecordProducer:
         self._raise_failure()
         return bool(left == 0)
 
+    def end_of(self, partition: TopicPartition) -> int | None:
+        """The offset after the last record that was written to a partition; ``None`` where it is not told: librdkafka
+        tells of single records, which costs more than it is worth."""
+        return None if self._batches is None else self._batches.end_of(partition)
+
     def close(self) -> None:
         """Drop what was not sent; whoever needs it acknowledged has flushed."""
         self._producer.purge()

@@ -53,6 +53,11 @@ _LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 
+#: For a broker that is not started again on its files: it stays registered when the machine, or it alone, stands still
+#: for a moment. Partitions of a broker that is not registered have no leader, and transactions lose their markers there
+#: (decision 7).
+STAYS_REGISTERED: Mapping[str, str] = {"broker.session.timeout.ms": "60000"}
+
 #: A cluster of one, groups that form at once, and topics that exist only when somebody creates them.
 _DEFAULTS = {
     "process.roles": "broker,controller",

@@ -136,8 +136,8 @@ class RemoteReader:
         if len(path) > _MOST_PATH:
             # They would answer 431, if anything is heard of it.
             raise InvalidQueryError(
-                f"a key of {len(path) * 3 // 4 >> 10} KiB is too long to ask other instances for it, which have "
-                f"partition {partition} of store {store.name}; ask at the instance that has it"
+                f"the keys of this question are too long to ask other instances, which have partition {partition} of "
+                f"store {store.name}; ask at the instance that has it"
             )
         told = []
         for endpoint in endpoints:

@@ -199,7 +199,10 @@ class Commit:
         task = epoch.task
         for store, count in written.items():
             # The control record that ends a transaction comes some time after the commit, before the next transaction.
-            task.changelog_positions[store] += count + (store in task.unmarked)
+            counted = task.changelog_positions[store] + count + (store in task.unmarked)
+            told = self._producer.end_of(task.plan.changelogs[store])
+            # Less was written where a transaction lost its mark (decision 7); more, where a zombie wrote before.
+            task.changelog_positions[store] = counted if told is None else min(counted, told)
             if self._producer.transactional:
                 task.unmarked.add(store)
         for store, partition in task.plan.source_changelogs.items():

@@ -66,6 +66,8 @@ class InstanceProcess(threading.Thread):
         try:
             code = self._live()
         except OSError as error:
+            if self._leaving.is_set():
+                return None
             # The host is short of something, as memory or descriptors, and may have it later.
             delay = restarts.after(_NOT_STARTED, 0.0)
             log.error("%s cannot be started: %s; it is tried again in %.1f s", self.instance, error, delay)

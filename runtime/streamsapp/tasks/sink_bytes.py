@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.wrapping import WrappingSerde
+
 #: Serializers of these give bytes, whatever they are given; those of this package are wrapped in its own modules.
 _TRUSTED = frozenset({"orjson", "msgspec._core"})
 
 
-def giving_bytes(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """Returns the function itself if it gives bytes for certain, else one that sees to it: the client raises for
+def giving_bytes(serde: AnySerde) -> Callable[[Any], bytes]:
+    """Returns the serde's own function if it gives bytes for certain, else one that sees to it: the client raises for
     anything else, where no handler of the record's failures can be asked any more."""
-    module = getattr(serialize, "__module__", None) or ""
-    if serialize is str.encode or module in _TRUSTED or module.startswith("streamsapp."):
+    serialize = serde.serialize
+    if _gives_bytes(serde):
         return serialize
 
     def checked(value: Any) -> Any:
@@ -25,6 +28,13 @@ def giving_bytes(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
         return data if data.__class__ is bytes else _as_bytes(data)
 
     return checked
+
+
+def _gives_bytes(serde: AnySerde) -> bool:
+    if isinstance(serde, WrappingSerde):
+        return _gives_bytes(serde.inner)  # it puts its own bytes before or behind those of the inner one
+    module = getattr(serde.serialize, "__module__", None) or ""
+    return serde.serialize is str.encode or module in _TRUSTED or module.startswith("streamsapp.")
 
 
 def _as_bytes(data: Any) -> bytes | None:

@@ -206,7 +206,7 @@ class _TopicSink:
 
     def bind(self) -> Push:
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
-        serialize_key, serialize_value = giving_bytes(self._key.serialize), giving_bytes(self._value.serialize)
+        serialize_key, serialize_value = giving_bytes(self._key), giving_bytes(self._value)
         if self._partitioner is not None:
             return self._bind_partitioned(self._chooser(self._partitioner))
         plain = PlainSink(topic, emit, self._key, self._value)
@@ -232,7 +232,7 @@ class _TopicSink:
     def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
         """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
-        serialize_key, serialize_value = giving_bytes(self._key.serialize), giving_bytes(self._value.serialize)
+        serialize_key, serialize_value = giving_bytes(self._key), giving_bytes(self._value)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:

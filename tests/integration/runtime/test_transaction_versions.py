@@ -13,6 +13,7 @@ from batch_producers import flush, send
 from instances import Instances, counts_per_key, end_offsets, eventually, produce
 from kafka_cluster import Kafka
 from killable import word_count
+from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.local.broker import EmbeddedBroker
@@ -99,7 +100,7 @@ def test_a_broker_takes_every_way_to_end_a_transaction(version: int, own_broker:
     agree_on(version, own_broker)
     kafka = Kafka(own_broker.bootstrap_servers)
     topic = kafka.create_topic("out", partitions=1)
-    producer = transactional(own_broker)
+    producer, ends = transactional(own_broker), dict[bytes, int | None]()
     try:
         producer.init_transactions(30)
         assert producer._transaction.implicit is (version == IMPLICIT)
@@ -107,6 +108,7 @@ def test_a_broker_takes_every_way_to_end_a_transaction(version: int, own_broker:
             producer.begin_transaction()
             send(producer, [(topic, text, text, 0, None, None, 1, None)] if text else [])
             flush(producer)
+            ends[text] = producer.end_of(TopicPartition(topic, 0))
             producer._transaction._partitions.add((topic, 0))  # also where nothing was written in the end
             if committed and (text or version == IMPLICIT):
                 producer.commit_transaction(30)
@@ -118,3 +120,6 @@ def test_a_broker_takes_every_way_to_end_a_transaction(version: int, own_broker:
     # A commit is answered before the broker has written its markers.
     eventually(lambda: [message.value() for message in kafka.read(topic)] == [b"1", b"3"])
     assert end_offsets(kafka, topic) > 2
+    # The mark of a transaction takes an offset, too.
+    assert ends[b"2"] == 3
+    assert [(message.offset() or 0) + 1 for message in kafka.read(topic)] == [ends[b"1"], ends[b"3"]]

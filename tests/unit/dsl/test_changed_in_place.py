@@ -133,8 +133,13 @@ def test_a_session_that_is_merged_in_place_is_deleted_as_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("groups", "expected"),
-    [((1, True), [(1, 1), (1, 0), (True, 1)]), ((0.0, -0.0), [(0.0, 1), (0.0, 0), (-0.0, 1)])],
-    ids=["int and bool", "two zeros"],
+    [
+        ((1, True), [(1, 1), (1, 0), (True, 1)]),
+        ((0.0, -0.0), [(0.0, 1), (0.0, 0), (-0.0, 1)]),
+        ((["a", 1], ["a", 1.0]), [(["a", 1], 1), (["a", 1], 0), (["a", 1.0], 1)]),
+        (({"n": 0}, {"n": False}), [({"n": 0}, 1), ({"n": 0}, 0), ({"n": False}, 1)]),
+    ],
+    ids=["int and bool", "two zeros", "lists", "documents"],
 )
 def test_groups_that_are_equal_to_python_alone_are_two(groups: tuple[Any, Any], expected: list[Any]) -> None:
     builder = StreamsBuilder()

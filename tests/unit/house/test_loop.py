@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
 import pytest
 
+import complete_python
 from isolated_home import users_environment
 from streamsapp.cache_folder import CACHE_VARIABLE, cache_dir
 
@@ -46,6 +48,25 @@ def test_no_process_of_a_target_compiles_what_another_has_compiled() -> None:
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert "PATH=" in answer.stdout
     assert "PYTHONDONTWRITEBYTECODE" not in answer.stdout
+
+
+def test_the_python_of_an_active_environment_is_taken(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.symlink_to(sys.executable)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(tmp_path)}
+    command = ["make", "--silent", "--eval", "found: ; @echo $(PYTHON)", "found"]
+    answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == str(python)
+
+
+def test_a_python_without_headers_does_not_compile_and_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert complete_python.is_complete()
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "none"))
+    assert not complete_python.is_complete()
 
 
 def test_tests_see_nothing_of_the_users_folders() -> None:
@@ -90,6 +111,8 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text("utf-8"), encoding="utf-8")
     (tmp_path / "Makefile").write_text("test:\n\t@echo tested\ntest-long:\n\t@echo long $(PART) $(SEED) $(LOAD)\n")
+    (tmp_path / "dpkg").write_text("#!/bin/sh\n", encoding="utf-8")  # all is installed
+    (tmp_path / "dpkg").chmod(0o755)
     parts = set()
     # A make that runs within another one tells the folders that it enters.
     outside_of_make = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}

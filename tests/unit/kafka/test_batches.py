@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError
 
 from batch_producers import Make, flush, make, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, PROPERTIES, ScriptedBrokers
+from streamsapp import TopicPartition
 from streamsapp.kafka.batches.partitions import Verdict, verdict
 from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
 from streamsapp.kafka.batches.topics import Topics
@@ -63,6 +64,22 @@ def test_every_record_is_written_once_and_in_order_while_brokers_fail(seed: int,
     }
     assert brokers.broken == []
     assert producer.take_failures() == []
+    told = {name: end for name in expected if (end := producer.end_of(TopicPartition(*name))) is not None}
+    assert told == {name: len(brokers.partitions[name].log) for name in told}
+
+
+def test_the_end_of_a_partition_is_told_unless_the_broker_does_not_know_it(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 2})
+    producer, ends = make(brokers), list[int | None]()
+    for count, fate in ((3, 0), (2, 0), (1, LOST_ANSWER), (1, 0)):
+        fates = iter([fate])
+        brokers.fate = lambda *batch, fates=fates: next(fates, 0)
+        send(producer, [record(b"k", 0)] * count)
+        flush(producer)
+        ends.append(producer.end_of(TopicPartition("t", 0)))
+
+    assert ends == [3, 5, None, 7]
+    assert producer.end_of(TopicPartition("t", 1)) is None
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -3,6 +3,8 @@ believed. The brokers are scripted, the sockets real."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -13,10 +15,12 @@ from fetching_parts import (
     ENDLESS,
     MOVED,
     A,
+    B,
     Read,
     Start,
     once,
 )
+from instances import eventually
 from streamsapp.kafka.fetching import fetcher as module, leaders
 
 
@@ -120,3 +124,21 @@ def test_an_address_that_makes_no_sense_is_left_when_it_has_changed(
     reader.until(lambda: len(brokers.looked_up) > 2)
     brokers.told_addresses = {}
     reader.until_end((A, 5))
+
+
+def test_leaders_are_told_together_with_that_there_is_more_to_know(start: Start) -> None:
+    """Between the two a consumer would ask the old one, and throw away its answers as those of another."""
+    brokers = start({"a": 1, "b": 1}, 2)
+    told: list[int | None] = []
+
+    def look_up(topic: str, timeout: float) -> Any:
+        told.append(made.of(A))
+        return brokers.list_topics(topic, timeout)
+
+    made = leaders.Leaders(look_up, lambda: None)
+    for leader in (1, 2):
+        brokers.move(A, leader)
+        made._begin([A, B], leaders._nothing)
+        eventually(made.close, "its end")
+        assert (made.changed, made.of(A)) == (True, leader)
+    assert told == [None, None, 1, 1]

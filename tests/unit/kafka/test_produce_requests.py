@@ -84,6 +84,7 @@ def test_answers_are_read(version: int, reasons: bool) -> None:
     assert request.parse_header(data).correlation_id == 77
     found = request.decode(data)
     assert (found.codes, found.throttle_time_ms) == (codes, 123)
+    assert found.offsets == dict.fromkeys(codes, 7)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -55,6 +55,11 @@ class FakeProducer:
         self.on_flush: list[Callable[[], None]] = []
         self.on_commit: Callable[[], None] = lambda: None
         self._unacknowledged = False
+        #: The ends of partitions, as far as the broker tells.
+        self.ends: dict[TopicPartition, int] = {}
+
+    def end_of(self, partition: TopicPartition) -> int | None:
+        return self.ends.get(partition)
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         taken, rest = records[: self._room], records[self._room :]
@@ -216,6 +221,17 @@ def test_the_control_record_of_a_transaction_counts_when_the_next_one_is_through
     it = Instance(transactional=transactional)
     for commit, expected in enumerate([1, 3, 5] if transactional else [1, 2, 3]):
         it.read(f"a{commit}")
+        it.run(it.commit())
+        assert it.applied() == expected
+
+
+@both_guarantees
+def test_a_store_never_stands_beyond_the_end_that_the_broker_tells(transactional: bool) -> None:
+    """A transaction may have lost its mark, which is counted. Records of others before those here are still to come."""
+    it, changelog = Instance(transactional=transactional), TopicPartition(CHANGELOG, 0)
+    for told, expected in ((1, 1), (2, 2), (17, 3 + transactional)):
+        it.producer.ends[changelog] = told
+        it.read("a")
         it.run(it.commit())
         assert it.applied() == expected
 

@@ -311,6 +311,22 @@ def test_an_instance_that_cannot_be_started_now_is_started_later(
     assert running.pod.members[0].starts == 1
 
 
+def test_an_instance_that_cannot_be_started_is_not_waited_for_at_the_end(
+    run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[None] = []
+
+    def refuse() -> Any:
+        tries.append(None)
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(instance_process, "socket", SimpleNamespace(socketpair=refuse))
+    running = run("well")
+    eventually(lambda: bool(tries))
+    running.pod.stop()
+    assert not running.pod.members[0].is_alive()
+
+
 def test_an_instance_that_hangs_before_its_port_is_started_again(
     run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from streamsapp.errors import ProcessingError, SerializationError
 from streamsapp.processor.api import StreamPartitioner
 from streamsapp.record import RecordMetadata
 from streamsapp.serdes.api import Serde
+from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 from streamsapp.tasks.sink_bytes import giving_bytes
 from task_parts import config, raw, sent, through, topics
 
@@ -170,6 +172,19 @@ def test_what_a_serializer_gives_is_written_as_bytes(given: Any, written: bytes 
     assert {type(key), type(value)} == {type(written)}
 
 
+@pytest.mark.parametrize("wrap", [partial(time_windowed, size=10), session_windowed])
+def test_bytes_that_wrap_those_of_a_serializer_are_written_as_bytes(wrap: Any) -> None:
+    of_any: Any = Serdes.of
+    inner = of_any(lambda text: bytearray(text.encode()), bytes.decode)
+    key = wrap(inner).serialize(Windowed("a", 5, 15))
+    topology = Topology().add_source("source", "in", key_deserializer=wrap(Serdes.string()))
+    topology.add_sink("sink", "out", "source", key_serializer=wrap(inner))
+
+    ((_, _, written, *_),) = sent(topology, raw(0, 5, key=bytes(key)))
+
+    assert (type(written), written) == (bytes, key)
+
+
 @pytest.mark.parametrize("given", [3, "\ud800", {"a": 1}])
 @pytest.mark.parametrize("part", ["key_serializer", "value_serializer"])
 def test_what_is_no_bytes_goes_to_the_production_handler_and_not_to_the_client(given: Any, part: str) -> None:
@@ -199,4 +214,4 @@ def test_the_librarys_own_serializers_are_called_without_a_detour() -> None:
         Serdes.json(dict),
         Serdes.bytes(),
     ]
-    assert [giving_bytes(serde.serialize) for serde in own] == [serde.serialize for serde in own]
+    assert [giving_bytes(serde) for serde in own] == [serde.serialize for serde in own]

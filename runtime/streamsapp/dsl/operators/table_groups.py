@@ -16,6 +16,9 @@ from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl
 
+#: Values of one of these classes that are equal have the same bytes.
+_EQUAL_AS_BYTES = frozenset({str, bytes, int, bool})
+
 
 class RegroupTable(Operator):
     """Maps the old and the new row of a change into groups: one is to subtract, the other to add.
@@ -114,10 +117,13 @@ class AggregateTable(StoredTableOperator):
 
 
 def _is_same(group: Any, other: Any) -> bool:
-    """Says whether groups are one in the bytes of their topic; to Python 1, 1.0 and True are equal, and 0.0 and
-    -0.0."""
+    """Says whether groups are one in the bytes of their topic for certain; to Python 1, 1.0 and True are equal, 0.0 and
+    -0.0, and what is made of them. Of groups that are taken for two, one is left and the other one entered, which comes
+    to the same."""
     kind = group.__class__
-    return kind is other.__class__ and group == other and (kind is not float or repr(group) == repr(other))
+    if kind is not other.__class__ or group != other:
+        return False
+    return kind in _EQUAL_AS_BYTES or repr(group) == repr(other)
 
 
 def _null_key(node_name: str) -> StreamsError:

@@ -155,6 +155,10 @@ class BatchProducer:
         failures = self._sender.progress.failures
         return [failures.pop(0) for _ in range(len(failures))]
 
+    def end_of(self, partition: TopicPartition) -> int | None:
+        """The offset after the last record that was written to a partition; ``None`` if the broker did not tell."""
+        return self._sender.progress.ends.get(partition)
+
     def purge(self) -> None:
         """Send nothing more, and forget what was not."""
         self._sender.end()

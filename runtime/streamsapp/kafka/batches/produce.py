@@ -18,7 +18,7 @@ from streamsapp.kafka.batches.wire import Name
 #: The least and the greatest version, for those who admit partitions first, and for records that do so.
 _EXPLICIT, _IMPLICIT = (3, 9), (12, 12)
 _ACKS = struct.Struct(">hi")
-#: Of a partition in an answer: number, error, and offsets and times that nobody asks for.
+#: Of a partition in an answer: number, error, the offset of the first record, and what nobody asks for.
 _ANSWERED, _ANSWERED_BEFORE_5 = struct.Struct(">ihqqq"), struct.Struct(">ihqq")
 _ALL_IN_SYNC = -1
 
@@ -57,26 +57,28 @@ class ProduceRequest(RequestByHand):
             yield tags
 
     def read(self, reader: Reader, version: int) -> ProduceAnswer:
-        codes = dict[Name, int]()
+        codes, offsets = dict[Name, int](), dict[Name, int]()
         for _ in range(reader.count()):
             topic = reader.text()
             for _ in range(reader.count()):
-                number, code, *_ = reader.read(_ANSWERED_BEFORE_5 if version < 5 else _ANSWERED)
-                codes[topic, number] = code
+                number, code, offset, *_ = reader.read(_ANSWERED_BEFORE_5 if version < 5 else _ANSWERED)
+                codes[topic, number], offsets[topic, number] = code, offset
                 if version >= 8:
                     _skip_reasons(reader)
                 reader.skip_tags()
             reader.skip_tags()
         (throttled,) = reader.read(INT32)
         reader.skip_tags()
-        return ProduceAnswer(codes, throttled)
+        return ProduceAnswer(codes, throttled, offsets)
 
 
 class ProduceAnswer(NamedTuple):
-    """Each partition's error code, and for how long the broker is to be left alone."""
+    """Each partition's error code and the offset of the first record there, which is -1 if it is not told; and for how
+    long the broker is to be left alone."""
 
     codes: Mapping[Name, int]
     throttle_time_ms: int
+    offsets: Mapping[Name, int]
 
 
 def _skip_reasons(reader: Reader) -> None:

@@ -7,6 +7,8 @@ from threading import Condition
 
 from confluent_kafka import KafkaError
 
+from streamsapp.kafka.batches.wire import Name
+
 #: A record that could not be written: why, topic, key and value.
 Failure = tuple[KafkaError, str, bytes | None, bytes | None]
 
@@ -20,7 +22,16 @@ class Progress:
         #: Records that are acknowledged, or refused.
         self.finished = 0
         self.failures: list[Failure] = []
+        #: The offset after the last record that is acknowledged, of partitions of which it was told.
+        self.ends: dict[Name, int] = {}
         self._changed = Condition()
+
+    def wrote(self, name: Name, offset: int, count: int) -> None:
+        """So many records were written, the first of them at this offset; -1 if that is not known."""
+        if offset < 0:
+            self.ends.pop(name, None)
+        else:
+            self.ends[name] = offset + count
 
     def tell(self) -> None:
         """Something has changed."""

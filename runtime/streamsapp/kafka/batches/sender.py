@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from functools import partial
 
 from confluent_kafka import KafkaError
@@ -41,6 +40,7 @@ _REQUEST_SIZE = 8 << 20
 _TRANSACTIONAL = 0x10
 #: Ends of which more is known than that the brokers and this producer do not agree any more.
 _KNOWN = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+_NO_ANSWER = ProduceAnswer({}, 0, {})
 
 
 class _Broker:
@@ -292,19 +292,18 @@ class Sender:
                 sent.append((one, batch))
         if sent:
             broker.asked_at = time.monotonic()
-            codes = await self._asked(node, broker, sent)
-            if not codes:
+            answer = await self._asked(node, broker, sent)
+            if not answer.codes:
                 for name in broker.due:
                     self.topics.forget(name)
             for one, batch in sent:
                 if not self._ended:
-                    self._settle(one, batch, codes.get(one.name, KafkaError.NETWORK_EXCEPTION))
+                    code = answer.codes.get(one.name, KafkaError.NETWORK_EXCEPTION)
+                    self._settle(one, batch, code, answer.offsets.get(one.name, -1))
             self.progress.tell()
 
-    async def _asked(
-        self, node: Node, broker: _Broker, sent: list[tuple[Partition, RecordBatch]]
-    ) -> Mapping[wire.Name, int]:
-        """Each partition's error code, as far as there is an answer."""
+    async def _asked(self, node: Node, broker: _Broker, sent: list[tuple[Partition, RecordBatch]]) -> ProduceAnswer:
+        """The answer, or an empty one."""
         producer, codec = self._transaction.producer, self._settings.codec
         attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
         batches = [
@@ -320,21 +319,22 @@ class Sender:
         left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
         if left <= 0:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
-            return {}
+            return _NO_ANSWER
         # The broker's own time-out comes first.
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
             answer: ProduceAnswer = await self._connection.send(request, node, timeout)
             broker.not_before = time.monotonic() + answer.throttle_time_ms / 1000
-            return answer.codes
+            return answer
         except UnreachableError as error:
             log.debug("records are sent again: %s", error)
-        return {}
+        return _NO_ANSWER
 
-    def _settle(self, one: Partition, batch: RecordBatch, code: int) -> None:
+    def _settle(self, one: Partition, batch: RecordBatch, code: int, offset: int) -> None:
         what = verdict(code)
         if what is Verdict.WRITTEN:
             one.written()
+            self.progress.wrote(one.name, offset, batch.count)
             one.not_before = 0.0
             self._transaction.wrote()
             self._finish(batch)

@@ -116,26 +116,28 @@ class Leaders:
         self._thread.start()
 
     def _run(self, wanted: list[TopicPartition], judge: _Judge) -> None:
+        # Told all at once, with ``changed``: until it has looked, the consumer asks those of before.
+        found: dict[TopicPartition, int] = {}
         for topic, partitions in groupby(wanted, attrgetter("topic")):
             try:
                 metadata = self._list_topics(topic, _REQUEST)
-                self._learn(topic, metadata)
+                found |= self._leaders_of(topic, metadata)
                 judge(topic, partitions, metadata.topics[topic])
             except KafkaException as error:
                 log.debug("the leaders of %s are not known: %s", topic, error)
                 break  # the others would be asked for in vain as well
             except Exception as error:
                 self._failures[_whole(topic)] = error
+        self._leaders |= found
         self._busy = False
         self.changed = True
         self._notify()
 
-    def _learn(self, topic: str, metadata: Any) -> None:
+    def _leaders_of(self, topic: str, metadata: Any) -> dict[TopicPartition, int]:
         self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})
         found = metadata.topics[topic]
-        for number, each in found.partitions.items() if found.error is None else ():
-            if each.leader in self._addresses:
-                self._leaders[TopicPartition(topic, number)] = each.leader
+        told = found.partitions.items() if found.error is None else ()
+        return {TopicPartition(topic, number): each.leader for number, each in told if each.leader in self._addresses}
 
     def _judge(self, topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:
         """Note which partitions are not there."""

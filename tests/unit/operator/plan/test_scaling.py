@@ -207,6 +207,8 @@ def test_a_stateful_set_that_is_missing_is_made_as_large_as_it_was_as_it_may_ado
     assert replicas(reconciles, [], replicas=None) == 3
     reconciles.app = wanted(replicas=5)
     assert replicas(reconciles, [], replicas=None) == 5
+    reconciles.status = replace_status(reconciles.status, target_replicas=1 << 31)
+    assert replicas(reconciles, [], replicas=None) == 1000
 
 
 def test_a_last_pod_that_joins_its_group_again_does_not_go_while_its_tasks_run_nowhere() -> None:
@@ -224,6 +226,8 @@ def test_a_last_pod_that_joins_its_group_again_does_not_go_while_its_tasks_run_n
 def test_the_autoscaler_never_wants_more_pods_than_a_cluster_has() -> None:
     reconciles = Reconciles(wanted(replicas=3, autoscaling=AutoscalingSpec(min_replicas=5000, max_replicas=9000)))
     assert replicas(reconciles, three()) == 1000
+    assert reconciles.status.scaling is not None
+    assert reconciles.status.scaling.desired == 1000
 
 
 def test_a_stateful_set_that_was_refused_is_asked_for_with_as_many_pods_as_are_wanted_now() -> None:
