@@ -107,7 +107,8 @@ class ProcessingError(StreamsError):
 
 
 class ProcessorHangsError(ProcessingError):
-    """User code has had one record in process for longer than ``max_poll_interval_ms``; its thread is lost."""
+    """User code has not come back from a record or punctuator for longer than ``max_poll_interval_ms``; its thread is
+    lost."""
 
 
 class BufferFullError(StreamsError):

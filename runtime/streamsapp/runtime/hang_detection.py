@@ -1,7 +1,7 @@
-"""Notices user code that does not come back: a record in process for too long (``max.poll.interval.ms``).
+"""Notices user code that does not come back, from a record or a punctuator, for too long (``max.poll.interval.ms``).
 
 Runs on the polling thread, about every second. A hanging thread cannot be stopped from outside; what can be done is to
-say which record it is, and to end the instance, so that whoever watches it starts it anew.
+say where it is, and to end the instance, so that whoever watches it starts it anew.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks.
 PERIOD = 1.0
-#: A record in process for this long is worth a warning, in seconds.
+#: Code that has not come back for this long is worth a warning, in seconds.
 WARN_AFTER = 30.0
+
+#: A record in process, or the number of a turn in which there is none.
+_Work = InputRecord | int
 
 
 class HangDetector:
-    """Compares what the held tasks have in process with what they had a second ago."""
+    """Compares what the held tasks do with what they did a second ago."""
 
     def __init__(self, tasks: TaskManager, failures: SimpleQueue[ThreadFailure], limit: float) -> None:
         self._tasks = tasks
         self._failures = failures
         self._limit = limit
         self._next_check = 0.0
-        self._since: dict[TaskId, tuple[InputRecord, float]] = {}
+        self._since: dict[TaskId, tuple[_Work, float]] = {}
         self._warned: set[TaskId] = set()
-        #: The longest time a record that is still in process has been so, in seconds.
+        #: The longest time that code has not come back which has not yet, in seconds.
         self.longest = 0.0
 
     def check(self, now: float) -> None:
@@ -40,21 +43,23 @@ class HangDetector:
         if now < self._next_check:
             return
         self._next_check = now + PERIOD
-        in_process: dict[TaskId, tuple[InputRecord, float]] = {}
-        for task in self._tasks.held:
-            message = task.context.message
-            if message is None:
-                continue
+        in_process: dict[TaskId, tuple[_Work, float]] = {}
+        for task, turn in self._tasks.turns:
+            work = turn if task.context.message is None else task.context.message
             seen = self._since.get(task.id)
-            in_process[task.id] = seen if seen is not None and seen[0] is message else (message, now)
+            same = seen is not None and (seen[0] is work or seen[0] == work == turn)
+            in_process[task.id] = seen if seen is not None and same else (work, now)
         self._since = in_process
         self._warned &= in_process.keys()
         self.longest = max((now - since for _, since in in_process.values()), default=0.0)
-        for task_id, (message, since) in list(in_process.items()):
-            self._judge(task_id, message, now - since)
+        for task_id, (work, since) in list(in_process.items()):
+            self._judge(task_id, work, now - since)
 
-    def _judge(self, task_id: TaskId, message: InputRecord, seconds: float) -> None:
-        where = f"task {task_id} has had record {message.topic()}-{message.partition()}@{message.offset()} in process"
+    def _judge(self, task_id: TaskId, work: _Work, seconds: float) -> None:
+        if isinstance(work, int):
+            where = f"task {task_id} has been in a punctuator, or in sending what operators hold,"
+        else:
+            where = f"task {task_id} has had record {work.topic()}-{work.partition()}@{work.offset()} in process"
         if seconds > self._limit:
             self._since.pop(task_id)
             error = ProcessorHangsError(

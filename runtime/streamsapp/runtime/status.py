@@ -180,7 +180,7 @@ def health(state: ClientState, components: Components | None, hang_limit: float)
     if dead:
         return False, f"threads died: {', '.join(dead)}"
     if components.hangs.longest > hang_limit:
-        return False, f"a record has been in process for {components.hangs.longest:.0f} s"
+        return False, f"a record or punctuator has been in process for {components.hangs.longest:.0f} s"
     if (complaint := components.stores.restoration.corruptions.complaint) is not None:
         return False, complaint
     return True, f"state is {state.value}"

@@ -44,6 +44,27 @@ def test_a_record_in_process_for_too_long_is_a_failure_that_names_it() -> None:
     assert "task 0_0 has had record orders-0@17 in process for 301 s" in str(failure.error)
 
 
+def test_a_punctuator_that_does_not_come_back_is_a_failure_too() -> None:
+    it = Watched()
+    for now in (0.0, LIMIT, LIMIT + 1):
+        assert it.failures.empty()
+        it.watch.check(now)
+
+    failure = it.failures.get_nowait()
+    assert "task 0_0 has been in a punctuator, or in sending what operators hold, for 301 s" in str(failure.error)
+    assert it.watch.longest == LIMIT + 1
+
+
+def test_a_task_that_is_taken_again_and_again_does_not_hang() -> None:
+    it = Watched()
+    for now in range(1_000):
+        it.watch.check(float(now))
+        it.tasks.give_back(it.task, more=True)
+        assert it.tasks.take(0) is it.task
+
+    assert it.failures.empty()
+
+
 def test_a_hanging_record_is_reported_once_per_limit() -> None:
     it = Watched()
     it.task.context.message = raw(17)

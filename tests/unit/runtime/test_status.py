@@ -278,7 +278,7 @@ def test_threads_that_ended_because_the_instance_closes_are_fine() -> None:
 def test_an_instance_with_a_hanging_record_is_unhealthy() -> None:
     healthy, why = status.health(ClientState.RUNNING, cast(Any, Parts(longest=301.0)), 300)
 
-    assert (healthy, why) == (False, "a record has been in process for 301 s")
+    assert (healthy, why) == (False, "a record or punctuator has been in process for 301 s")
 
 
 def test_an_instance_at_work_is_healthy() -> None:
