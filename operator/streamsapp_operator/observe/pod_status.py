@@ -1,4 +1,4 @@
-"""Asks pods for their ``/status``, all at the same time.
+"""Asks pods for their ``/status``, several at the same time.
 
 Made once, called on the loops' threads. Each request has a thread of this room.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
+from threading import BoundedSemaphore
 
 from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.exchange import Address, ExchangeResponse, get
@@ -17,7 +18,12 @@ from streamsapp_operator.steady_clock import SteadyClock
 
 #: For each pod, its answer included.
 TIMEOUT_SECONDS = 2.0
-_AT_A_TIME = 32
+#: Pods that are asked at a time, and those of one application: many that do not answer leave threads to the others.
+_AT_A_TIME, _OF_ONE = 64, 8
+#: An application's pods are asked for so many times as long as one may take: what is known by then is old already, and
+#: the operator counts as hung after a minute.
+_TIMES = 10
+_NOT_ASKED = "it was not asked: too many other pods do not answer in time"
 
 
 class PodAsker:
@@ -32,8 +38,21 @@ class PodAsker:
         self, pods: Mapping[str, Address], application_id: str, tokens: Sequence[str]
     ) -> dict[str, PodReport | str]:
         """Returns the report of each pod, or why there is none."""
-        asked = {name: self._threads.submit(self._ask, pods[name], application_id, tokens) for name in pods}
-        return {name: answer.result() for name, answer in asked.items()}
+        turns = BoundedSemaphore(_OF_ONE)
+
+        def ask(address: Address) -> PodReport | str:
+            try:
+                return self._ask(address, application_id, tokens)
+            finally:
+                turns.release()
+
+        give_up = self._clock.now() + _TIMES * self._timeout
+        asked = {}
+        for name, address in pods.items():
+            if not turns.acquire(timeout=max(0.0, give_up - self._clock.now())):
+                break
+            asked[name] = self._threads.submit(ask, address)
+        return dict.fromkeys(pods, _NOT_ASKED) | {name: answer.result() for name, answer in asked.items()}
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
