@@ -1,9 +1,11 @@
 # Everything a developer types. Each target sets up what it needs first: Python 3.11+ and make are enough to begin.
 
-# The first interpreter that is new enough. An active environment wins; then the distribution's own, if it is complete:
-# it is compiled with profiles, as that of the images, and one of pyenv's takes a third longer for the same.
+# The first interpreter that is new enough; python3 comes first, so that an active environment wins. Only where that is
+# one of pyenv's, compiled without profiles, the distribution's is taken if it is complete: it is compiled with them, as
+# that of the images, and pyenv's takes a third longer for the same.
 PYTHON ?= $(shell \
-	[ -z "$$VIRTUAL_ENV$$CONDA_PREFIX" ] && /usr/bin/python3 tools/complete_python.py 2>/dev/null && exit; \
+	[ -n "$$VIRTUAL_ENV" ] || case "$$(command -v python3)" in \
+	(*pyenv*) /usr/bin/python3 tools/complete_python.py 2>/dev/null && exit;; esac; \
 	for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 RUN := .venv/bin

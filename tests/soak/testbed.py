@@ -83,7 +83,7 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
         properties = {
             **_listeners(own, controller, listeners, proxies),
             "group.min.session.timeout.ms": str(int(SESSION * 1000)),
-            # A frozen broker is to keep its registration, a killed one's is to expire soon.
+            # A frozen broker is to keep its registration; a killed one's expires soon, unless told otherwise.
             **({} if plan.restarts_broker else STAYS_REGISTERED),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }

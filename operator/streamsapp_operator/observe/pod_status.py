@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
+from random import sample
 from threading import BoundedSemaphore
 
 from streamsapp_operator.model.observed_state import PodReport
@@ -19,11 +20,11 @@ from streamsapp_operator.steady_clock import SteadyClock
 #: For each pod, its answer included.
 TIMEOUT_SECONDS = 2.0
 #: Pods that are asked at a time, and those of one application: many that do not answer leave threads to the others.
-_AT_A_TIME, _OF_ONE = 64, 8
+_AT_A_TIME, _OF_ONE = 64, 16
 #: An application's pods are asked for so many times as long as one may take: what is known by then is old already, and
 #: the operator counts as hung after a minute.
 _TIMES = 10
-_NOT_ASKED = "it was not asked: too many other pods do not answer in time"
+_NOT_ASKED = "it was not asked: the others took too long"
 
 
 class PodAsker:
@@ -39,19 +40,14 @@ class PodAsker:
     ) -> dict[str, PodReport | str]:
         """Returns the report of each pod, or why there is none."""
         turns = BoundedSemaphore(_OF_ONE)
-
-        def ask(address: Address) -> PodReport | str:
-            try:
-                return self._ask(address, application_id, tokens)
-            finally:
-                turns.release()
-
         give_up = self._clock.now() + _TIMES * self._timeout
         asked = {}
-        for name, address in pods.items():
+        # In any order: if some are left out, they are others each time.
+        for name in sample(list(pods), len(pods)):
             if not turns.acquire(timeout=max(0.0, give_up - self._clock.now())):
                 break
-            asked[name] = self._threads.submit(ask, address)
+            asked[name] = self._threads.submit(self._ask, pods[name], application_id, tokens)
+            asked[name].add_done_callback(lambda _: turns.release())
         return dict.fromkeys(pods, _NOT_ASKED) | {name: answer.result() for name, answer in asked.items()}
 
     def close(self) -> None:

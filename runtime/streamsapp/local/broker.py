@@ -54,8 +54,8 @@ _LOG_OPTIONS = (
 )
 
 #: For a broker that is not started again on its files: it stays registered when the machine, or it alone, stands still
-#: for a moment. Partitions of a broker that is not registered have no leader, and transactions lose their markers there
-#: (decision 7).
+#: for a moment. Partitions of a broker that is not registered have no leader, and transactions can lose their markers
+#: there (decision 7).
 STAYS_REGISTERED: Mapping[str, str] = {"broker.session.timeout.ms": "60000"}
 
 #: A cluster of one, groups that form at once, and topics that exist only when somebody creates them.

@@ -198,11 +198,11 @@ class Commit:
         """Apply the ended epoch's writes to RocksDB after the commit, in slices."""
         task = epoch.task
         for store, count in written.items():
-            # The control record that ends a transaction comes some time after the commit, before the next transaction.
-            counted = task.changelog_positions[store] + count + (store in task.unmarked)
-            told = self._producer.end_of(task.plan.changelogs[store])
-            # Less was written where a transaction lost its mark (decision 7); more, where a zombie wrote before.
-            task.changelog_positions[store] = counted if told is None else min(counted, told)
+            # The control record that ends a transaction comes some time after the commit, before the next transaction;
+            # brokers can leave it out (decision 7).
+            end = task.changelog_positions[store] + count
+            marked = store in task.unmarked and self._producer.end_of(task.plan.changelogs[store]) != end
+            task.changelog_positions[store] = end + marked
             if self._producer.transactional:
                 task.unmarked.add(store)
         for store, partition in task.plan.source_changelogs.items():

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from streamsapp.errors import ProcessorHangsError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.runtime.thread_failure import ThreadFailure
+from streamsapp.tasks.punctuation import Firing
 from streamsapp.tasks.task_manager import TaskManager
 
 log = logging.getLogger(__name__)
@@ -21,8 +22,7 @@ PERIOD = 1.0
 #: Code that has not come back for this long is worth a warning, in seconds.
 WARN_AFTER = 30.0
 
-#: A record in process, or the number of a turn in which there is none.
-_Work = InputRecord | int
+_Work = InputRecord | Firing
 
 
 class HangDetector:
@@ -44,11 +44,13 @@ class HangDetector:
             return
         self._next_check = now + PERIOD
         in_process: dict[TaskId, tuple[_Work, float]] = {}
-        for task, turn in self._tasks.turns:
-            work = turn if task.context.message is None else task.context.message
+        for task in self._tasks.held:
+            context = task.context
+            work = context.firing if context.message is None else context.message
+            if work is None:
+                continue
             seen = self._since.get(task.id)
-            same = seen is not None and (seen[0] is work or seen[0] == work == turn)
-            in_process[task.id] = seen if seen is not None and same else (work, now)
+            in_process[task.id] = seen if seen is not None and seen[0] is work else (work, now)
         self._since = in_process
         self._warned &= in_process.keys()
         self.longest = max((now - since for _, since in in_process.values()), default=0.0)
@@ -56,8 +58,8 @@ class HangDetector:
             self._judge(task_id, work, now - since)
 
     def _judge(self, task_id: TaskId, work: _Work, seconds: float) -> None:
-        if isinstance(work, int):
-            where = f"task {task_id} has been in a punctuator, or in sending what operators hold,"
+        if isinstance(work, Firing):
+            where = f"task {task_id} has been in a punctuator of {work.node}"
         else:
             where = f"task {task_id} has had record {work.topic()}-{work.partition()}@{work.offset()} in process"
         if seconds > self._limit:

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from streamsapp.tasks.priority_queue import PriorityQueue
 
 #: Calls the user's callback with a timestamp; wraps context and error handling.
 Fire = Callable[[Callable[[int], None], str, int], None]
+
+
+class Firing(NamedTuple):
+    """One call of a callback."""
+
+    node: str
+    timestamp: int
 
 
 class Schedule:
@@ -40,6 +48,8 @@ class PunctuationQueue:
         self._queue: PriorityQueue[Schedule] = PriorityQueue(lambda schedule: schedule.due)
         #: The time at which the next callback is due; infinite when there is none.
         self.next_due: float = math.inf
+        #: The call that has not come back. The polling thread looks at it, too.
+        self.firing: Firing | None = None
 
     def add(self, schedule: Schedule) -> None:
         """Add a callback."""
@@ -53,7 +63,11 @@ class PunctuationQueue:
             self._queue.poll()
             if top.cancelled:
                 continue
-            fire(top.callback, top.node, now)
+            self.firing = Firing(top.node, now)
+            try:
+                fire(top.callback, top.node, now)
+            finally:
+                self.firing = None
             if not top.cancelled:  # it would take part in the order of those that are due together
                 top.advance(now)
                 self._queue.offer(top)

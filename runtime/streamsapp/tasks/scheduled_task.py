@@ -18,8 +18,6 @@ class ScheduledTask:
     task: StreamTask
     #: The commit to which everything belongs that the task sends now.
     epoch: int
-    #: How often a thread has taken it.
-    turns: int = 0
     #: Input arrived while the task was held.
     has_news: bool = False
     #: A commit waits for the task to end its epoch.

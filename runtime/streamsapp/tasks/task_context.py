@@ -13,7 +13,7 @@ from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
 from streamsapp.tasks.mishaps import Mishaps
-from streamsapp.tasks.punctuation import PunctuationQueue
+from streamsapp.tasks.punctuation import Firing, PunctuationQueue
 
 #: Results that wait for a window to close are looked for at most once in so many milliseconds of wall-clock time, as in
 #: Kafka Streams (``__emit.interval.ms.kstreams.windowed.aggregation__``).
@@ -82,6 +82,11 @@ class TaskContext:
     def dropped_records(self) -> int:
         """The records that were skipped by rule, or given up by a handler."""
         return self.mishaps.dropped
+
+    @property
+    def firing(self) -> Firing | None:
+        """The callback that is called now."""
+        return self.wall_clock_punctuation.firing or self.stream_time_punctuation.firing
 
     def reset(self) -> None:
         """Be as before the first record: the task starts again from the last commit."""

@@ -84,12 +84,6 @@ class TaskManager:
             return [scheduled.task for scheduled in self._held.values()]
 
     @property
-    def turns(self) -> list[tuple[StreamTask, int]]:
-        """The tasks that processing threads hold now, and how often each was taken."""
-        with self._condition:
-            return [(scheduled.task, scheduled.turns) for scheduled in self._held.values()]
-
-    @property
     def resting(self) -> bool:
         """True if no task is processed, nor will be before input arrives or it is due."""
         with self._condition:
@@ -256,7 +250,6 @@ class TaskManager:
             task = self._ending(takeable) or self._scheduler.pick(takeable)
             del self._ready[task.id]
             scheduled = self._held[task.id] = self._tasks[task.id]
-            scheduled.turns += 1
             scheduled.has_news = False
             task.control.stop = False
             return task

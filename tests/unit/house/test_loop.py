@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -53,7 +54,8 @@ def test_no_process_of_a_target_compiles_what_another_has_compiled() -> None:
 def test_the_python_of_an_active_environment_is_taken(tmp_path: Path) -> None:
     python = tmp_path / "python3"
     python.symlink_to(sys.executable)
-    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(tmp_path)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON" and "MAKE" not in name}
+    environment |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(tmp_path)}
     command = ["make", "--silent", "--eval", "found: ; @echo $(PYTHON)", "found"]
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == str(python)
@@ -63,6 +65,7 @@ def test_a_python_without_headers_does_not_compile_and_is_not_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     assert complete_python.is_complete()
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "none"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from queue import SimpleQueue
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from streamsapp.errors import ProcessingError
 from streamsapp.runtime.hang_detection import PERIOD, HangDetector
 from streamsapp.runtime.thread_failure import ThreadFailure
+from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -29,6 +31,13 @@ class Watched:
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.watch = HangDetector(self.tasks, self.failures, LIMIT)
 
+    def fires(self, callback: Callable[[int], None]) -> None:
+        """A callback of the task is due."""
+        due = PunctuationQueue()
+        due.add(Schedule("mapper", 5, 10, callback))
+        self.task.context.wall_clock_punctuation = due
+        due.fire_due(5, self.task._fire)
+
 
 def test_a_record_in_process_for_too_long_is_a_failure_that_names_it() -> None:
     it = Watched()
@@ -45,24 +54,29 @@ def test_a_record_in_process_for_too_long_is_a_failure_that_names_it() -> None:
 
 
 def test_a_punctuator_that_does_not_come_back_is_a_failure_too() -> None:
-    it = Watched()
-    for now in (0.0, LIMIT, LIMIT + 1):
-        assert it.failures.empty()
-        it.watch.check(now)
+    it, seen = Watched(), list[bool]()
 
+    def slow(_: int) -> None:
+        for now in (0.0, LIMIT, LIMIT + 1):
+            seen.append(it.failures.empty())
+            it.watch.check(now)
+
+    it.fires(slow)
+
+    assert seen == [True] * 3
     failure = it.failures.get_nowait()
-    assert "task 0_0 has been in a punctuator, or in sending what operators hold, for 301 s" in str(failure.error)
-    assert it.watch.longest == LIMIT + 1
+    assert "task 0_0 has been in a punctuator of mapper for 301 s" in str(failure.error)
 
 
-def test_a_task_that_is_taken_again_and_again_does_not_hang() -> None:
+def test_punctuators_that_follow_each_other_and_a_turn_without_any_do_not_hang() -> None:
     it = Watched()
     for now in range(1_000):
+        it.fires(lambda _, now=now: it.watch.check(float(now)))  # type: ignore[misc]
+    for now in range(1_000, 2_000):
         it.watch.check(float(now))
-        it.tasks.give_back(it.task, more=True)
-        assert it.tasks.take(0) is it.task
 
     assert it.failures.empty()
+    assert it.watch.longest == 0.0
 
 
 def test_a_hanging_record_is_reported_once_per_limit() -> None:

@@ -11,7 +11,6 @@ import pytest
 from memory_objects import MemoryObjects
 from snapshotting import TIMEOUT, Owner, SnapshotThreads, away
 from streamsapp import TaskId
-from streamsapp.errors import StateStoreError
 from streamsapp.runtime.remote_state import snapshot_schedule, snapshots
 
 TASK = TaskId(0, 0)
@@ -66,29 +65,6 @@ def test_a_turn_in_which_the_store_was_not_asked_does_not_end_its_outage(
     assert threads.snapshots.outage == outage is not None
     assert "snapshots are written again" not in caplog.text
     assert entry.work.attempts == 1
-
-
-def test_a_failure_of_a_disk_is_no_outage_and_does_not_hide_one(
-    owner: Owner, threads: SnapshotThreads, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> bool:
-        raise StateStoreError("the disk is full")
-
-    threads.snapshots.own(owner.task)
-    entry = threads.snapshots._schedule.take()
-    assert entry is not None
-    with monkeypatch.context() as patched:
-        patched.setattr(owner.taker.__class__, "take", full)
-        threads.snapshots._take(entry)
-        assert threads.snapshots.outage is None
-    objects.before = away
-    threads.snapshots._take(entry)
-    outage = threads.snapshots.outage
-    monkeypatch.setattr(owner.taker.__class__, "take", full)
-    threads.snapshots._take(entry)
-
-    assert threads.snapshots.outage == outage is not None
-    assert "no answer" in outage[1]
 
 
 @pytest.fixture

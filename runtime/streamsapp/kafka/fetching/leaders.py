@@ -45,6 +45,8 @@ class Leaders:
         self._list_topics = list_topics
         self._notify = notify
         self._leaders: dict[TopicPartition, int] = {}
+        #: Those that were forgotten since the last look-up began, which may tell of them once more.
+        self._forgotten: dict[TopicPartition, int] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._thread: Thread | None = None
         self._busy = False
@@ -67,7 +69,8 @@ class Leaders:
 
     def forget(self, partition: TopicPartition) -> None:
         """It is not its leader, or does not answer."""
-        self._leaders.pop(partition, None)
+        if (leader := self._leaders.pop(partition, None)) is not None:
+            self._forgotten[partition] = leader
 
     def begin(self, partition: TopicPartition) -> None:
         """It is wanted from now on: nothing that was found before is held against it."""
@@ -112,6 +115,7 @@ class Leaders:
 
     def _begin(self, wanted: list[TopicPartition], judge: _Judge) -> None:
         self._busy = True
+        self._forgotten.clear()
         self._thread = Thread(target=self._run, args=(wanted, judge), name="leaders", daemon=True)
         self._thread.start()
 
@@ -128,7 +132,7 @@ class Leaders:
                 break  # the others would be asked for in vain as well
             except Exception as error:
                 self._failures[_whole(topic)] = error
-        self._leaders |= found
+        self._leaders |= {name: leader for name, leader in found.items() if self._forgotten.get(name) != leader}
         self._busy = False
         self.changed = True
         self._notify()

@@ -210,10 +210,8 @@ class _SnapshotOutage:
     def failed(self, error: Exception) -> None:
         with self._lock:
             now = self._clock.monotonic()
-            if self._since is None:
-                self._since, self._is_of_store = now, False
-            if isinstance(error, ObjectStoreError) or not self._is_of_store:
-                self._error, self._is_of_store = str(error), isinstance(error, ObjectStoreError)
+            self._since = now if self._since is None else self._since
+            self._error, self._is_of_store = str(error), isinstance(error, ObjectStoreError)
             self._look_at = now + LOOK_AGAIN
             if now < self._tell_at:
                 return

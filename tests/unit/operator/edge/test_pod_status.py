@@ -137,22 +137,25 @@ def test_an_answer_that_is_none_is_told(asker: PodAsker, text: bytes) -> None:
         assert str(ask(asker, address)).startswith("it did not answer at 127.0.0.1:")
 
 
-def test_an_application_whose_pods_do_not_answer_leaves_threads_to_the_others(asker: PodAsker) -> None:
-    goes_on = threading.Event()
+def test_an_application_whose_pods_do_not_answer_leaves_threads_to_the_others() -> None:
+    asker = PodAsker(SteadyClock(SystemClock()), timeout=3600.0)
+    reached, goes_on = threading.Event(), threading.Event()
 
     def hold(connection: socket.socket, _: bytes) -> None:
-        goes_on.wait(60)  # and hangs up without a word
+        reached.set()
+        goes_on.wait(3600)  # and hangs up without a word
 
     with pod(hold) as slow, pod(lambda connection, _: connection.sendall(answer())) as quick:
         found: list[dict[str, PodReport | str]] = []
         many = {f"app-{number}": slow for number in range(100)}
         thread = threading.Thread(target=lambda: found.append(asker.ask_all(many, "app", ["token"])))
         thread.start()
-        assert isinstance(ask(asker, quick), PodReport)
-        assert not found
+        assert reached.wait(60)
+        assert isinstance(ask(asker, quick), PodReport)  # else pytest ends it
         goes_on.set()
         thread.join(60)
         assert found[0].keys() == many.keys()
+    asker.close()
 
 
 def test_an_application_whose_pods_do_not_answer_is_not_asked_for_ever() -> None:
@@ -160,7 +163,7 @@ def test_an_application_whose_pods_do_not_answer_is_not_asked_for_ever() -> None
     with pod(hang) as address:
         found = asker.ask_all({f"app-{number}": address for number in range(1_000)}, "app", ["token"])
     assert len(found) == 1_000
-    assert "not asked" in str(found["app-999"])
+    assert sum("not asked" in str(said) for said in found.values()) > 500
     asker.close()
 
 
