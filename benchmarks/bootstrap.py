@@ -33,7 +33,7 @@ from benchmarks.workloads import W3, W4, Message, Outcome, first_messages
 from confluent_kafka import Consumer, TopicPartition
 
 from streamsapp.cache_folder import cache_dir
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 PARTITIONS = 4
 RECORDS = 20_000_000
@@ -91,7 +91,7 @@ def main() -> int:
     end_on_sigterm()
     with (
         tempfile.TemporaryDirectory(prefix="streamsapp-bench-") as folder,
-        EmbeddedBroker(Path(folder) / "kafka", properties=STAYS_REGISTERED) as broker,
+        EmbeddedBroker(Path(folder) / "kafka") as broker,
     ):
         bench = _Bench(Path(folder), Topics(broker.bootstrap_servers), options.only, smoke=options.scale < 1)
         for row in bench.rows(options.scale, options.runs):

@@ -25,11 +25,11 @@ from benchmarks.topics import PREFIX, Topics
 from benchmarks.workloads import Workload
 
 from streamsapp.cache_folder import cache_dir
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 RESULTS = Path(__file__).parent / "results"
 #: Removed topics free their disk space at once, not after the usual minute: each run leaves gigabytes.
-_BROKER_PROPERTIES = {**STAYS_REGISTERED, "log.segment.delete.delay.ms": "1000"}
+_BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
 
 
 def main() -> int:

@@ -33,7 +33,7 @@ from benchmarks.systems.job import Job
 from benchmarks.topics import PREFIX, Topics
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 RESULTS = Path(__file__).parent / "results" / "spark_batches.json"
 #: Seconds' worth of records.
@@ -158,7 +158,7 @@ def _write(rows: list[dict[str, Any]]) -> None:
 
 def _measured(name: str, variant: Variant, directory: Path, warm: float, seconds: float) -> Figures:
     sent = Sent()
-    with EmbeddedBroker(directory / "broker", properties=STAYS_REGISTERED) as broker:
+    with EmbeddedBroker(directory / "broker") as broker:
         topics = Topics(broker.bootstrap_servers)
         source, results = f"{PREFIX}{name}-in", f"{PREFIX}{name}-out"
         topics.create(source, variant.partitions)

@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, TopicPartition
 import versitygw
 from demo import PARTITIONS, ROOT, STREAMSAPP, client, count, create_topics, feed, main
 from streamsapp.errors import StreamsError, UserInputError
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker, free_port
+from streamsapp.local.broker import EmbeddedBroker, free_port
 from terminal import step
 
 MANIFEST = ROOT / "examples" / "bootstrap-wordcount" / "streamsapp.yaml"
@@ -49,7 +49,7 @@ def run(sources: Path, folder: Path) -> int:
     if len(texts) < 2:
         raise UserInputError(f"{sources} holds fewer than two Python files; name a folder that has some")
     with step("starting Kafka and an object store"):
-        broker = EmbeddedBroker(folder / "kafka", properties=STAYS_REGISTERED).start()
+        broker = EmbeddedBroker(folder / "kafka").start()
         bucket = S3Server(folder / "s3")
     try:
         manifest = local_manifest(MANIFEST, folder, broker.bootstrap_servers, bucket.endpoint)

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.errors import StreamsAppError, StreamsError, UserInputError
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.local.jars import KAFKA_VERSION
 from terminal import Progress, step
 
@@ -89,7 +89,7 @@ def run(sources: Path, folder: Path) -> int:
     """The demo from the first file read to the verdict; what it writes goes into ``folder``."""
     texts, expected = count(sources)
     with step(f"starting Apache Kafka {KAFKA_VERSION}"):
-        broker = EmbeddedBroker(folder / "kafka", properties=STAYS_REGISTERED).start()
+        broker = EmbeddedBroker(folder / "kafka").start()
     try:
         with step("writing every line to the topic lines"):
             create_topics(broker.bootstrap_servers)

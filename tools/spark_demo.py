@@ -18,7 +18,7 @@ import orjson
 
 from bootstrap_demo import S3Server, environment, local_manifest
 from demo import ROOT, OutputTopic, application, count, create_topics, feed, follow, main, report
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 from terminal import step
 
 MANIFEST = ROOT / "examples" / "wordcount-spark" / "streamsapp.yaml"
@@ -28,7 +28,7 @@ def run(sources: Path, folder: Path) -> int:
     """From the first file to the verdict; what it writes goes into ``folder``."""
     texts, expected = count(sources)
     with step("starting Kafka and an object store"):
-        broker = EmbeddedBroker(folder / "kafka", properties=STAYS_REGISTERED).start()
+        broker = EmbeddedBroker(folder / "kafka").start()
         bucket = S3Server(folder / "s3")
     servers = broker.bootstrap_servers
     try:

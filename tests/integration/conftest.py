@@ -11,13 +11,13 @@ import pytest
 from instances import Instances
 from kafka_cluster import Kafka
 from pods import Pods
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The broker all tests share: never stop it."""
-    with EmbeddedBroker(tmp_path_factory.mktemp("kafka"), properties=STAYS_REGISTERED) as running:
+    with EmbeddedBroker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from faults import SESSION, Plan
 from network import Network, Proxy
 from s3_server import S3Server
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker, free_port
+from streamsapp.local.broker import EmbeddedBroker, free_port
 
 _HOST = "127.0.0.1"
 
@@ -83,8 +83,6 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
         properties = {
             **_listeners(own, controller, listeners, proxies),
             "group.min.session.timeout.ms": str(int(SESSION * 1000)),
-            # A frozen broker is to keep its registration; a killed one's expires soon, unless told otherwise.
-            **({} if plan.restarts_broker else STAYS_REGISTERED),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
         broker = EmbeddedBroker(directory / "kafka", own, properties=properties)

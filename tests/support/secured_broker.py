@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker, free_port
+from streamsapp.local.broker import EmbeddedBroker, free_port
 from streamsapp.local.java import find_java
 
 _LOGIN = "org.apache.kafka.common.security"
@@ -25,7 +25,6 @@ class SecuredBroker(EmbeddedBroker):
         )
         plain, scram = f"{_LOGIN}.plain.PlainLoginModule required", f"{_LOGIN}.scram.ScramLoginModule required;"
         self._properties = {
-            **STAYS_REGISTERED,
             "group.min.session.timeout.ms": "1000",
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": listeners,

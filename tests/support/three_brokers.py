@@ -24,6 +24,8 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "replica.lag.time.max.ms": "3000",
+    # The controller stays, while the registration of a broker that was killed is to expire soon.
+    "broker.session.timeout.ms": "2000",
 }
 _PATIENCE = 60.0
 

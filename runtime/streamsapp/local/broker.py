@@ -53,10 +53,10 @@ _LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 
-#: For a broker that is not started again on its files: it stays registered when the machine, or it alone, stands still
-#: for a moment. Partitions of a broker that is not registered have no leader, and transactions can lose their markers
-#: there (decision 7).
-STAYS_REGISTERED: Mapping[str, str] = {"broker.session.timeout.ms": "60000"}
+#: How long, in milliseconds, a broker that stands still, as the machine may, stays registered with its controller.
+#: Otherwise its partitions have no leader, transactions can lose their markers (decision 7), and clients their only
+#: broker. One that is started again on its files may begin only when the registration of before has expired.
+_FIRST_SESSION, _LATER_SESSION = "60000", "2000"
 
 #: A cluster of one, groups that form at once, and topics that exist only when somebody creates them.
 _DEFAULTS = {
@@ -64,8 +64,6 @@ _DEFAULTS = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "auto.create.topics.enable": "false",
-    # A killed broker may come back only when its old registration has expired: 9 s by default.
-    "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
     # A partition without a leader makes the transaction coordinator leave out its markers, and whoever reads committed
     # records waits for ever: without this the moment in which that can happen is shorter (decision 7).
@@ -141,7 +139,7 @@ class EmbeddedBroker:
         settings = self._write_settings()
         self._class_archive = _ClassArchive.of(java)
         launch = [str(java), *_JVM_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
-        if not (self.data_dir / "logs" / "meta.properties").exists():
+        if not self._was_started:
             self._run_to_end([*launch, *self._class_archive.reading(), "kafka.tools.StorageTool"], settings)
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         command = [*launch, *self._class_archive.reading_or_recording(), "kafka.Kafka", str(settings)]
@@ -214,6 +212,10 @@ class EmbeddedBroker:
                     time.sleep(_POLL_SECONDS)
             yield lock.fileno()
 
+    @property
+    def _was_started(self) -> bool:
+        return (self.data_dir / "logs" / "meta.properties").exists()
+
     def _write_settings(self) -> Path:
         addresses = {
             "controller.quorum.voters": f"1@{_HOST}:{self._controller_port}",
@@ -222,7 +224,8 @@ class EmbeddedBroker:
             "log.dirs": f"{self.data_dir}/logs",
         }
         settings = self.data_dir / "server.properties"
-        values = {**_DEFAULTS, **addresses, **self._properties}
+        session = {"broker.session.timeout.ms": _LATER_SESSION if self._was_started else _FIRST_SESSION}
+        values = {**_DEFAULTS, **session, **addresses, **self._properties}
         lines = [f"{name}={_escaped(value)}\n" for name, value in values.items()]
         settings.write_text("".join(lines), encoding="ascii")
         return settings

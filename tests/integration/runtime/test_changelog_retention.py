@@ -13,7 +13,7 @@ from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import ClientState, Materialized, StreamsBuilder, StreamsRuntime, TimeWindows, Topology
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 #: Expired segments are looked for so often, in milliseconds, and not every 15 seconds.
 ROUND_MS = 200
@@ -24,7 +24,7 @@ YEARS_AGO = 1_500_000_000_000
 @pytest.fixture
 def eager(tmp_path: Path) -> Iterator[Kafka]:
     """A broker that deletes what has expired at once."""
-    properties = {**STAYS_REGISTERED, "log.cleaner.backoff.ms": str(ROUND_MS)}
+    properties = {"log.cleaner.backoff.ms": str(ROUND_MS)}
     with EmbeddedBroker(tmp_path / "kafka", properties=properties) as running:
         yield Kafka(running.bootstrap_servers)
 

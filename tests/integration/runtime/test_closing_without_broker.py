@@ -15,7 +15,7 @@ from instances import TIMEOUT, Instances, end_offsets, eventually, produce
 from kafka_cluster import Kafka
 from killable import word_count
 from streamsapp import ClientState, StreamsRuntime
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 #: Seconds for closing; every one of the waits on the way may take longer by itself.
 WITHIN = 5.0
@@ -24,7 +24,7 @@ WITHIN = 5.0
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """It keeps its own registration while it is frozen, so that it serves another try."""
-    with EmbeddedBroker(tmp_path / "kafka", properties=STAYS_REGISTERED) as running:
+    with EmbeddedBroker(tmp_path / "kafka") as running:
         yield running
 
 

@@ -13,10 +13,9 @@ from instances import TIMEOUT, Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import ClientState, Materialized, StreamsBuilder, Topology
 from streamsapp.errors import TopicError
-from streamsapp.local.broker import STAYS_REGISTERED, EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker
 
 GUARDED = {
-    **STAYS_REGISTERED,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }

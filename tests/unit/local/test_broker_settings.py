@@ -30,6 +30,19 @@ def test_a_path_is_written_so_that_java_reads_it(tmp_path: Path, name: str, writ
     assert f"log.dirs={tmp_path}/{written}/logs" in lines
 
 
+def test_a_broker_stays_registered_while_it_stands_still_unless_it_waits_for_an_old_registration_to_expire(
+    tmp_path: Path,
+) -> None:
+    def session() -> list[str]:
+        lines = EmbeddedBroker(tmp_path)._write_settings().read_text("ascii").splitlines()
+        return [line.removeprefix("broker.session.timeout.ms=") for line in lines if "broker.session" in line]
+
+    assert session() == ["60000"]
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "meta.properties").touch()
+    assert session() == ["2000"]
+
+
 @pytest.mark.parametrize("name", ["a,b", os.fsdecode(b"\xff")])
 def test_a_path_that_kafka_cannot_be_told_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
