@@ -35,7 +35,7 @@ class HangDetector:
         self._next_check = 0.0
         self._since: dict[TaskId, tuple[_Work, float]] = {}
         self._warned: set[TaskId] = set()
-        #: The longest time that code has not come back which has not yet, in seconds.
+        #: For how long the user's code has been in the record or punctuator that takes longest now, in seconds.
         self.longest = 0.0
 
     def check(self, now: float) -> None:

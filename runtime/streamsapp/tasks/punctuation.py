@@ -16,10 +16,9 @@ Fire = Callable[[Callable[[int], None], str, int], None]
 
 
 class Firing(NamedTuple):
-    """One call of a callback."""
+    """One call of a callback: each is an object of its own."""
 
     node: str
-    timestamp: int
 
 
 class Schedule:
@@ -63,7 +62,7 @@ class PunctuationQueue:
             self._queue.poll()
             if top.cancelled:
                 continue
-            self.firing = Firing(top.node, now)
+            self.firing = Firing(top.node)
             try:
                 fire(top.callback, top.node, now)
             finally:
