@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -48,6 +48,12 @@ class FakeClient:
         self._fail("flush")
         self.poll(timeout)
         return self.left
+
+    def asked(self, request: Callable[[], object]) -> object:
+        return request()
+
+    def rebootstrap(self) -> None:
+        self.calls.append("rebootstrap")
 
     def purge(self) -> None:
         self.calls.append("purge")

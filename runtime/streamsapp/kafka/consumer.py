@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
-    Consumer,
     KafkaError,
     KafkaException,
     TopicPartition as KafkaPartition,
@@ -30,6 +29,7 @@ from streamsapp.kafka.fetching.fetched import Fetched, Fetching
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.librdkafka import LibrdkafkaFetching
 from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
+from streamsapp.kafka.rebootstrap import RebootstrappingConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
@@ -72,7 +72,7 @@ class PartitionConsumer:
         callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
         path = None if callbacks else native.data_path()
         try:
-            self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=log)
+            self._consumer = RebootstrappingConsumer({**properties, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
         self._client = LibrdkafkaFetching(self._consumer, self._description, path, wakeup)
@@ -193,14 +193,15 @@ class PartitionConsumer:
         """Committed offsets, of those partitions that have one; ``None`` if the broker does not tell them within
         ``timeout`` seconds."""
         try:
-            return {each: at for each, (at, _) in offsets.committed(self._consumer, partitions, timeout).items()}
+            found = self._consumer.asked(lambda: offsets.committed(self._consumer, partitions, timeout))
         except KafkaException as error:
             log.debug("committed offsets are not known now: %s", error)
             return None
+        return {each: at for each, (at, _) in found.items()}
 
     def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""
-        offsets.commit(self._consumer, positions)
+        self._consumer.asked(lambda: offsets.commit(self._consumer, positions))
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
@@ -242,7 +243,7 @@ class PartitionConsumer:
         self._client.close()
 
     def _repeated(self, request: Callable[[], T], what: str) -> T:
-        return self._requests.ask(lambda: repeated(request, what, self._deadline))
+        return self._requests.ask(lambda: repeated(lambda: self._consumer.asked(request), what, self._deadline))
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("%s: %s", self._description, error.str())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import native
 from streamsapp.clock import Clock
@@ -19,6 +19,7 @@ from streamsapp.errors import CommitError, FencedError, ProductionError, Streams
 from streamsapp.kafka.batches.client import batch_producer
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
+from streamsapp.kafka.rebootstrap import RebootstrappingProducer
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, RawRecord, TopicPartition
@@ -108,7 +109,7 @@ class RecordProducer:
             return
         callbacks = {"error_cb": self._on_error} | ({"on_delivery": self._delivered} if reports else {})
         try:
-            self._producer = Producer({**properties, **callbacks}, logger=log)
+            self._producer = RebootstrappingProducer({**properties, **callbacks}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
 
@@ -151,6 +152,8 @@ class RecordProducer:
             left = self._producer.flush(timeout)
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
+        if left and self._batches is None:
+            self._producer.rebootstrap()
         self._raise_failure()
         return bool(left == 0)
 
@@ -363,7 +366,7 @@ class ExactlyOnceProducer(RecordProducer):
             request()
             return
         try:
-            self._requests.ask(request, TRANSACTION_TIMEOUT)
+            self._requests.ask(lambda: self._producer.asked(request), TRANSACTION_TIMEOUT)
         except NoAnswerError as error:
             raise AbortableError(f"the transaction did not end: {error}") from error
 

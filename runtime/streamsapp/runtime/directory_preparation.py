@@ -53,7 +53,7 @@ class DirectoryPreparer(Protocol):
         ...
 
     def handed_over(self, task: StreamTask) -> None:
-        """An active task ended here at a commit: what it left is as good as a replica's."""
+        """An active task that ran here ended at a commit: what it left is as good as a replica's."""
         ...
 
 

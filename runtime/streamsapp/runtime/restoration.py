@@ -234,10 +234,12 @@ class RestorationThread(threading.Thread):
         here = self._here.get(task.id)
         if here is not None and here.task is task:
             self._drop(task)
+        # The directory of another one is what its preparation, which may still be under way, has written down.
+        ran = task.role is TaskRole.ACTIVE and task.state is TaskState.RUNNING
         if task.state is not TaskState.CLOSED:
             task.transition(TaskState.CLOSED)
         (task.stores.wipe if wipe else task.stores.close)()
-        if clean:
+        if clean and ran:
             self._preparer.handed_over(task)
 
     # ---- prepared elsewhere ------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     def send_to_transaction(producer: FakeClient, offsets: Any, group: object, timeout: float) -> None:
         producer.send_offsets(offsets, group)
 
-    monkeypatch.setattr(module, "Producer", make)
+    monkeypatch.setattr(module, "RebootstrappingProducer", make)
     take(None, monkeypatch)  # the native data path wants a client of librdkafka's
     monkeypatch.setattr(module, "send_to_transaction", send_to_transaction)
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)

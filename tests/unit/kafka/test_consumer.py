@@ -14,6 +14,7 @@ from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as module, offsets
 from streamsapp.kafka.consumer import END, PartitionConsumer
+from streamsapp.kafka.fetching import librdkafka
 from streamsapp.kafka.fetching.fetched import Fetched
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -61,12 +62,13 @@ class FakeClient:
     properties: dict[str, Any]
     messages: list[FakeMessage] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
-    asked: list[Any] = field(default_factory=list)
+    questions: list[Any] = field(default_factory=list)
     assigned: dict[TopicPartition, int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     resumed: list[TopicPartition] = field(default_factory=list)
     delivered: dict[TopicPartition, int] = field(default_factory=dict)
     away: bool = False
+    failed: int = 0
 
     def poll(self, timeout: float) -> FakeMessage | None:
         return self.messages.pop(0) if self.messages else None
@@ -98,6 +100,13 @@ class FakeClient:
     def resume(self, partitions: list[KafkaPartition]) -> None:
         self.resumed = [TopicPartition(each.topic, each.partition) for each in partitions]
 
+    def asked(self, request: Callable[[], Any]) -> Any:
+        try:
+            return request()
+        except KafkaException:
+            self.failed += 1
+            raise
+
     def offsets_for_times(self, partitions: list[KafkaPartition], timeout: float) -> Any:
         return self.answer(partitions)
 
@@ -105,7 +114,7 @@ class FakeClient:
         return self.answer(partition)
 
     def answer(self, asked: Any) -> Any:
-        self.asked.append(asked)
+        self.questions.append(asked)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -120,7 +129,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         fake.properties = properties
         return fake
 
-    monkeypatch.setattr(module, "Consumer", make)
+    monkeypatch.setattr(module, "RebootstrappingConsumer", make)
     take(None, monkeypatch)  # the native data path wants a client of librdkafka's
     monkeypatch.setattr(offsets, "committed", lambda consumer, partitions, timeout: consumer.answer(partitions))
     monkeypatch.setattr(offsets, "commit", lambda consumer, positions: consumer.answer(positions))
@@ -307,11 +316,27 @@ def test_partitions_are_assigned_while_the_broker_is_away(client: FakeClient, co
 # ---- positions -----------------------------------------------------------------------------------------------------
 
 
+def test_leaders_are_looked_for_again_when_no_record_has_come_for_long(
+    client: FakeClient, consumer: PartitionConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.assign({A: 0})
+    client.messages = [FakeMessage(A, 0)]
+    assert consumer.poll(10, 0.0).count == 1
+    consumer.poll(10, 0.0)
+    assert client.calls.count("look up a") == 1
+
+    monkeypatch.setattr(librdkafka, "_QUIET", 0.0)
+    client.messages = [FakeMessage(A, 1)]
+    consumer.poll(10, 0.0)
+    consumer.poll(10, 0.0)
+    assert client.calls.count("look up a") == 2
+
+
 def test_no_committed_offsets_are_asked_for_when_there_are_no_inputs(
     client: FakeClient, consumer: PartitionConsumer
 ) -> None:
     assert consumer.committed([]) == {}
-    assert client.asked == []
+    assert client.questions == []
 
 
 def test_committed_offsets_that_cannot_be_read_are_not_taken_for_none(
@@ -361,7 +386,7 @@ def test_the_offset_for_a_time_after_the_last_record_is_the_end(
     client.answers = [[Answer("a", 0, 5), Answer("b", 0, -1)]]
 
     assert consumer.offsets_for_time([A, B], 1_000) == {A: 5, B: END}
-    assert [each.offset for each in client.asked[0]] == [1_000, 1_000]
+    assert [each.offset for each in client.questions[0]] == [1_000, 1_000]
 
 
 def test_an_offset_for_a_time_that_could_not_be_looked_up_is_not_taken_for_the_end(
@@ -383,7 +408,8 @@ def test_a_commit_that_failed_is_the_callers_to_repeat(client: FakeClient, consu
         consumer.commit({A: (5, "time")})
     consumer.commit({A: (5, "time")})
 
-    assert client.asked == [{A: (5, "time")}] * 2
+    assert client.questions == [{A: (5, "time")}] * 2
+    assert client.failed == 1
 
 
 def test_errors_that_concern_no_partition_are_only_logged(

@@ -84,6 +84,7 @@ def test_a_failed_delivery_goes_to_the_handler_whose_failure_is_raised(
 def test_flushed_is_when_nothing_is_outstanding(least: Producing) -> None:
     least.client.left = 3
     assert not least.producer.flush(0)
+    assert least.client.calls == ["rebootstrap"]
 
     least.client.left = 0
     assert least.producer.flush(0)

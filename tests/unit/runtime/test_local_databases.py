@@ -9,10 +9,11 @@ import pytest
 
 from memory_objects import MemoryObjects
 from restoring import keys
-from snapshotting import CHANGELOG, IN, Heir, Owner, away
+from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.runtime.remote_state import restore_progress
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
+from streamsapp.tasks.states import TaskState
 
 TASK = TaskId(0, 0)
 
@@ -139,12 +140,48 @@ def test_ending_in_good_order_leaves_a_database_that_is_as_good_as_a_replicas(he
     leave_on_disk(heir, epoch=None)
     task = heir.thread.task()
     heir.restore(task)
+    task.initialize()
     local(heir).write_epoch(5)
 
     heir.thread.thread.close([task], clean=True)
     heir.thread.passes()
 
     assert local(heir).read().epoch is None
+
+
+def test_a_task_that_has_not_run_leaves_the_database_to_whom_it_was(owner: Owner, heir: Heir) -> None:
+    owner.publish("a")
+    leave_on_disk(heir, epoch=1)
+    task = heir.thread.task()
+    heir.restore(task)
+
+    heir.thread.thread.close([task], clean=True)
+    heir.thread.passes()
+
+    assert local(heir).read().epoch == 1
+
+
+def test_the_record_of_a_directory_that_is_being_prepared_is_written_by_nobody_else(
+    owner: Owner, heir: Heir, objects: MemoryObjects
+) -> None:
+    owner.publish("a")
+    gate = Gate(objects)
+    heir.thread.log(CHANGELOG, end=1)
+    leaves, comes = heir.thread.task(), heir.thread.task()
+    heir.thread.thread.add(leaves)
+    heir.passes_until(gate.reached.is_set)
+    before = local(heir).read()
+
+    heir.thread.thread.close([leaves], clean=True)
+    heir.thread.passes()
+    assert leaves.state is TaskState.CLOSED
+    assert local(heir).read() == before
+
+    heir.thread.thread.add(comes)
+    gate.open()
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+    assert heir.thread.failed == []
+    assert keys(comes) == ["a"]
 
 
 def test_what_a_killed_process_left_half_done_is_removed(heir: Heir) -> None:

@@ -7,6 +7,7 @@ Used by ``PartitionConsumer``, on its thread.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import methodcaller
@@ -25,6 +26,9 @@ log = client_log(__name__)
 
 #: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
 _LEADERS_TIMEOUT = 0.2
+#: They are looked for once more when no record has come for so long, in seconds: a client that has lost all brokers
+#: says nothing.
+_QUIET = 30.0
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -54,6 +58,7 @@ class LibrdkafkaFetching:
         self._began: dict[TopicPartition, int] = {}
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
+        self._quiet_at = 0.0
         # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
         # as nobody knows when librdkafka's threads have ended.
         self._notified = None if wakeup is None else wakeup.notify_of_records(consumer)
@@ -99,6 +104,16 @@ class LibrdkafkaFetching:
     # ---- fetching ----------------------------------------------------------------------------------------------
 
     def fetch(self, limit: int, timeout: float) -> Fetched:
+        fetched = self._fetch(limit, timeout)
+        now = time.monotonic()
+        if fetched or not self._began:
+            self._quiet_at = now + _QUIET
+        elif now >= self._quiet_at:
+            self._quiet_at = now + _QUIET
+            self._find_leaders([next(iter(self._began)).topic])
+        return fetched
+
+    def _fetch(self, limit: int, timeout: float) -> Fetched:
         if self._wakeup is None:
             return self.fetch_at_once(limit, timeout)
         waits = timeout > 0 and self._emptied

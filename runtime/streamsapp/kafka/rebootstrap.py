@@ -1,0 +1,63 @@
+"""Clients of librdkafka's that begin with their bootstrap servers again after they have lost all brokers (KIP-899).
+
+A broker that is out of touch with its controller for a moment, as after it stood still, may tell that there are no
+brokers at all. librdkafka takes its word, forgets those it knew, also the bootstrap servers, and has nobody to ask any
+more: each request fails, for good (confluentinc/librdkafka, issue 5301; seen with 2.16.1). It is told the bootstrap
+servers once more when a request fails without an answer, which changes nothing for a client that knows them.
+
+Called on whichever thread uses the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ctypes import CDLL, c_char_p, c_int, c_void_p
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Producer, cimpl
+from confluent_kafka.admin import AdminClient
+
+from streamsapp.kafka.librdkafka_handle import handle_of
+
+T = TypeVar("T")
+
+#: ``rd_kafka_brokers_add`` of the librdkafka that confluent-kafka itself is linked to.
+_add_brokers = CDLL(cimpl.__file__).rd_kafka_brokers_add
+_add_brokers.restype, _add_brokers.argtypes = c_int, [c_void_p, c_char_p]
+
+
+class _Rebootstrapping:
+    """A client with what it takes; the class of confluent-kafka comes second."""
+
+    def __init__(self, conf: Mapping[str, Any], **options: Any) -> None:
+        super().__init__(dict(conf), **options)  # type: ignore[call-arg]  # of the client's class
+        self._servers = str(conf.get("bootstrap.servers", ""))
+
+    def list_topics(self, *arguments: Any, **options: Any) -> Any:
+        """See the client's class."""
+        return self.asked(lambda: super(_Rebootstrapping, self).list_topics(*arguments, **options))  # type: ignore[misc]
+
+    def asked(self, request: Callable[[], T]) -> T:
+        """The result of a request of this client's; one that no broker has answered finds some the next time."""
+        try:
+            return request()
+        except KafkaException as error:
+            if error.args[0].code() < 0:  # the client's own, and no broker's
+                self.rebootstrap()
+            raise
+
+    def rebootstrap(self) -> None:
+        """Have the client begin with the bootstrap servers, if it does not know them."""
+        _add_brokers(handle_of(self), self._servers.encode())  # type: ignore[arg-type]
+
+
+class RebootstrappingConsumer(_Rebootstrapping, Consumer):
+    """``Consumer`` that rebootstraps."""
+
+
+class RebootstrappingProducer(_Rebootstrapping, Producer):
+    """``Producer`` that rebootstraps."""
+
+
+class RebootstrappingAdminClient(_Rebootstrapping, AdminClient):
+    """``AdminClient`` that rebootstraps."""
