@@ -152,8 +152,6 @@ class RecordProducer:
             left = self._producer.flush(timeout)
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
-        if left and self._batches is None:
-            self._producer.rebootstrap()
         self._raise_failure()
         return bool(left == 0)
 
@@ -176,6 +174,13 @@ class RecordProducer:
             self._producer.poll(timeout)
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
+
+    def _asked(self, request: Callable[[], object]) -> None:
+        """Make a request, after which a client of librdkafka's that has lost all brokers finds some the next time."""
+        if self._batches is not None:
+            request()
+        else:
+            self._producer.asked(request)
 
     def _classified(self, error: KafkaException, what: str) -> Exception:
         return _classified(error, what)
@@ -231,6 +236,8 @@ class AtLeastOnceProducer(RecordProducer):
     def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
+            if self._batches is None:
+                self._producer.rebootstrap()
             self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
         elif error is not None and not message.topic():  # it is no record's, but the producer's
             self._failure = self._failure or AbortableError(f"records were not written: {error.str()}")
@@ -281,7 +288,7 @@ class ExactlyOnceProducer(RecordProducer):
         try:
             self._requests.ask(
                 lambda: repeated(
-                    lambda: self._producer.init_transactions(REQUEST_TIMEOUT),
+                    lambda: self._asked(lambda: self._producer.init_transactions(REQUEST_TIMEOUT)),
                     "starting a transactional producer",
                     self._deadline,
                 )

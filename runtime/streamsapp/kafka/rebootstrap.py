@@ -3,13 +3,15 @@
 A broker that is out of touch with its controller for a moment, as after it stood still, may tell that there are no
 brokers at all. librdkafka takes its word, forgets those it knew, also the bootstrap servers, and has nobody to ask any
 more: each request fails, for good (confluentinc/librdkafka, issue 5301; seen with 2.16.1). It is told the bootstrap
-servers once more when a request fails without an answer, which changes nothing for a client that knows them.
+servers once more when a request fails without an answer; not often, as it keeps each text that it is told.
 
 Called on whichever thread uses the client.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from ctypes import CDLL, c_char_p, c_int, c_void_p
 from typing import Any, TypeVar
@@ -20,6 +22,9 @@ from confluent_kafka.admin import AdminClient
 from streamsapp.kafka.librdkafka_handle import handle_of
 
 T = TypeVar("T")
+
+#: Seconds before a client is told them again.
+PAUSE = 10.0
 
 #: ``rd_kafka_brokers_add`` of the librdkafka that confluent-kafka itself is linked to.
 _add_brokers = CDLL(cimpl.__file__).rd_kafka_brokers_add
@@ -32,6 +37,7 @@ class _Rebootstrapping:
     def __init__(self, conf: Mapping[str, Any], **options: Any) -> None:
         super().__init__(dict(conf), **options)  # type: ignore[call-arg]  # of the client's class
         self._servers = str(conf.get("bootstrap.servers", ""))
+        self._told_at = -math.inf
 
     def list_topics(self, *arguments: Any, **options: Any) -> Any:
         """See the client's class."""
@@ -47,7 +53,11 @@ class _Rebootstrapping:
             raise
 
     def rebootstrap(self) -> None:
-        """Have the client begin with the bootstrap servers, if it does not know them."""
+        """Have the client begin with the bootstrap servers, unless it was told them a moment ago."""
+        now = time.monotonic()
+        if now - self._told_at < PAUSE:
+            return
+        self._told_at = now
         _add_brokers(handle_of(self), self._servers.encode())  # type: ignore[arg-type]
 
 

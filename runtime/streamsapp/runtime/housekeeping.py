@@ -12,11 +12,12 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from streamsapp.errors import TopicError
+from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_fetch import DATABASE
@@ -150,8 +151,12 @@ class StoreStatistics:
         self.figures: dict[TaskId, dict[str, dict[str, int]]] = {}
 
     def run(self) -> None:
-        """Read the statistics once."""
-        self.figures = {task_id: stores.statistics() for task_id, stores in self._stores().items()}
+        """Read the statistics once; a task that is being closed has none."""
+        figures = {}
+        for task_id, stores in self._stores().items():
+            with suppress(StateStoreError):
+                figures[task_id] = stores.statistics()
+        self.figures = figures
 
 
 def _is_task(name: str) -> bool:

@@ -8,8 +8,10 @@ task that changes between active and standby keeps its stores open.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from streamsapp.deadline import ClosingTime
@@ -181,11 +183,19 @@ class InstanceTasks:
         """Close tasks wherever they are; what they did since the last commit is dropped. Their stores are closed by the
         restoration thread, in its turn: that takes milliseconds each. ``clean`` says that nobody else has them yet."""
         closing = list(tasks)
+        for task in closing:
+            self._left_now(task.id)
         self._detach(closing)
         self._restoration.close(closing, clean=clean)
         for task in closing:
             self.all.pop(task.id, None)
         self.giving_up = {task_id: role for task_id, role in self.giving_up.items() if task_id in self.all}
+
+    def _left_now(self, task_id: TaskId) -> None:
+        """Directories are cleaned up by their age: that of a task without input is old when the task leaves, and still
+        open."""
+        with suppress(FileNotFoundError):
+            os.utime(self._directory / str(task_id))
 
     def request_snapshots(self) -> None:
         """Have a snapshot of every active task taken soon; nobody waits for them."""

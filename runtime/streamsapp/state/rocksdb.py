@@ -146,7 +146,8 @@ class TaskDatabase:
 
     def property(self, family: str, name: str) -> int:
         """Returns one of RocksDB's integer properties; 0 if it has none."""
-        return self._families[family].property_int_value(f"rocksdb.{name}") or 0
+        with translated_errors(self._directory):
+            return self._families[family].property_int_value(f"rocksdb.{name}") or 0
 
     def flush_data(self) -> None:
         """Makes most of the written data durable; writers do not wait."""

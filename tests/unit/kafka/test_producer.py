@@ -16,7 +16,7 @@ from producer_parts import (
     record,
 )
 from streamsapp.errors import CommitError, ProductionError
-from streamsapp.kafka.producer import production_error
+from streamsapp.kafka.producer import DeliveryTimeoutError, production_error
 
 # ---- sending -------------------------------------------------------------------------------------------------------
 
@@ -84,7 +84,6 @@ def test_a_failed_delivery_goes_to_the_handler_whose_failure_is_raised(
 def test_flushed_is_when_nothing_is_outstanding(least: Producing) -> None:
     least.client.left = 3
     assert not least.producer.flush(0)
-    assert least.client.calls == ["rebootstrap"]
 
     least.client.left = 0
     assert least.producer.flush(0)
@@ -113,6 +112,15 @@ def test_a_client_that_failed_for_good_can_be_closed(client: FakeClient, *, exac
 
 
 # ---- at least once -------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_writes_nothing_for_long_begins_with_the_bootstrap_servers_again(least: Producing) -> None:
+    least.client.reports = [KafkaError(KafkaError._MSG_TIMED_OUT)]
+
+    with pytest.raises(DeliveryTimeoutError):
+        least.producer.poll()
+
+    assert least.client.calls == ["rebootstrap"]
 
 
 def test_at_least_once_the_group_commits_the_offsets(least: Producing) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from streamsapp import TaskId
-from streamsapp.errors import TopicError
+from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.housekeeping import CLEANUP_DELAY, Cleanup, PeriodicThread, StoreStatistics, TopicWatch
 from streamsapp.runtime.thread_failure import ThreadFailure
@@ -242,6 +242,22 @@ def test_what_a_periodic_thread_raises_goes_to_the_exception_queue() -> None:
     failure = failures.get(timeout=SOON)
 
     assert (failure.thread, str(failure.error), failure.task_id) == ("topics", "gone", None)
+
+
+def test_a_task_that_is_closed_meanwhile_has_no_statistics() -> None:
+    class Closed:
+        def statistics(self) -> dict[str, dict[str, int]]:
+            raise StateStoreError("it is closed")
+
+    class Open:
+        def statistics(self) -> dict[str, dict[str, int]]:
+            return {"counts": {"scans": 1}}
+
+    statistics = StoreStatistics(lambda: {TaskId(0, 0): cast(Any, Closed()), TaskId(0, 1): cast(Any, Open())})
+
+    statistics.run()
+
+    assert statistics.figures == {TaskId(0, 1): {"counts": {"scans": 1}}}
 
 
 def test_store_statistics_are_those_of_the_last_reading() -> None:

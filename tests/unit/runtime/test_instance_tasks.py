@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,17 @@ def test_a_task_that_failed_and_was_taken_away_is_not_revived(it: Owned) -> None
 
     assert it.life.all == {}
     assert it.restoration.here == {}
+
+
+def test_the_directory_of_a_task_that_leaves_counts_as_left_now_however_old_its_files_are(it: Owned) -> None:
+    it.run(FIRST, of=topology(engine=Engine.ROCKSDB))
+    directory = it.directory / "0_0"
+    os.utime(directory, (0, 0))
+
+    it.life.close([it.life.all[FIRST]])
+
+    assert it.life.all == {}
+    assert directory.stat().st_mtime > 0
 
 
 def test_a_corrupted_task_is_wiped_and_handed_over_to_be_restored(it: Owned) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -9,13 +10,15 @@ import pytest
 
 from memory_objects import MemoryObjects
 from restoring import keys
-from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
+from snapshotting import CHANGELOG, IN, TIMEOUT, Gate, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot_fetch import fetch
 from streamsapp.runtime.remote_state import restore_progress, restores
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogInspector
 from streamsapp.runtime.remote_state.local_record import LocalState
 from streamsapp.tasks.states import TaskRole, TaskState
+from streamsapp.tasks.stream_task import StreamTask
 
 TASK = TaskId(0, 0)
 
@@ -196,6 +199,33 @@ def test_a_task_is_closed_while_its_snapshot_is_downloaded_and_may_come_back(
     assert heir.thread.thread.restored.get_nowait() is second
     assert heir.thread.failed == []
     assert keys(second) == ["a"]
+
+
+def test_a_preparation_that_nobody_wants_any_more_leaves_the_directory_alone(
+    owner: Owner, heir: Heir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.publish("a")
+    begun, go_on = threading.Event(), threading.Event()
+    facts = ChangelogInspector.facts
+
+    def hangs(it: ChangelogInspector, task: StreamTask) -> ChangelogFacts:
+        begun.set()
+        assert go_on.wait(TIMEOUT)
+        return facts(it, task)
+
+    monkeypatch.setattr(ChangelogInspector, "facts", hangs)
+    heir.thread.log(CHANGELOG, end=1)
+    heir.thread.thread.add(task := heir.thread.task())
+    heir.passes_until(begun.is_set)
+    heir.thread.thread.close([task])
+    heir.thread.passes()
+    left = local(heir).directory / "checkpoint-1.part"
+    left.mkdir(parents=True)
+
+    go_on.set()
+    heir.close()
+
+    assert [path.name for path in local(heir).directory.iterdir()] == [left.name]
 
 
 # ---- what cannot be used -------------------------------------------------------------------------------------------

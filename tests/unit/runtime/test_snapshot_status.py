@@ -171,6 +171,37 @@ def test_a_job_waits_for_the_end_of_the_one_before() -> None:
     workers.stop()
 
 
+def test_a_job_waits_also_for_the_end_of_one_whose_successor_never_began() -> None:
+    done: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(job: WorkItem) -> None:
+        begun.set()
+        assert go_on.wait(TIMEOUT)
+        done.append("first")
+
+    first = WorkItem(slow)
+    second = WorkItem(lambda _: done.append("second"), after=first)
+    third = WorkItem(lambda _: done.append("third"), after=second)
+    fourth = WorkItem(lambda _: done.append("fourth"), after=third)
+    workers = PriorityThreadPool("worker", 2)
+    for thread in workers.threads:
+        thread.start()
+    workers.submit(first, 1)
+    assert begun.wait(TIMEOUT)
+    for each in (first, second):
+        each.cancel()
+    workers.submit(third, 0)
+    assert not third.ended.wait(0.2)
+    third.cancel()  # it waits on its thread
+    go_on.set()
+    workers.submit(fourth, 0)
+
+    assert fourth.ended.wait(TIMEOUT)
+    assert done == ["first", "fourth"]
+    workers.stop()
+
+
 def test_a_state_directory_has_one_user_at_a_time(tmp_path: Path) -> None:
     directory = tmp_path / "app"
     first = DirectoryLock(directory)

@@ -77,9 +77,9 @@ class BatchProcess:
         Whatever goes wrong, the lane's tasks are closed, and nothing of the batch counts: who is given the order again
         begins at what the group has committed.
         """
-        self._take_failures()
         try:
             try:
+                self._take_failures()
                 return self._run(order, alive)
             except (MovedOnError, TaskCorruptedError) as error:
                 log.info("lane %d: %s; its tasks are restored", order.number, error)
@@ -102,7 +102,8 @@ class BatchProcess:
         for thread in self._stores.threads:
             thread.join(_CLOSE)
         self._inputs.close()
-        self._admin.close()
+        if not any(thread.is_alive() for thread in self._stores.threads):
+            self._admin.close()
         self._stores.release()
         cyclic_gc.restore()
 

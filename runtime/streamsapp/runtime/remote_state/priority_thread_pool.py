@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from itertools import count
 from queue import PriorityQueue
 
@@ -31,15 +32,29 @@ class WorkItem:
             self.ended.set()
 
     def work(self) -> None:
-        """Do it, unless somebody else does."""
+        """Do it, unless somebody else does, or nobody wants it any more."""
         if not self._take():
             return
         try:
             if self._after is not None:
-                self._after.ended.wait()
-            self._run(self)
+                self._after.wait_for_all()
+            if not self.cancelled.is_set():
+                self._run(self)
         finally:
+            self._after = None
             self.ended.set()
+
+    def wait_for_all(self) -> None:
+        """Return when it has ended, and those before it: one that never begins ends before them."""
+        item: WorkItem | None = self
+        while item is not None:
+            item.ended.wait()
+            item = item._after
+
+    def refuse_if_cancelled(self) -> None:
+        """Raise ``CancelledError`` in the middle of work that nobody wants any more."""
+        if self.cancelled.is_set():
+            raise CancelledError
 
     def _take(self) -> bool:
         with self._lock:

@@ -123,7 +123,12 @@ class Restores:
 
     def handed_over(self, task: StreamTask) -> None:
         if task.plan.has_snapshots(task.stores):
-            self.local(task.id).write_epoch(None)
+            try:
+                self.local(task.id).write_epoch(None)
+            except OSError as error:
+                log.warning(
+                    "task %s: its local state counts as one that was not left in good order: %s", task.id, error
+                )
 
     # ---- threads of its own ------------------------------------------------------------------------------------
 
@@ -154,11 +159,13 @@ class Restores:
 
     def _prepare(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
         facts = self._changelogs.facts(task)
+        item.refuse_if_cancelled()  # after each wait: the directory may be another instance's by then
         local = self.local(task.id)
         local.remove_leftovers()
         chain = self._remote.chain(task.id)
         record = local.read()
         asked = self._newest(chain, record, task) if local.has_database else None
+        item.refuse_if_cancelled()
         if asked is not None and self._is_good(record, facts, asked, task):
             record, unknown = _known_by(asked, record, facts, task)
         else:
@@ -171,6 +178,7 @@ class Restores:
                 asked = self._newest(chain, LocalRecord(unknown=True), task) if found is None else found
                 record, unknown = _known_by(asked, LocalRecord(), facts, task)
                 record = msgspec.structs.replace(record, unknown=isinstance(asked, ObjectStoreError))
+        item.refuse_if_cancelled()
         local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
         stores = record.stores if self._exactly_once else {}
         return PreparedDirectory(_consumed(record.inputs), stores, unknown)
