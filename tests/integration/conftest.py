@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from instances import Instances
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from pods import Pods
 from streamsapp.local.broker import EmbeddedBroker
 
@@ -17,7 +17,7 @@ from streamsapp.local.broker import EmbeddedBroker
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The broker all tests share: never stop it."""
-    with EmbeddedBroker(tmp_path_factory.mktemp("kafka")) as running:
+    with EmbeddedBroker(tmp_path_factory.mktemp("kafka"), start_timeout=START_TIMEOUT) as running:
         yield running
 
 
@@ -30,7 +30,7 @@ def kafka(broker: EmbeddedBroker) -> Kafka:
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """A running broker for one test, which may stop, kill and restart it."""
-    with EmbeddedBroker(tmp_path / "kafka") as running:
+    with EmbeddedBroker(tmp_path / "kafka", start_timeout=START_TIMEOUT) as running:
         yield running
 
 

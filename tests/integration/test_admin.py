@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.retry import repeated
@@ -96,7 +96,8 @@ def test_leaders_are_learned_anew_when_a_broker_has_come_back(own_broker: Embedd
 
 
 def test_asking_for_a_topic_does_not_create_it(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path / "kafka", properties={"auto.create.topics.enable": "true"}) as broker:
+    creating = {"auto.create.topics.enable": "true"}
+    with EmbeddedBroker(tmp_path / "kafka", properties=creating, start_timeout=START_TIMEOUT) as broker:
         config = StreamsConfig(application_id="app", bootstrap_servers=broker.bootstrap_servers)
         admin = TopicAdmin(client_properties.admin(config))
 

@@ -24,6 +24,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits longer than the driver does: here other tests run beside it, on a machine that may be slow."""
     for limit in ("_TO_START", "_TO_FINISH", "_TO_END_TRANSACTIONS", "_TO_READ"):
         monkeypatch.setattr(f"soak_run.{limit}", TIMEOUT)
+    monkeypatch.setattr("fleet.SHUTDOWN_TIMEOUT", TIMEOUT)
+    monkeypatch.setattr("lag_watch._TIMEOUT", 10.0)
 
 
 def short_plan(seed: int, guarantee: str, *, remote: bool) -> Plan:

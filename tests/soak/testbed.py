@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from faults import SESSION, Plan
+from kafka_cluster import START_TIMEOUT
 from network import Network, Proxy
 from s3_server import S3Server
 from streamsapp.local.broker import EmbeddedBroker, free_port
@@ -85,7 +86,7 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
             "group.min.session.timeout.ms": str(int(SESSION * 1000)),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
-        broker = EmbeddedBroker(directory / "kafka", own, properties=properties)
+        broker = EmbeddedBroker(directory / "kafka", own, properties=properties, start_timeout=START_TIMEOUT)
         s3: S3Server | None = None
         if plan.snapshot_interval:
             s3 = stack.enter_context(S3Server(directory / "s3"))

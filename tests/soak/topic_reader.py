@@ -13,6 +13,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from application import COUNTED, PARTITIONS, TASK, WINDOWS, WRITER, Json, Topics, window_name
+from kafka_cluster import wait_until_seen
 from streamsapp.kafka.admin import Admin
 from verification import Update
 
@@ -93,8 +94,9 @@ class Cluster:
         sink = {"message.timestamp.type": "LogAppendTime"}
         wanted = [NewTopic(topics.source, PARTITIONS, 1)]
         wanted += [NewTopic(name, PARTITIONS, 1, config=sink) for name in topics.sinks]
-        for created in self._admin.create_topics(wanted).values():
+        for name, created in self._admin.create_topics(wanted).items():
             created.result()
+            wait_until_seen(self._admin, name, PARTITIONS)
 
     def ends(self, names: Iterable[str], *, committed: bool, timeout: float = _TIMEOUT) -> dict[str, int]:
         """Returns the end of each partition, ``topic-partition`` to offset; those without an answer are left out."""

@@ -25,7 +25,7 @@ from cluster.pki import ADMINISTRATORS, Authority
 from streamsapp.local.broker import free_port
 
 _HOST = "127.0.0.1"
-_START_SECONDS = 60.0
+_START_SECONDS = 150.0
 _numbers = itertools.count(1)
 
 
@@ -194,4 +194,4 @@ def _is_established(definition: dict[str, Any]) -> bool:
 def _end(process: subprocess.Popen[bytes], sign: int) -> None:
     process.send_signal(signal.SIGCONT)  # one that is frozen takes no other signal but SIGKILL
     process.send_signal(sign)
-    process.wait(30)
+    process.wait(100)

@@ -123,7 +123,7 @@ class ExactLoad:
                 "log_level": 0,
             }
         )
-        self._partitions = len(self._producer.list_topics(source, timeout=10).topics[source].partitions)
+        self._partitions = len(self._producer.list_topics(source, timeout=60).topics[source].partitions)
         self._consumer.assign(self._ends(sink))
         self._threads = [
             threading.Thread(target=run, name=f"load-{run.__name__}", daemon=True) for run in (self._write, self._read)
@@ -153,7 +153,7 @@ class ExactLoad:
         found = [*self.findings, *missing[:_MOST_FINDINGS]]
         assert not found, f"of {self.sent.total()} words, {len(self.sent)} different:\n" + "\n".join(found)
 
-    def wait_for_counts(self, timeout: float = 60.0) -> None:
+    def wait_for_counts(self, timeout: float = 240.0) -> None:
         """Return when at least one count came that was not there before."""
         before, give_up = self.ledger.last.total(), time.monotonic() + timeout
         while self.ledger.last.total() == before:
@@ -230,10 +230,10 @@ class ExactLoad:
 
     def _ends(self, topic: str) -> list[TopicPartition]:
         """Returns the end of each partition of the output now: earlier runs are not read again."""
-        partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = self._consumer.list_topics(topic, timeout=60).topics[topic].partitions
         return [TopicPartition(topic, number, self._end_of(topic, number)) for number in partitions]
 
-    def _end_of(self, topic: str, number: int, timeout: float = 30.0) -> int:
+    def _end_of(self, topic: str, number: int, timeout: float = 100.0) -> int:
         """A topic that was made a moment ago has no leaders yet."""
         give_up = time.monotonic() + timeout
         while True:

@@ -26,6 +26,7 @@ from cluster.processes import end
 from cluster_app import App, Kubectl, KubectlError
 from cluster_load import ExactLoad
 from cluster_observer import Observer
+from kafka_cluster import wait_until_seen
 from streamsapp.manifest.yaml_text import parse_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,10 +152,10 @@ class World:
         admin = AdminClient({"bootstrap.servers": KAFKA, "log_level": 0})
         missing = sorted(set(names) - admin.list_topics(timeout=20).topics.keys())
         if missing:
-            for created in admin.create_topics(
-                [NewTopic(name, num_partitions=PARTITIONS) for name in missing]
-            ).values():
+            new = [NewTopic(name, num_partitions=PARTITIONS) for name in missing]
+            for name, created in admin.create_topics(new).items():
                 created.result()
+                wait_until_seen(admin, name, PARTITIONS)
 
     def _drop(self) -> None:
         """Whatever is left of an earlier run, in an order in which nobody waits for somebody who is gone."""

@@ -165,6 +165,7 @@ def produce(
             "partitioner": "murmur2_random",
             "message.max.bytes": 4_000_000,
             "compression.type": compression,
+            "socket.timeout.ms": 100_000,  # records that are not confirmed until then may be written twice
         }
     )
     refused: list[Any] = []

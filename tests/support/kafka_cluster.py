@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.kafka import offsets
@@ -15,7 +15,29 @@ from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition as StreamsPartition
 
+#: For the start of a broker, on a machine that may stand still meanwhile.
+START_TIMEOUT = 150.0
+#: Longer than anything takes that works.
+_TIMEOUT = 100.0
 _numbers = itertools.count(1)
+
+
+class ListsTopics(Protocol):
+    """An admin client, or another one that can do that."""
+
+    def list_topics(self, topic: str, timeout: float) -> Any: ...
+
+
+def wait_until_seen(client: ListsTopics, topic: str, partitions: int) -> None:
+    """The controller creates a topic; a busy broker may hear of it, and of who leads its partitions, much later."""
+    give_up = time.monotonic() + _TIMEOUT
+    while True:
+        found = client.list_topics(topic, timeout=60).topics[topic]
+        leaders = [each.leader for each in found.partitions.values()]
+        if found.error is None and len(leaders) == partitions and min(leaders) >= 0:
+            return
+        assert time.monotonic() < give_up, f"the broker did not hear of {topic} within {_TIMEOUT:g} s"
+        time.sleep(0.05)
 
 
 class Kafka:
@@ -38,28 +60,32 @@ class Kafka:
         settings = {"retention.ms": "-1", **(config or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=settings)
         self.admin.create_topics([new])[topic].result()
-        self._seen_by_broker(topic, partitions)
+        wait_until_seen(self.admin, topic, partitions)
         return topic
-
-    def _seen_by_broker(self, topic: str, partitions: int) -> None:
-        # The controller creates a topic; a busy broker may hear of it, and of who leads its partitions, much later.
-        for _ in range(600):
-            found = self.admin.list_topics(topic, timeout=60).topics[topic]
-            leaders = [each.leader for each in found.partitions.values()]
-            if found.error is None and len(leaders) == partitions and min(leaders) >= 0:
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"the broker did not hear of {topic} within 30 s")
 
     def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], partition: int = -1) -> None:
         """Write records and wait until the broker has them; keys choose the partition unless one is given."""
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "partitioner": "murmur2_random"})
-        for key, value in records:
-            producer.produce(topic, value=value, key=key, partition=partition)
-            producer.poll(0)
-        assert producer.flush(30) == 0
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "partitioner": "murmur2_random",
+                "socket.timeout.ms": 100_000,  # records that are not confirmed until then may be written twice
+            }
+        )
+        refused: list[KafkaError] = []
 
-    def read(self, topic: str, timeout: float = 30.0) -> list[Message]:
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
+        for key, value in records:
+            producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered)
+            producer.poll(0)
+        assert producer.flush(_TIMEOUT) == 0
+        if refused:
+            raise KafkaException(refused[0])
+
+    def read(self, topic: str, timeout: float = _TIMEOUT) -> list[Message]:
         """Every committed record a topic holds now, partition by partition in the order of offsets."""
         consumer = Consumer(
             {
@@ -115,8 +141,8 @@ class Kafka:
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         assigned: list[object] = []
         consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(partitions))
-        for _ in range(300):
+        give_up = time.monotonic() + _TIMEOUT
+        while not assigned:
+            assert time.monotonic() < give_up, f"{group} did not get a member"
             consumer.poll(0.1)
-            if assigned:
-                return consumer
-        raise AssertionError(f"{group} did not get a member")
+        return consumer

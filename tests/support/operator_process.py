@@ -28,6 +28,10 @@ IMAGE = "localhost/streamsapp-runtime:dev"
 SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 #: Longer than anything takes that works, in seconds, also on a busy machine; shorter than pytest waits.
 TIMEOUT = 120.0
+#: Of an operator that is to go on: it ends when it stands still for two thirds of that, and nobody starts it again.
+LONG_LEASE = 60.0
+#: Until another one has such a Lease, which it waits out.
+TAKEOVER = 300.0
 #: Characters of the log that are shown of an operator that is gone, and of the threads of one that crashed.
 _END_OF_LOG = 3_000
 
@@ -120,7 +124,7 @@ class OperatorProcess:
         """As the kubelet asks; the exit code."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(30)
+        return self._process.wait(TIMEOUT)
 
     def wait(self, timeout: float) -> int:
         """For its end; the exit code."""

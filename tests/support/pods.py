@@ -19,6 +19,9 @@ from typing import Any
 
 from instances import TIMEOUT, eventually
 
+#: Of pods that are to be noticed when they are killed or stand still; those that are not, outlast a machine that does.
+MORTAL = 6_000
+
 #: Counts the words of a topic per key.
 MANIFEST = """
 apiVersion: streamsapp.dev/v1alpha1
@@ -28,7 +31,7 @@ spec:
   topology: {{entrypoint: "counting:topology"}}
   kafka:
     bootstrapServers: "{servers}"
-    properties: {{"session.timeout.ms": 6000}}
+    properties: {{"session.timeout.ms": {session_ms}}}
   processing: {{instances: {instances}, guarantee: {guarantee}, commitIntervalMs: 100, standbyReplicas: {standbys}}}
   code:
     files:
@@ -144,11 +147,11 @@ class Pods:
 
     def start(
         self, instances: int = 1, guarantee: str = "exactly_once", standbys: int = 1, within: Sequence[str] = (),
-        **environment: str,
+        session_ms: int = 60_000, **environment: str,
     ) -> RunningPod:  # fmt: skip
         manifest = self._directory / f"app-{len(self._made)}.yaml"
-        settings = {**self._settings, "instances": instances, "guarantee": guarantee, "standbys": standbys}
-        manifest.write_text(MANIFEST.format(**settings))
+        settings = {"instances": instances, "guarantee": guarantee, "standbys": standbys, "session_ms": session_ms}
+        manifest.write_text(MANIFEST.format(**self._settings, **settings))
         pod = RunningPod(manifest, self.next_directory, within, **environment)
         self._made.append(pod)
         return pod

@@ -11,7 +11,7 @@ from types import TracebackType
 from confluent_kafka import Producer
 
 from continuous_input import Repeated
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp import TopicPartition
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
@@ -44,7 +44,9 @@ class ThreeBrokers:
                 own["listeners"] += f",CONTROLLER://{_HOST}:{controller}"
             else:
                 own["process.roles"] = "broker"
-            self.brokers[number] = EmbeddedBroker(directory / f"{number}", port, properties=settings | own)
+            self.brokers[number] = EmbeddedBroker(
+                directory / f"{number}", port, properties=settings | own, start_timeout=START_TIMEOUT
+            )
         self.kafka = Kafka(",".join(each.bootstrap_servers for each in self.brokers.values()))
         #: Every leader that each partition was seen to have.
         self.leaders: dict[TopicPartition, set[int]] = {}

@@ -82,6 +82,8 @@ def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise http.client.HTTPException(f"the answer has more than {MOST_BYTES} bytes")
+        if response.length:  # ``read`` returns what came of an answer that was cut off
+            raise http.client.IncompleteRead(body, response.length)
         return PeerResponse(response.status, dict(response.headers), body)
 
 

@@ -89,6 +89,7 @@ class _Downloads:
     def _bring(self, file: SnapshotFile, target: Path, share: float) -> None:
         """Brings one file, and takes it for verified only if it is what was written."""
         self.stop_if_cancelled()
+        self._moved(0)
         here = self.verified.pop(file.content, None)
         if here is not None:
             here.rename(target)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from streamsapp.clock import Clock
-from streamsapp.errors import FencedError, StateStoreError
+from streamsapp.errors import FencedError, StateStoreError, StreamsError
 from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import Moved, ObjectExistsError, ObjectMissingError, unobserved
@@ -68,6 +68,10 @@ class _Identity(NamedTuple):
     inode: int
 
 
+class ClaimGivenUpError(StreamsError):
+    """The task has left, or others may have taken it over, before it was claimed."""
+
+
 class SnapshotWriter:
     """The writer of one task's chain. After ``SnapshotFencedError`` it refuses everything."""
 
@@ -97,13 +101,20 @@ class SnapshotWriter:
         """The claim, or what was published since."""
         return self._last
 
-    def claim(self, objection: Callable[[Snapshot], str | None] = lambda _: None) -> Snapshot:
+    def claim(
+        self,
+        objection: Callable[[Snapshot], str | None] = lambda _: None,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> Snapshot:
         """Take the task over from whoever wrote before. The claim repeats the newest snapshot that can be used, and to
-        which there is no ``objection``."""
+        which there is no ``objection``. Raises ``ClaimGivenUpError`` if it was not ``wanted`` any more when everything
+        was read."""
         self._refuse_if_fenced()
         while True:
             number, before = self._chain.newest(objection)
             claimed = self._claim_of(number + 1, before)
+            if not wanted():  # others may have claimed it meanwhile, and rightly
+                raise ClaimGivenUpError(f"task {self._chain.task_id} is not to be claimed any more")
             try:
                 self._chain.append(claimed)
             except ObjectExistsError:

@@ -1,6 +1,7 @@
 """The states of an instance (Kafka Streams' ``KafkaStreams.State``), and who hears of them.
 
-The polling thread changes it, and whichever thread of the application closes the instance; that one calls the listener.
+The polling thread changes it, and whichever thread of the application closes the instance; one at a time calls the
+listener.
 
           +---------+
           | CREATED |-------------+
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
@@ -73,6 +75,9 @@ class StateHolder:
     def __init__(self) -> None:
         self._state = self._told = ClientState.CREATED
         self._changed = threading.Condition()
+        #: Changes that nobody was told of yet, the target first; and whether a thread tells of them, one for all.
+        self._untold: deque[tuple[ClientState, ClientState]] = deque()
+        self._telling = False
         self.listener: Callable[[ClientState, ClientState], None] | None = None
 
     @property
@@ -86,17 +91,34 @@ class StateHolder:
             if target not in _ALLOWED[old]:
                 return False
             self._state = target
-        log.info("state changed from %s to %s", old.value, target.value)
-        try:
-            if self.listener is not None:
-                self.listener(target, old)
-        except Exception:  # the instance closes, leaves and goes on all the same
-            log.exception("the state listener raised when the state became %s; going on", target.value)
-        finally:
-            with self._changed:
-                self._told = self._state
-                self._changed.notify_all()
+            self._untold.append((target, old))
+            if self._telling:  # another thread, or the listener itself
+                return True
+            self._telling = True
+        self._tell()
         return True
+
+    def _tell(self) -> None:
+        """Tell of the changes in their order, those of other threads as well."""
+        while True:
+            with self._changed:
+                if not self._untold:
+                    self._telling = False
+                    return
+                target, old = self._untold.popleft()
+            log.info("state changed from %s to %s", old.value, target.value)
+            try:
+                if self.listener is not None:
+                    self.listener(target, old)
+            except Exception:  # the instance closes, leaves and goes on all the same
+                log.exception("the state listener raised when the state became %s; going on", target.value)
+            except BaseException:
+                self._telling = False
+                raise
+            finally:
+                with self._changed:
+                    self._told = target
+                    self._changed.notify_all()
 
     def wait_for(self, predicate: Callable[[ClientState], bool], timeout: float | None) -> bool:
         """Blocks until the state satisfies ``predicate``. Returns ``False`` if that takes more than ``timeout``

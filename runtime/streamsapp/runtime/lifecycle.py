@@ -92,17 +92,18 @@ class Lifecycle:
         """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
         Returns whether the group had news, of which there may be more.
 
-        A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch.
+        A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch. News are
+        heard when tasks that others may have taken over are closed: one of them may be assigned here again.
         """
         if self._group.waits():
             return False
         self._group.check_session()
-        news = self._take_news()
         if not committing:
             self._recovery.revive()
-            if self._tasks.giving_up and self._tasks.at_rest():
-                self._tasks.give_up()
-                self._group.membership.rejoin()
+        news = self._take_news()
+        if not committing and self._tasks.giving_up and self._tasks.at_rest():
+            self._tasks.give_up()
+            self._group.membership.rejoin()
         self._tasks.take_restored()
         if self._state.state is ClientState.REBALANCING:
             self._tell_state()

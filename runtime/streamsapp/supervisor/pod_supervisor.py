@@ -59,7 +59,8 @@ class PodSupervisor:
         self.stop()
         if self._refused is not None:
             return self._refused
-        return int(any(member.code not in _GOOD_ENDS for member in self.members))
+        # Those that were not started yet when the pod was stopped have no code.
+        return int(any(member.code not in (*_GOOD_ENDS, None) for member in self.members))
 
     def stop(self) -> None:
         """Drain and end all instances at the same time; those that take too long are killed."""

@@ -21,7 +21,8 @@ from streamsapp_operator.plugin.main import main as plugin
 
 def test_helm_install_and_one_apply_are_all_it_takes_to_count_words(wordcount: Running) -> None:
     where = f"--namespace={wordcount.app.namespace}"
-    wordcount.world.kubectl("wait", "--for=condition=Ready", f"streamsapp/{WORDCOUNT}", where, "--timeout=60s")
+    ready = ("wait", "--for=condition=Ready", f"streamsapp/{WORDCOUNT}", where, "--timeout=240s")
+    wordcount.world.kubectl(*ready, timeout=300)
 
     wordcount.load.check()
 

@@ -11,7 +11,7 @@ import yaml
 
 from api_server import ApiServer
 from chromium import Page
-from operator_process import OperatorProcess, until
+from operator_process import LONG_LEASE, OperatorProcess, until
 from operator_world import APP, World, running
 from streamsapp_operator.kube.kinds import STREAMS_APP
 
@@ -29,8 +29,7 @@ CHANGES = [
 
 @pytest.fixture
 def world(api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    # An operator that stands still for two thirds of its Lease ends, and nobody starts it again.
-    monkeypatch.setattr("operator_world.OperatorProcess", partial(OperatorProcess, lease_seconds=15))
+    monkeypatch.setattr("operator_world.OperatorProcess", partial(OperatorProcess, lease_seconds=LONG_LEASE))
     yield from running(api_server, tmp_path)
 
 

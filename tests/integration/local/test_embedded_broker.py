@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker
 
@@ -57,7 +57,7 @@ def test_a_restarted_broker_keeps_records(own_broker: EmbeddedBroker) -> None:
 
 
 def test_no_process_is_left_after_stop_and_stopping_again_is_nothing(tmp_path: Path) -> None:
-    broker = EmbeddedBroker(tmp_path).start()
+    broker = EmbeddedBroker(tmp_path, start_timeout=START_TIMEOUT).start()
     pid = broker.pid
     assert pid is not None
 

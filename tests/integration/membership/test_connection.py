@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from members import ENDLESS, TIMEOUT, Dealer, Members, tasks_of
 from secured_broker import SecuredBroker
 from streamsapp import TopicPartition
@@ -115,7 +115,7 @@ def test_a_member_waits_for_a_broker_that_is_not_there_yet_and_ends_without_it(
 
 
 def test_a_member_goes_on_in_its_generation_after_the_broker_was_away(tmp_path: Path) -> None:
-    broker = EmbeddedBroker(tmp_path)
+    broker = EmbeddedBroker(tmp_path, start_timeout=START_TIMEOUT)
     with broker:
         members = Members(Kafka(broker.bootstrap_servers))
         topic = members.kafka.create_topic(partitions=2)
@@ -147,7 +147,8 @@ def test_a_member_goes_on_in_its_generation_after_the_broker_was_away(tmp_path: 
 
 
 def test_a_member_that_hears_nothing_for_a_session_is_lost_and_joins_again(tmp_path: Path) -> None:
-    broker = EmbeddedBroker(tmp_path, properties={"group.min.session.timeout.ms": "1000"})
+    short = {"group.min.session.timeout.ms": "1000"}
+    broker = EmbeddedBroker(tmp_path, properties=short, start_timeout=START_TIMEOUT)
     with broker:
         members = Members(Kafka(broker.bootstrap_servers))
         one = members.join("app", tasks_of(members.kafka.create_topic(), 1))

@@ -26,7 +26,7 @@ from streamsapp.membership.assignor.model import AssignorSettings, MemberState, 
 from streamsapp.membership.wire import Identity
 
 #: A session whose end a test waits for, yet longer than a busy machine stands still.
-MORTAL = {"session.timeout.ms": "10000"}
+MORTAL = {"session.timeout.ms": "35000"}
 
 
 @dataclass
@@ -224,7 +224,7 @@ def _producer(kafka: Kafka, transactional_id: str) -> Producer:
         {
             "bootstrap.servers": kafka.bootstrap_servers,
             "transactional.id": transactional_id,
-            "transaction.timeout.ms": 60_000,
+            "transaction.timeout.ms": 600_000,
         }
     )
     producer.init_transactions(TIMEOUT)
@@ -256,7 +256,7 @@ def test_what_a_dead_member_left_open_is_aborted_before_its_tasks_start_elsewher
     kafka: Kafka, members: Members
 ) -> None:
     scene, (one, two) = _running(kafka, members, 2, MORTAL)
-    one.member.begin_commit()
+    assert one.member.begin_commit()
     dead = _leave_open(kafka, scene.group, scene.topic, one.member.transactional_id, one.member.metadata())
     assert not _is_readable(kafka, scene.group, scene.topic)
 
@@ -272,7 +272,7 @@ def test_what_a_dead_member_left_open_is_aborted_before_its_tasks_start_elsewher
 def test_when_all_died_at_once_the_next_finds_what_they_left_open(kafka: Kafka, members: Members) -> None:
     scene, instances = _running(kafka, members, 2, MORTAL)
     for instance in instances:
-        instance.member.begin_commit()
+        assert instance.member.begin_commit()
         metadata = instance.member.metadata()
         _leave_open(kafka, scene.group, scene.topic, instance.member.transactional_id, metadata)
     for instance in instances:
@@ -289,7 +289,7 @@ def test_a_transaction_of_another_application_with_a_longer_name_is_left_alone(k
     app = kafka.unique("app")
     other = members.join(f"{app}-eu", tasks_of(topic, 2), kafka=ENDLESS)
     members.settled(other, partitions=range(2))
-    other.member.begin_commit()
+    assert other.member.begin_commit()
     writer = _leave_open(kafka, f"{app}-eu", topic, other.member.transactional_id, other.member.metadata())
 
     one = members.join(app, tasks_of(topic, 2))
@@ -376,7 +376,7 @@ def test_a_commit_that_outlives_its_generation_is_refused(kafka: Kafka, members:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
     # It waits half of that for the commit, and leaves if nobody polls it for so long.
-    one = members.join(app, tasks_of(topic, 2), max_poll_interval_ms=12_000, kafka=ENDLESS)
+    one = members.join(app, tasks_of(topic, 2), max_poll_interval_ms=45_000, kafka=ENDLESS)
     members.settled(one, partitions=range(2))
     assert one.member.begin_commit()
 
@@ -389,7 +389,7 @@ def test_a_commit_that_outlives_its_generation_is_refused(kafka: Kafka, members:
 
 def test_group_metadata_names_generation_member_and_group(kafka: Kafka, members: Members) -> None:
     scene, (one,) = _running(kafka, members)
-    one.member.begin_commit()
+    assert one.member.begin_commit()
 
     assert one.member.metadata() == scene.committer
     assert scene.identity.generation == one.generation

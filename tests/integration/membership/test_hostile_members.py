@@ -8,13 +8,10 @@ from confluent_kafka import Producer
 
 from hostile_members import SUBSCRIPTIONS, Stranger, metadata
 from kafka_cluster import Kafka
-from members import TIMEOUT, Instance, Members, tasks_of
+from members import ENDLESS, TIMEOUT, Instance, Members, tasks_of
 from streamsapp import TopicPartition
 from streamsapp.membership import leader_decision
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
-
-#: Nobody dies here: a machine that is busy must not look like it.
-PATIENT = {"session.timeout.ms": "30000", "heartbeat.interval.ms": "100"}
 
 
 def _commit(members: Members, instance: Instance, topic: str, offset: int) -> None:
@@ -27,10 +24,10 @@ def test_whatever_a_member_says_the_good_ones_keep_processing(kafka: Kafka, memb
     topic, app = kafka.create_topic(partitions=4), kafka.unique("app")
     # Without state, so that they are shared at once whichever of the two joins first.
     tasks = tasks_of(topic, 4, stateful=False)
-    good = [members.join(app, tasks, HighAvailabilityTaskAssignor(), kafka=PATIENT) for _ in range(2)]
+    good = [members.join(app, tasks, HighAvailabilityTaskAssignor(), kafka=ENDLESS) for _ in range(2)]
     members.settled(*good, partitions=range(4))
     for offset, (what, says) in enumerate(SUBSCRIPTIONS.items(), start=1):
-        stranger = Stranger(members.config(app, kafka=PATIENT), says)
+        stranger = Stranger(members.config(app, kafka=ENDLESS), says)
         members.until(stranger.heard.is_set, f"an assignment for a member that says {what}")
         members.settled(*good, partitions=range(4))
 
@@ -51,9 +48,9 @@ def test_a_member_that_leaves_under_the_id_of_another_applications_producer_does
     victim = f"{kafka.unique('other')}-{uuid4()}"
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": victim})
     producer.init_transactions(TIMEOUT)
-    good = [members.join(app, tasks_of(topic, 4), kafka=PATIENT) for _ in range(2)]
+    good = [members.join(app, tasks_of(topic, 4), kafka=ENDLESS) for _ in range(2)]
     members.settled(*good, partitions=range(4))
-    stranger = Stranger(members.config(app, kafka=PATIENT), metadata(transactional_id=victim))
+    stranger = Stranger(members.config(app, kafka=ENDLESS), metadata(transactional_id=victim))
     members.until(stranger.heard.is_set, "its assignment")
     members.settled(*good, partitions=range(4))
 

@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from api_server import ApiServer
-from operator_process import OperatorProcess
+from operator_process import LONG_LEASE, OperatorProcess
 from operator_world import World, running
-
-#: Of the Lease: an operator that stands still for two thirds of that ends, and nobody starts it again.
-LEASE_SECONDS = 15
 
 
 @pytest.fixture
@@ -26,7 +23,7 @@ def own_api_server(tmp_path: Path) -> Iterator[ApiServer]:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator keeps its Lease on a busy machine."""
-    monkeypatch.setattr("operator_world.OperatorProcess", partial(OperatorProcess, lease_seconds=LEASE_SECONDS))
+    monkeypatch.setattr("operator_world.OperatorProcess", partial(OperatorProcess, lease_seconds=LONG_LEASE))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ SECONDS = 20.0
 @pytest.fixture
 def busy_world(own_world: World) -> Iterator[World]:
     """With a Lease that is not lost while the machine has much to do."""
-    own_world.operator.kill()
+    own_world.operator.terminate()  # and gives its Lease back, which the next one would have to wait out
     api, namespace, folder = own_world.api, own_world.namespace, own_world.directory
     with OperatorProcess(api, namespace, folder, "patient", lease_seconds=120) as operator:
         own_world.operator = operator

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from operator_process import TIMEOUT, OperatorProcess, until
+from operator_process import LONG_LEASE, TAKEOVER, TIMEOUT, OperatorProcess, until
 from operator_world import APP, DownWatch, World
 from streamsapp_operator.kube.kinds import LEASE, STATEFUL_SET, STREAMS_APP
 
@@ -43,14 +43,15 @@ def test_a_deletion_goes_on_after_the_operator_was_killed(world: World) -> None:
     until(lambda: not world.api.kubectl("get", "sapp", "-n", world.namespace, "-o=name"), "it is gone")
 
 
+@pytest.mark.timeout(600)
 def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> None:
     world.apply()
     world.until_ready()
-    with OperatorProcess(world.api, world.namespace, world.directory, "two", lease_seconds=15) as second:
+    with OperatorProcess(world.api, world.namespace, world.directory, "two", lease_seconds=LONG_LEASE) as second:
         until(lambda: second.running and second.said("stands by"), "the second one stands by")
         assert json.loads(second.get("/healthz")) == {"ok": True, "reason": "stands by"}
         world.operator.kill()
-        until(lambda: _holder(world) == "two", "the second one has the Lease")
+        until(lambda: _holder(world) == "two", "the second one has the Lease", TAKEOVER)
         before = world.pods()
         world.restart("2026-01-01T00:00:00Z")
         until(lambda: set(world.pods().values()).isdisjoint(before.values()), "it works")
@@ -59,7 +60,8 @@ def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> No
 def test_watches_all_namespaces_when_it_is_told_to(own_world: World) -> None:
     own_world.operator.kill()
     elsewhere = own_world.api.namespace("system")
-    with OperatorProcess(own_world.api, elsewhere, own_world.directory, "wide", lease_seconds=15, everywhere=True):
+    api, folder = own_world.api, own_world.directory
+    with OperatorProcess(api, elsewhere, folder, "wide", lease_seconds=LONG_LEASE, everywhere=True):
         own_world.apply()
         own_world.until_ready()
 
@@ -74,12 +76,13 @@ def test_gives_its_lease_back_whenever_it_is_told_to_end(world: World, seconds: 
     assert _holder(world) == ""
 
 
+@pytest.mark.timeout(600)
 def test_ends_at_once_when_it_may_have_lost_its_lease(world: World) -> None:
     until(lambda: _holder(world) == "one", "it leads")
     # As a machine that was suspended: for longer than the Lease lasts nothing is renewed.
     world.operator.signal(signal.SIGSTOP)
-    with OperatorProcess(world.api, world.namespace, world.directory, "two"):
-        until(lambda: _holder(world) == "two", "another one leads")
+    with OperatorProcess(world.api, world.namespace, world.directory, "two", lease_seconds=LONG_LEASE):
+        until(lambda: _holder(world) == "two", "another one leads", TAKEOVER)
         world.operator.signal(signal.SIGCONT)
         assert world.operator.wait(TIMEOUT) == 1
     assert world.operator.said("the Lease is lost")
@@ -87,8 +90,8 @@ def test_ends_at_once_when_it_may_have_lost_its_lease(world: World) -> None:
 
 def test_survives_an_api_server_that_is_away_without_a_wrong_step(own_world: World) -> None:
     world = own_world
-    # With a Lease that outlives the outage, as the usual one of 15 s may not: it is the loops that are tested here.
-    world.operator.kill()
+    # With a Lease that outlives the outage, as the usual one may not: it is the loops that are tested here.
+    world.operator.terminate()  # and gives its own back, which the next one would have to wait out
     with OperatorProcess(world.api, world.namespace, world.directory, "patient", lease_seconds=120) as operator:
         world.apply()
         world.until_ready()
@@ -112,6 +115,7 @@ def test_survives_an_api_server_that_is_away_without_a_wrong_step(own_world: Wor
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_stands_by_until_an_api_server_is_back_that_was_away_for_longer_than_its_lease(own_world: World) -> None:
     world = own_world
     world.apply()

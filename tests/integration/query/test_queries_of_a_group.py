@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from instances import eventually, produce
+from instances import TIMEOUT, eventually, produce
 from kafka_cluster import Kafka
-from pods import Pods, RunningPod
+from pods import MORTAL, Pods, RunningPod
 from streamsapp.serdes.murmur2 import partition_for
 
 KEYS = [f"key{number}" for number in range(12)]
@@ -42,8 +42,17 @@ def proxied(pod: RunningPod) -> dict[str, Any]:
 @pytest.fixture
 def pair(kafka: Kafka, words: str, pods: Pods) -> tuple[RunningPod, RunningPod]:
     """Two instances with two tasks each, that have counted every key three times."""
+    return counted(kafka, words, pods.start(), pods.start())
+
+
+@pytest.fixture
+def mortal_pair(kafka: Kafka, words: str, pods: Pods) -> tuple[RunningPod, RunningPod]:
+    """The second one is missed soon when it is gone."""
+    return counted(kafka, words, pods.start(), pods.start(session_ms=MORTAL))
+
+
+def counted(kafka: Kafka, words: str, first: RunningPod, second: RunningPod) -> tuple[RunningPod, RunningPod]:
     write(kafka, words, 3)
-    first, second = pods.start(), pods.start()
     eventually(lambda: len(first.active()) == len(second.active()) == 2, "two tasks each")
     eventually(lambda: {first.count(key, "?proxy") for key in KEYS} == {3}, "counts")
     return first, second
@@ -74,7 +83,7 @@ def test_keys_are_found_where_another_partitioner_put_them(kafka: Kafka, words: 
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})  # librdkafka's own: consistent_random
     for key in KEYS:
         producer.produce(words, key=key.encode(), value=b"x")
-    assert producer.flush(30) == 0
+    assert producer.flush(TIMEOUT) == 0
     first, second = pods.start(), pods.start()
     eventually(lambda: len(first.active()) == len(second.active()) == 2, "two tasks each")
     eventually(lambda: {first.count(key, "?proxy") for key in KEYS} == {1}, "counts")
@@ -89,18 +98,19 @@ def test_keys_are_found_where_another_partitioner_put_them(kafka: Kafka, words: 
 
 def test_replicas_answer_within_bounds(pair: tuple[RunningPod, RunningPod]) -> None:
     first, _ = pair
-    away = [key for key in KEYS if first.ask(f"/state/counts/{key}")[0] == 307]
+    away = [key for key in KEYS if answer(first, f"/state/counts/{key}")[0] == 307]
     eventually(lambda: {first.count(key, "?standby=ok&maxLag=0") for key in away} == {3}, "standbys that caught up")
-    assert first.ask(f"/state/counts/{away[0]}?standby=ok&maxLag=0")[1]["role"] == "standby"
-    assert first.ask(f"/state/counts/{away[0]}?standby=ok&maxLag=0&maxAgeMs=0&local")[0] == 421
+    bounded = f"/state/counts/{away[0]}?standby=ok&maxLag=0"
+    eventually(lambda: answer(first, bounded)[1].get("role") == "standby", "an answer of the standby")
+    assert answer(first, f"{bounded}&maxAgeMs=0&local")[0] == 421
 
 
 @pytest.mark.long
 def test_answers_never_go_back_while_instances_come_and_go(
-    kafka: Kafka, words: str, pods: Pods, pair: tuple[RunningPod, RunningPod]
+    kafka: Kafka, words: str, pods: Pods, mortal_pair: tuple[RunningPod, RunningPod]
 ) -> None:
     """A count that was read once is committed: no later answer may be smaller, whoever gives it."""
-    first, second = pair
+    first, second = mortal_pair
     seen = dict.fromkeys(KEYS, 0)
     wrong: list[str] = []
     answers = [0]
@@ -135,15 +145,15 @@ def test_answers_never_go_back_while_instances_come_and_go(
         eventually(lambda: {first.count(key) for key in KEYS} == {53}, "final counts")
     finally:
         done.set()
-        reading.join(60)
+        reading.join(TIMEOUT)
     assert wrong == []
     assert answers[0] > 200
 
 
 def test_an_instance_that_was_stopped_for_too_long_does_not_answer_from_the_past(
-    kafka: Kafka, words: str, pair: tuple[RunningPod, RunningPod]
+    kafka: Kafka, words: str, mortal_pair: tuple[RunningPod, RunningPod]
 ) -> None:
-    first, second = pair
+    first, second = mortal_pair
     own = [key for key in KEYS if second.count(key, "?local") is not None]
     second.signal(signal.SIGSTOP)
     eventually(lambda: len(first.active()) == 4, "takeover")
@@ -155,6 +165,6 @@ def test_an_instance_that_was_stopped_for_too_long_does_not_answer_from_the_past
         thread.start()
     second.signal(signal.SIGCONT)
     for thread in asking:
-        thread.join(60)
+        thread.join(TIMEOUT)
     assert len(answers) == len(asking)
     assert set(answers) <= {None, 4}

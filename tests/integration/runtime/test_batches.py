@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 import batch_language
-from instances import Instances, eventually, produce
+from instances import TIMEOUT, Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import (
     Consumed,
@@ -292,7 +292,7 @@ def test_who_was_given_up_for_lost_and_goes_on_changes_nothing(make: Make) -> No
         lost.run(order)
 
     zombie = InBackground(run)
-    assert reached.wait(60)
+    assert reached.wait(TIMEOUT)
     heir.run(order)
     go_on.set()
     assert zombie.raised() == [FencedError]
@@ -311,7 +311,7 @@ def test_a_driver_that_starts_fences_whoever_is_left(make: Make) -> None:
     app.produce(10)
     left, order = app.process(), app.order()
     running = InBackground(lambda: left.run(order))
-    assert reached.wait(60)
+    assert reached.wait(TIMEOUT)
     claim = DriverClaim(app.config)
     claim.take()
     assert claim.held()
@@ -355,7 +355,7 @@ def test_an_instance_that_starts_in_the_middle_of_a_batch_ends_it(make: Make) ->
         process.run(order)
 
     batch = InBackground(run)
-    assert reached.wait(60)
+    assert reached.wait(TIMEOUT)
     app.instances.start(app.topology(), app.config)
     eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
     go_on.set()

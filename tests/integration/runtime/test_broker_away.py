@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from instances import Instances, counts_per_key, end_offsets, eventually, last_counts, produce
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from killable import word_count
 from streamsapp import ClientState, StreamsRuntime
 from streamsapp.local.broker import EmbeddedBroker
@@ -108,7 +108,7 @@ def test_exactly_once_holds_when_the_broker_did_not_answer_for_longer_than_a_tra
 
     ``docs/decisions/0007-hanging-transactions.md`` has the evidence. The broker keeps its own registration meanwhile.
     """
-    with EmbeddedBroker(tmp_path / "kafka") as broker:
+    with EmbeddedBroker(tmp_path / "kafka", start_timeout=START_TIMEOUT) as broker:
         instances = Instances(Kafka(broker.bootstrap_servers), tmp_path)
         load = Load(instances, "exactly_once")
         load.produce(some_words(1, 30_000))

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 from instances import Instances, eventually, produce
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp import ClientState, Materialized, StreamsBuilder, StreamsRuntime, TimeWindows, Topology
 from streamsapp.local.broker import EmbeddedBroker
 
@@ -25,7 +25,7 @@ YEARS_AGO = 1_500_000_000_000
 def eager(tmp_path: Path) -> Iterator[Kafka]:
     """A broker that deletes what has expired at once."""
     properties = {"log.cleaner.backoff.ms": str(ROUND_MS)}
-    with EmbeddedBroker(tmp_path / "kafka", properties=properties) as running:
+    with EmbeddedBroker(tmp_path / "kafka", properties=properties, start_timeout=START_TIMEOUT) as running:
         yield Kafka(running.bootstrap_servers)
 
 

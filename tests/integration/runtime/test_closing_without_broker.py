@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from instances import TIMEOUT, Instances, end_offsets, eventually, produce
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from killable import word_count
 from streamsapp import ClientState, StreamsRuntime
 from streamsapp.local.broker import EmbeddedBroker
@@ -24,7 +24,7 @@ WITHIN = 5.0
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """It keeps its own registration while it is frozen, so that it serves another try."""
-    with EmbeddedBroker(tmp_path / "kafka") as running:
+    with EmbeddedBroker(tmp_path / "kafka", start_timeout=START_TIMEOUT) as running:
         yield running
 
 

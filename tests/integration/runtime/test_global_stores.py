@@ -102,7 +102,13 @@ def test_records_of_open_and_aborted_transactions_are_not_restored_and_committed
     kafka: Kafka, copy_of: Callable[..., Copy]
 ) -> None:
     topic = kafka.create_topic("rates")
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.unique("writer")})
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": kafka.unique("writer"),
+            "transaction.timeout.ms": 600_000,
+        }
+    )
     producer.init_transactions()
     for key in ("aborted", "open"):
         producer.begin_transaction()

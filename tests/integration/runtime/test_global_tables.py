@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from instances import Instances, eventually
+from instances import PATIENT, TIMEOUT, Instances, eventually
 from kafka_cluster import Kafka
 from streamsapp import (
     ClientState,
@@ -82,7 +82,8 @@ def test_every_record_sees_the_whole_table_from_the_first_one_on(
     kafka.produce(rates, [(b"%d" % number, b"rate %d" % number) for number in range(3000)])
     kafka.produce(source, [(b"k", b"%d" % number) for number in range(0, 3000, 100)])
 
-    running(instances.start(looking_up(rates, source, sink), instances.config(processing_guarantee=guarantee)))
+    config = instances.config(processing_guarantee=guarantee, kafka=PATIENT)
+    running(instances.start(looking_up(rates, source, sink), config))
 
     eventually(lambda: len(values(kafka, sink)) == 30)
     assert values(kafka, sink) == [b"rate %d" % number for number in range(0, 3000, 100)]
@@ -90,7 +91,7 @@ def test_every_record_sees_the_whole_table_from_the_first_one_on(
 
 def test_updates_and_deletions_are_seen_while_the_application_runs(instances: Instances, kafka: Kafka) -> None:
     rates, source, sink = kafka.create_topic("rates", 2), kafka.create_topic("in"), kafka.create_topic("out")
-    instance = running(instances.start(looking_up(rates, source, sink), instances.config()))
+    instance = running(instances.start(looking_up(rates, source, sink), instances.config(kafka=PATIENT)))
 
     def seen(expected: bytes) -> bool:
         kafka.produce(source, [(b"k", b"eur")])
@@ -146,7 +147,13 @@ def test_a_restart_reads_only_what_is_new_unless_the_disk_is_lost(instances: Ins
 
 def test_records_of_an_open_or_aborted_transaction_stay_out_of_the_table(instances: Instances, kafka: Kafka) -> None:
     rates, source, sink = kafka.create_topic("rates"), kafka.create_topic("in"), kafka.create_topic("out")
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": kafka.unique("writer")})
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": kafka.unique("writer"),
+            "transaction.timeout.ms": 600_000,
+        }
+    )
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(rates, key=b"aborted", value=b"v")
@@ -157,7 +164,7 @@ def test_records_of_an_open_or_aborted_transaction_stay_out_of_the_table(instanc
     producer.flush()
     kafka.produce(source, [(b"k", b"aborted"), (b"k", b"open")])
 
-    running(instances.start(looking_up(rates, source, sink), instances.config()))
+    running(instances.start(looking_up(rates, source, sink), instances.config(kafka=PATIENT)))
     eventually(lambda: values(kafka, sink) == [b"nothing", b"nothing"])
 
     producer.commit_transaction()
@@ -173,7 +180,7 @@ def test_a_missing_global_topic_is_named(instances: Instances, kafka: Kafka) -> 
     nowhere = kafka.unique("nowhere")
     source = kafka.create_topic("in")
 
-    error = instances.start(looking_up(nowhere, source, "out"), instances.config()).wait(60)
+    error = instances.start(looking_up(nowhere, source, "out"), instances.config()).wait(TIMEOUT)
 
     assert isinstance(error, TopicError)
     assert nowhere in str(error)
@@ -201,7 +208,7 @@ def test_a_task_that_writes_a_global_store_is_told_to_write_the_topic(instances:
     builder.stream(source, TEXT).process(Writing)
     kafka.produce(source, [(b"k", b"v")])
 
-    error = instances.start(builder.build(), instances.config()).wait(60)
+    error = instances.start(builder.build(), instances.config()).wait(TIMEOUT)
 
     assert isinstance(error, StateStoreError)
     assert f"global store 'rates' is filled from topic {rates} and read-only elsewhere" in str(error)
@@ -219,5 +226,5 @@ def test_a_global_thread_that_fails_cannot_be_replaced(instances: Instances, kaf
 
     kafka.produce(rates, [(b"eur", b"not a long")])
 
-    assert "cannot deserialise" in str(instance.wait(60))
+    assert "cannot deserialise" in str(instance.wait(TIMEOUT))
     assert instance.state is ClientState.ERROR

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from instances import PATIENT, Instances, counts_per_key, eventually, last_counts, produce, stored_counts
+from instances import PATIENT, TIMEOUT, Instances, counts_per_key, eventually, last_counts, produce, stored_counts
 from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import (
@@ -102,7 +102,7 @@ def test_closing_commits_what_was_processed(kafka: Kafka, instances: Instances, 
 
 def test_states_are_told_in_order_and_an_instance_is_started_once(kafka: Kafka, instances: Instances) -> None:
     _, _, topology = counting(kafka)
-    instance = instances.make(topology, instances.config())
+    instance = instances.make(topology, instances.config(kafka=PATIENT))
     told: list[tuple[ClientState, ClientState]] = []
     instance.set_state_listener(lambda new, old: told.append((old, new)))
 
@@ -258,7 +258,7 @@ def test_a_read_only_store_is_restored_from_its_topic(kafka: Kafka, instances: I
     topology.add_source("orders-in", orders, **serdes).add_processor("rate", Rate, "orders-in")
     topology.connect_processor_and_state_stores("rate", "rates")
     topology.add_sink("out", sink, "rate", key_serializer=text, value_serializer=text)
-    config = instances.config()
+    config = instances.config(kafka=PATIENT)
     produce(kafka, rates, [(b"eur", b"one", 1000), (b"eur", b"two", 1001)])
     first = instances.start(topology, config)
     eventually(lambda: processed(first) == 2)
@@ -286,7 +286,7 @@ class Hangs(Processor):
     released = threading.Event()
 
     def process(self, record: Record) -> None:
-        self.released.wait(60)
+        self.released.wait(2 * TIMEOUT)
 
 
 def test_a_processor_that_hangs_is_reported_with_its_record(
@@ -301,9 +301,9 @@ def test_a_processor_that_hangs_is_reported_with_its_record(
     topology.add_processor("sleepy", Hangs, "source")
     produce(kafka, source, [(b"k", b"v", 1000)])
     # Not less: a polling thread that stands still for longer leaves the group, and nobody tells of the record.
-    instance = instances.start(topology, instances.config(max_poll_interval_ms=8000))
+    instance = instances.start(topology, instances.config(max_poll_interval_ms=35_000, kafka=PATIENT))
 
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
     Hangs.released.set()
 
     assert isinstance(error, ProcessingError)

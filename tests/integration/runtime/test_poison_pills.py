@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from instances import PATIENT, Instances, eventually, produce
+from instances import PATIENT, TIMEOUT, Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import ClientState, Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, StreamsRuntime, Topology
 from streamsapp.dsl.kstream import KStream
@@ -48,7 +48,7 @@ def values(messages: list[Message]) -> list[bytes | None]:
 
 
 def ended_with(instance: StreamsRuntime) -> BaseException:
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
     assert instance.state is ClientState.ERROR
     assert error is not None
     return error
@@ -71,7 +71,8 @@ class Letters:
         self._kafka, self._instances = kafka, instances
 
     def config(self, **settings: Any) -> StreamsConfig:
-        return self._instances.config(dead_letter_queue_topic=self.topic, **settings)
+        properties = {**PATIENT, **settings.pop("kafka", {})}
+        return self._instances.config(dead_letter_queue_topic=self.topic, kafka=properties, **settings)
 
     def read(self, number: int) -> list[Message]:
         eventually(lambda: len(self._kafka.read(self.topic)) >= number)
@@ -114,7 +115,9 @@ def test_a_record_that_cannot_be_read_is_left_out_when_the_handler_continues(
     source, sink = kafka.create_topic("longs"), kafka.create_topic("doubled")
     produce(kafka, source, WITH_A_PILL)
 
-    config = instances.config(processing_guarantee=guarantee, deserialization_exception_handler="continue")
+    config = instances.config(
+        processing_guarantee=guarantee, deserialization_exception_handler="continue", kafka=PATIENT
+    )
     instances.start(doubled(source, sink), config)
 
     eventually(lambda: len(kafka.read(sink)) == 2)
@@ -301,7 +304,10 @@ def test_a_record_too_large_for_a_dead_letter_becomes_one_without_what_is_too_la
     produce(kafka, source, [(b"headers", b"bad", 1002)], headers=[("own", b"h" * BRIM)])
     produce(kafka, source, [(b"good", packed(3), 1003)])
     config = instances.config(
-        processing_guarantee=guarantee, dead_letter_queue_topic=topic, deserialization_exception_handler="dead_letter"
+        processing_guarantee=guarantee,
+        dead_letter_queue_topic=topic,
+        deserialization_exception_handler="dead_letter",
+        kafka=PATIENT,
     )
 
     instance = instances.start(doubled(source, sink), config)

@@ -15,7 +15,7 @@ import pytest
 from bucket import check_chains
 from continuous_input import Pouring
 from faults import EXACTLY_ONCE, SESSION, Plan
-from instances import PATIENT, Instances, end_offsets, eventually, last_counts
+from instances import PATIENT, TIMEOUT, Instances, end_offsets, eventually, last_counts
 from kafka_cluster import Kafka
 from remote_state import Remote, metric
 from s3_server import BUCKET, S3Server
@@ -161,7 +161,7 @@ def test_an_instance_does_not_start_without_its_bucket_and_says_what_to_do(
     remote = Remote(instances, remote=server.config(url="s3://no-such-bucket/state"))
 
     instance = remote.start()
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
 
     assert isinstance(error, UnfitObjectStoreError)
     assert "s3://no-such-bucket/state" in str(error)

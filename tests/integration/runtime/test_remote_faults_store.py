@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from faulty_store import FaultyStore
-from instances import Instances, eventually
+from instances import PATIENT, Instances, eventually
 from remote_state import Remote
 from streamsapp.remote.directory_store import DirectoryStore
 from streamsapp.remote.snapshot import Snapshot
@@ -164,7 +164,7 @@ LIES: list[tuple[Callable[[Document], None], str]] = [
 def test_a_manifest_that_lies_is_passed_over_and_nothing_appears_outside_of_the_tasks_folder(
     instances: Instances, caplog: pytest.LogCaptureFixture
 ) -> None:
-    remote = Remote(instances, interval=3600)
+    remote = Remote(instances, interval=3600, kafka=PATIENT)
     first = remote.start()
     remote.feed(500)
     remote.counted()
@@ -197,7 +197,7 @@ def put_after_the_newest(remote: Remote, change: Callable[[Document], None]) -> 
 
 
 def test_swapped_manifests_of_two_tasks_are_passed_over(instances: Instances, caplog: pytest.LogCaptureFixture) -> None:
-    remote = Remote(instances, partitions=2, interval=3600)
+    remote = Remote(instances, partitions=2, interval=3600, kafka=PATIENT)
     first = remote.start()
     remote.feed(500)
     remote.counted()

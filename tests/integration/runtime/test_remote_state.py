@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from instances import Instances, eventually, last_counts
+from instances import PATIENT, Instances, eventually, last_counts
 from remote_state import Remote, metric, record, task
 from streamsapp import StreamsRuntime
 from streamsapp.remote.snapshot import Snapshot
@@ -58,7 +58,7 @@ def test_an_instance_that_was_killed_under_load_and_lost_its_disk_comes_back_fro
 
 
 def test_a_second_snapshot_of_an_unchanged_store_uploads_nothing(instances: Instances) -> None:
-    remote = Remote(instances, interval=3600)
+    remote = Remote(instances, interval=3600, kafka=PATIENT)
     instance = remote.start()
     remote.feed()
     remote.counted()
@@ -73,7 +73,7 @@ def test_a_second_snapshot_of_an_unchanged_store_uploads_nothing(instances: Inst
 
 
 def test_a_snapshot_stands_at_one_commit_and_status_tells_of_it(instances: Instances) -> None:
-    remote = Remote(instances, interval=3600)
+    remote = Remote(instances, interval=3600, kafka=PATIENT)
     instance = remote.start()
     remote.feed(1_000)
     remote.counted()
@@ -134,7 +134,7 @@ def test_closing_leaves_a_last_snapshot_of_what_was_committed(instances: Instanc
 
 @pytest.mark.parametrize("damage", ["flipped", "deleted", "swapped"])
 def test_a_damaged_snapshot_never_becomes_wrong_state(instances: Instances, damage: str) -> None:
-    remote = Remote(instances, interval=3600)
+    remote = Remote(instances, interval=3600, kafka=PATIENT)
     instance = remote.start()
     for _ in range(2):
         remote.feed()

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from confluent_kafka.cimpl import NewTopic
 
-from instances import Instances, end_offsets, eventually
+from instances import PATIENT, TIMEOUT, Instances, end_offsets, eventually
 from remote_state import Remote, metric, record, task
 from streamsapp import StreamsRuntime
 from streamsapp.clock import SystemClock
@@ -66,7 +66,7 @@ def test_a_standby_begins_with_a_snapshot(instances: Instances, caplog: pytest.L
 def test_who_loses_a_task_to_another_claim_stops_it_and_says_who_has_it(
     instances: Instances, guarantee: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    remote = Remote(instances, guarantee, interval=3600)
+    remote = Remote(instances, guarantee, interval=3600, kafka=PATIENT)
     instance = remote.start()
     remote.feed()
     remote.counted()
@@ -80,7 +80,7 @@ def test_who_loses_a_task_to_another_claim_stops_it_and_says_who_has_it(
     eventually(lambda: "the-other-one claimed it" in caplog.text)
     eventually(lambda: "its tasks stop without committing" in caplog.text)
     # Nobody else is in the group: the instance gets the task again, and claims it in turn.
-    eventually(lambda: remote.chain().numbers()[0] == numbers[0] + 2)
+    eventually(lambda: remote.chain().numbers()[0] >= numbers[0] + 2)
     remote.feed()
     remote.counted()
     assert instance.snapshot()
@@ -93,7 +93,7 @@ def test_processing_goes_on_while_the_object_store_is_away_and_snapshots_grow_ol
     instances: Instances, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(snapshots, "LONGEST_PAUSE", 1.0)
-    remote = Remote(instances)
+    remote = Remote(instances, kafka=PATIENT)
     instance = remote.start()
     remote.feed()
     remote.wait_for_snapshot(3_000)
@@ -119,7 +119,7 @@ def test_an_object_store_that_can_never_be_used_ends_the_instance_and_says_what_
 
     instance = remote.start()
 
-    assert "give a folder that exists, can be written and has hard links" in str(instance.wait(60))
+    assert "give a folder that exists, can be written and has hard links" in str(instance.wait(TIMEOUT))
     assert instance.state is ClientState.ERROR
 
 
@@ -196,7 +196,7 @@ def test_a_changelog_that_lost_what_comes_after_the_snapshot_is_an_error_and_not
     truncate(remote, begins_at)
 
     failing = remote.start()
-    error = failing.wait(60)
+    error = failing.wait(TIMEOUT)
 
     assert isinstance(error, StateStoreError)
     for told in ("task 0_0", "store counts", f"{remote.changelog}-0 begins at offset {begins_at}", "streamsapp reset"):

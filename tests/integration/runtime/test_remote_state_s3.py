@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instances import PATIENT, Instances, eventually
+from instances import PATIENT, TIMEOUT, Instances, eventually
 from remote_state import Remote, metric, task
 from s3_server import S3Server
 from streamsapp.errors import StateStoreError
@@ -99,7 +99,7 @@ def test_a_group_without_offsets_stops_without_the_server_and_goes_on_where_its_
     remote.lose_offsets()
     server.stop()
 
-    error = remote.start().wait(60)
+    error = remote.start().wait(TIMEOUT)
 
     assert isinstance(error, StateStoreError)
     for told in (f"no offsets of {remote.source}-0", "store counts", "does not tell where the task goes on"):

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from instances import TIMEOUT, Instances, eventually, produce
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp import ClientState, Materialized, StreamsBuilder, Topology
 from streamsapp.errors import TopicError
 from streamsapp.local.broker import EmbeddedBroker
@@ -24,7 +24,7 @@ GUARDED = {
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Kafka]:
     """A broker with access control."""
-    with EmbeddedBroker(tmp_path / "kafka", properties=GUARDED) as running:
+    with EmbeddedBroker(tmp_path / "kafka", properties=GUARDED, start_timeout=START_TIMEOUT) as running:
         yield Kafka(running.bootstrap_servers)
 
 
@@ -41,7 +41,7 @@ def copying(source: str, sink: str) -> Topology:
 def failure(instances: Instances, topology: Topology, application_id: str = "") -> str:
     """Returns the text of the error that ends an instance that cannot run."""
     instance = instances.start(topology, instances.config(application_id))
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
     assert isinstance(error, TopicError), error
     assert instance.state is ClientState.ERROR
     return str(error)
@@ -77,7 +77,7 @@ def test_a_source_topic_that_gains_partitions_ends_a_running_application(
 
     grow(kafka.admin, source, 3)
 
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
     assert isinstance(error, TopicError), error
     assert f"source topic {source} had 2 partitions" in str(error)
     assert "now has 3" in str(error)
@@ -118,7 +118,7 @@ def test_a_topic_that_may_not_be_written_is_named_with_the_right_that_is_missing
 
     instance = instances.start(copying(source, sink), instances.config(processing_guarantee="at_least_once"))
 
-    message = str(instance.wait(60))
+    message = str(instance.wait(TIMEOUT))
     assert f"cannot write to topic {sink}" in message
     assert "grant WRITE" in message
     instances.close()

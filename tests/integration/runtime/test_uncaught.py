@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from instances import PATIENT, Instances, counts_per_key, eventually, last_counts, produce
+from instances import PATIENT, TIMEOUT, Instances, counts_per_key, eventually, last_counts, produce
 from kafka_cluster import Kafka
 from streamsapp import (
     ClientState,
@@ -75,7 +75,7 @@ def test_tasks_go_on_from_the_last_commit_when_the_thread_is_replaced(
     words = [b"word%d" % chosen.randrange(500) for _ in range(30_000)]
     produce(kafka, source, [(None, word, 1000 + at) for at, word in enumerate(words)])
     unsteady = RaisesNowAndThen(1, 3_000, 11_000, 11_001, 24_000)
-    config = instances.config(threads=2, processing_guarantee=guarantee)
+    config = instances.config(threads=2, processing_guarantee=guarantee, kafka=PATIENT)
     instance = instances.make(word_counts(source, sink, unsteady, store), config)
     instance.set_uncaught_exception_handler(lambda error: UncaughtExceptionResponse.REPLACE_THREAD)
     instance.start()
@@ -115,7 +115,7 @@ def test_the_instance_ends_with_the_exception_when_the_handler_says_so(
     eventually(lambda: instance.state is ClientState.RUNNING)  # a task may fail before the last one runs
     produce(kafka, source, [(None, b"word%d" % number, 1000) for number in range(2000)])
 
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
     assert asked == [error]
     assert isinstance(error, ProcessingError)
     assert "call 700" in str(error)
@@ -130,7 +130,7 @@ def test_what_an_ended_instance_did_not_commit_is_done_by_the_next(
     words = [b"word%d" % (number % 100) for number in range(4000)]
     produce(kafka, source, [(None, word, 1000) for word in words])
     config = instances.config(threads=2, processing_guarantee=guarantee)
-    assert instances.start(word_counts(source, sink, RaisesNowAndThen(2500)), config).wait(60) is not None
+    assert instances.start(word_counts(source, sink, RaisesNowAndThen(2500)), config).wait(TIMEOUT) is not None
 
     instances.start(word_counts(source, sink, RaisesNowAndThen()), config)
 
@@ -176,7 +176,7 @@ def test_a_processor_that_cannot_be_initialised_ends_the_instance_by_name(kafka:
 
     instance = instances.start(processed_by(InitFails, source, sink), instances.config())
 
-    error = instance.wait(60)
+    error = instance.wait(TIMEOUT)
     assert isinstance(error, ProcessingError)
     for part in ("unlucky", "task 0_0", "LookupError", "no model file"):
         assert part in str(error)
@@ -186,7 +186,7 @@ def test_forwarding_to_an_unknown_child_names_the_children(kafka: Kafka, instanc
     source, sink = kafka.create_topic("in"), kafka.create_topic("out")
     produce(kafka, source, [(b"k", b"v", 1000)])
 
-    error = instances.start(processed_by(WrongChild, source, sink), instances.config()).wait(60)
+    error = instances.start(processed_by(WrongChild, source, sink), instances.config()).wait(TIMEOUT)
 
     assert isinstance(error, ProcessingError)
     assert isinstance(error.__cause__, TopologyError)
@@ -201,7 +201,8 @@ def test_the_older_of_two_instances_that_share_an_instance_id_by_mistake_is_fenc
     topology = word_counts(source, sink, RaisesNowAndThen())
 
     def config(name: str) -> StreamsConfig:
-        return instances.config("twice-by-mistake", group_instance_id="pod-1", state_dir=instances.directory / name)
+        directory = instances.directory / name
+        return instances.config("twice-by-mistake", group_instance_id="pod-1", state_dir=directory, kafka=PATIENT)
 
     older = instances.start(topology, config("older"))
     produce(kafka, source, [(None, b"a", 1000)])
@@ -210,7 +211,7 @@ def test_the_older_of_two_instances_that_share_an_instance_id_by_mistake_is_fenc
     eventually(lambda: newer.state is ClientState.RUNNING)
     produce(kafka, source, [(None, b"a", 1000), (None, b"b", 1000)])
 
-    error = older.wait(60)
+    error = older.wait(TIMEOUT)
     assert isinstance(error, FencedError)
     assert "another instance" in str(error)
     eventually(lambda: last_counts(kafka.read(sink)) == {b"a": 2, b"b": 1})

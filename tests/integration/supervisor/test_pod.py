@@ -10,7 +10,7 @@ import pytest
 
 from instances import eventually, produce
 from kafka_cluster import Kafka
-from pods import Pods, RunningPod, alive
+from pods import MORTAL, Pods, RunningPod, alive
 
 KEYS = [f"key{number}" for number in range(12)]
 TASKS = ["0_0", "0_1", "0_2", "0_3"]
@@ -27,8 +27,11 @@ def counts(pod: RunningPod) -> set[int | None]:
 @pytest.fixture
 def pod(kafka: Kafka, words: str, pods: Pods) -> RunningPod:
     """Two instances that share four tasks and have counted every key once."""
+    return sharing(kafka, words, pods.start(instances=2))
+
+
+def sharing(kafka: Kafka, words: str, pod: RunningPod) -> RunningPod:
     write(kafka, words)
-    pod = pods.start(instances=2)
     pod.wait_ready()
     eventually(lambda: pod.active() == TASKS and shares(pod) == [2, 2], "two tasks each")
     eventually(lambda: counts(pod) == {1}, "counts")
@@ -70,7 +73,8 @@ def test_a_standby_is_never_on_the_pod_of_its_active_task(pods: Pods, pod: Runni
     eventually(lambda: (standbys(pod), standbys(other)) == (other.active(), pod.active()), "standbys")
 
 
-def test_a_killed_instance_is_replaced_and_nothing_is_lost(kafka: Kafka, words: str, pod: RunningPod) -> None:
+def test_a_killed_instance_is_replaced_and_nothing_is_lost(kafka: Kafka, words: str, pods: Pods) -> None:
+    pod = sharing(kafka, words, pods.start(instances=2, session_ms=MORTAL))
     before = pod.pids()
     os.kill(before[1], signal.SIGKILL)
     write(kafka, words)

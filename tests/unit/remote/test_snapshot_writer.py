@@ -12,7 +12,7 @@ import pytest
 from checkpoints import chain_of, checkpoint, claimed, content_of, published, saved_files, stored, writer_of
 from memory_objects import MemoryObjects
 from streamsapp.errors import FencedError, StateStoreError
-from streamsapp.remote.snapshot_writer import SnapshotFencedError
+from streamsapp.remote.snapshot_writer import ClaimGivenUpError, SnapshotFencedError
 
 
 @pytest.fixture
@@ -236,6 +236,22 @@ def test_a_claim_that_loses_the_race_for_a_number_takes_the_next(objects: Memory
     claim = writer_of(objects, "pod-1").claim()
 
     assert (claim.number, claim.instance) == (2, "pod-1")
+    assert chain_of(objects).read(1).instance == "pod-2"
+
+
+def test_a_claim_that_is_not_wanted_any_more_overtakes_nobody(objects: MemoryObjects) -> None:
+    wanted = [True, False]
+
+    def race(operation: str, key: str) -> None:
+        if operation == "put_new":
+            objects.before = lambda operation, key: None
+            claimed(objects, "pod-2")
+
+    objects.before = race
+    with pytest.raises(ClaimGivenUpError, match=r"^task 0_3 is not to be claimed any more$"):
+        writer_of(objects, "pod-1").claim(wanted=lambda: wanted.pop(0))
+
+    assert chain_of(objects).numbers() == [1]
     assert chain_of(objects).read(1).instance == "pod-2"
 
 

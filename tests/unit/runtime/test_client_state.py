@@ -88,3 +88,46 @@ def test_a_listener_that_raises_holds_nothing_up(caplog: pytest.LogCaptureFixtur
     assert holder.to(S.NOT_RUNNING)
     assert holder.wait_for(lambda state: state.ended, 0)
     assert "the state listener raised when the state became PENDING_SHUTDOWN" in caplog.text
+
+
+def test_the_listener_hears_of_changes_in_their_order_whichever_threads_make_them() -> None:
+    holder = at(S.REBALANCING)
+    heard: list[ClientState] = []
+    told, go_on = threading.Event(), threading.Event()
+
+    def listener(new: ClientState, old: ClientState) -> None:
+        if new is S.RUNNING:
+            told.set()
+            assert go_on.wait(SOON)
+        heard.append(new)
+        if new is S.PENDING_SHUTDOWN:
+            holder.to(S.NOT_RUNNING)
+
+    holder.listener = listener
+    runs = threading.Thread(target=holder.to, args=(S.RUNNING,))
+    runs.start()
+    assert told.wait(SOON)
+
+    assert holder.to(S.PENDING_SHUTDOWN)
+    assert not holder.wait_for(lambda state: state.ending, 0)
+    go_on.set()
+
+    assert holder.wait_for(lambda state: state.ended, SOON)
+    runs.join(SOON)
+    assert heard == [S.RUNNING, S.PENDING_SHUTDOWN, S.NOT_RUNNING]
+
+
+def test_a_listener_that_ends_its_thread_is_told_of_the_next_change() -> None:
+    holder = at(S.RUNNING)
+    heard: list[ClientState] = []
+
+    def listener(new: ClientState, old: ClientState) -> None:
+        heard.append(new)
+        raise SystemExit
+
+    holder.listener = listener
+    for state in (S.PENDING_SHUTDOWN, S.NOT_RUNNING):
+        with pytest.raises(SystemExit):
+            holder.to(state)
+
+    assert heard == [S.PENDING_SHUTDOWN, S.NOT_RUNNING]

@@ -83,6 +83,21 @@ def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and
     assert it.life.may_commit
 
 
+def test_tasks_are_closed_before_one_of_them_is_assigned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = joined()
+    it.membership.news = [Lost("the session timed out"), Assignment(frozenset({FIRST}), generation=2)]
+    closed_when_assigned: list[list[str]] = []
+    monkeypatch.setattr(it.owned, "assign", lambda *_: closed_when_assigned.append(list(it.owned.closed)))
+    with pytest.raises(FencedError) as lost:
+        it.life.advance(committing=False)
+    it.life.abort(lost.value)
+
+    it.life.advance(committing=False)
+
+    assert closed_when_assigned == [["0_0", "0_1"]]
+    assert it.owned.closed == ["0_0", "0_1"]
+
+
 def test_who_is_no_longer_in_the_group_does_not_say_that_it_runs() -> None:
     """It may be for as long as the broker is away."""
     it = joined()

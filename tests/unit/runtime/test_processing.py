@@ -19,7 +19,7 @@ from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
 from task_parts import config, feed, raw, task_of, through
 
-SOON = 10.0
+SOON = 100.0
 
 
 class Worker:

@@ -434,9 +434,9 @@ def test_the_thread_gives_a_task_back_on_request_and_closes_its_consumer_at_the_
     it.thread.add(task)
 
     it.thread.close([task])
-    assert it.thread.wait_until_done(10, Deadline(SystemClock()))
+    assert it.thread.wait_until_done(100, Deadline(SystemClock()))
     it.thread.stop()
-    it.thread.join(10)
+    it.thread.join(100)
 
     assert it.consumer.closed
     assert it.failed == []

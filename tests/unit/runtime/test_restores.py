@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -369,3 +370,50 @@ def test_a_file_that_is_cut_off_every_time_leads_to_the_snapshot_before(
     assert heir.restores.snapshots[TASK] == first
     assert keys(task) == ["1", "a"]
     assert tries > 3
+
+
+def test_an_object_store_that_was_away_for_long_is_given_time_when_it_is_back(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = owner.publish("a")
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
+
+    def comes_back(operation: str, key: str) -> None:
+        if not heir.restores.outage:
+            away(operation, key)
+        heir.thread.clock.advance(29_000)  # and then the first answer takes a while, too
+        objects.before = lambda operation, key: heir.thread.clock.advance(500)
+
+    objects.before = comes_back
+    heir.thread.log(CHANGELOG, 1)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert heir.restores.snapshots[TASK] == published
+    assert keys(task) == ["1", "a"]
+
+
+def test_a_download_that_stands_still_leads_to_the_snapshot_before(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = owner.publish("a"), owner.publish("b")
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
+    monkeypatch.setattr(restores, "fetch", partial(fetch, downloads=1))
+    whole = {file.object for file in first.files}
+    stands = {heir.remote.chain(TASK).file_key(file) for file in second.files if file.object not in whole}
+    download = objects.download
+
+    def stands_still(key: str, target: Path, size: int, moved: Moved, share: float) -> str:
+        if key in stands:
+            heir.thread.clock.advance(31_000)
+        return download(key, target, size, lambda count: None if key in stands else moved(count), share)
+
+    monkeypatch.setattr(objects, "download", stands_still)
+    heir.thread.log(CHANGELOG, 1)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert heir.restores.snapshots[TASK] == first
+    assert keys(task) == ["1", "a"]

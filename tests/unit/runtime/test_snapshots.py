@@ -20,6 +20,7 @@ from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreErr
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.remote_state import task_snapshots
+from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.task_snapshots import TaskSnapshots
 
 TASK = TaskId(0, 0)
@@ -42,6 +43,14 @@ def test_nothing_is_claimed_while_others_may_have_taken_over(owner: Owner) -> No
 
     owner.may_claim = True
     assert owner.turn()
+
+
+def test_a_task_that_leaves_while_it_is_to_be_claimed_is_not_claimed(owner: Owner, objects: MemoryObjects) -> None:
+    objects.before = lambda operation, key: owner.snapshots.release()
+
+    assert not owner.turn()
+
+    assert owner.chain.numbers() == []
 
 
 def test_a_task_that_left_meanwhile_keeps_what_was_written_down_of_it(owner: Owner) -> None:
@@ -174,6 +183,35 @@ def test_an_upload_breaks_off_when_the_task_leaves_or_the_instance_ends(
 
     with pytest.raises(ObjectStoreError, match="task 0_0 has left before its snapshot was complete"):
         owner.turn()
+
+
+def test_a_snapshot_is_published_though_old_ones_cannot_be_deleted(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(*_: object) -> tuple[int, int, int]:
+        raise ObjectStoreError("no right to delete")
+
+    monkeypatch.setattr(task_snapshots, "collect", refuses)
+
+    assert owner.publish("a").number == 2
+
+    assert owner.snapshots.fresh_at_ms == owner.clock.now_ms()
+    assert "task 0_0: old snapshots were not deleted, which is tried again later: no right to delete" in caplog.text
+
+
+def test_a_claim_that_is_not_written_down_is_made_again(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: LocalState, record: LocalRecord) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(LocalState, "write", full)
+        with pytest.raises(
+            StateStoreError, match=r"the epoch of task 0_0 cannot be written .* is the disk of the state"
+        ):
+            owner.turn()
+
+    assert owner.turn()
+    assert owner.snapshots.local.read().epoch == owner.snapshots.writer.epoch == 2
 
 
 def test_old_snapshots_are_collected_now_and_then(

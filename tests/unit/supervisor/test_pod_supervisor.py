@@ -218,6 +218,14 @@ def test_stopping_ends_all_instances_in_good_order(run: Callable[..., Running]) 
     assert not any(alive(pid) for pid in pids if pid is not None)
 
 
+def test_a_pod_that_is_stopped_before_all_instances_were_started_ends_well() -> None:
+    pod = PodSupervisor(commands("well", "well"), fetch, 60)
+
+    pod.stop()
+
+    assert pod.wait() == 0
+
+
 @pytest.mark.parametrize(("of_the_pod", "of_each"), [(25.0, 23.0), (5.0, 4.0), (0.0, 0.0)])
 def test_instances_end_before_their_pod_has_to(of_the_pod: float, of_each: float) -> None:
     assert time_of_instances(of_the_pod) == of_each

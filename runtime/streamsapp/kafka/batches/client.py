@@ -124,7 +124,7 @@ class BatchProducer:
             return KafkaError.MSG_SIZE_TOO_LARGE
         if why == Why.FULL:
             return KafkaError.NO_ERROR
-        if code := topics.error(topic, time.monotonic()):
+        if code := topics.error(topic):
             return code
         if why == Why.UNKNOWN_PARTITION:
             now = time.monotonic()

@@ -32,8 +32,8 @@ class Topics:
         self._on_partitions = on_partitions
         self._leaders: dict[wire.Name, Node] = {}
         self._wanted: set[str] = set()
-        #: Topics that cannot be written to, with the error's code, and since when.
-        self._errors: dict[str, tuple[int, float]] = {}
+        #: Topics that cannot be written to, with the error's code, and when brokers told it first and last.
+        self._errors: dict[str, tuple[int, float, float]] = {}
         self._stale = False
         self._asked = 0.0
         #: How often the brokers answered.
@@ -51,10 +51,10 @@ class Topics:
         """True if any topic is."""
         return bool(self._wanted)
 
-    def error(self, topic: str, now: float) -> int:
+    def error(self, topic: str) -> int:
         """The error for which nothing can be written to the topic; 0: it can, or it is not known yet. Any thread."""
-        code, since = self._errors.get(topic, (0, now))
-        return code if code in _REFUSED or now - since >= PROPAGATION else 0
+        code, first, last = self._errors.get(topic, (0, 0.0, 0.0))
+        return code if code in _REFUSED or last - first >= PROPAGATION else 0
 
     def leader(self, name: wire.Name) -> Node | None:
         """The broker to which its records go; ``None`` if none is known."""
@@ -79,8 +79,8 @@ class Topics:
         except UnreachableError as error:
             log.debug("the leaders of partitions are not known: %s", error)
             self._stale = True
-            if isinstance(error, RefusedError):
-                self.refused = self.refused or (now, str(error))
+            refused = isinstance(error, RefusedError)
+            self.refused = (self.refused or (now, str(error))) if refused else None
             return
         self.refused = None
         self._connection.learn(answer)
@@ -90,8 +90,8 @@ class Topics:
 
     def _take(self, topic: wire.Response, now: float) -> None:
         if topic.error_code:
-            since = self._errors.get(topic.name, (0, now))[1]
-            self._errors[topic.name] = (topic.error_code, since)
+            first = self._errors.get(topic.name, (0, now, now))[1]
+            self._errors[topic.name] = (topic.error_code, first, now)
             self._stale = self._stale or topic.error_code not in _REFUSED
             return
         self._errors.pop(topic.name, None)

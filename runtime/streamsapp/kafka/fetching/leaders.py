@@ -29,6 +29,9 @@ PROPAGATION = 30.0
 #: Leaders are looked up again after so many seconds, as ``metadata.max.age.ms`` has it.
 AGE = 300.0
 
+#: In place of a partition: all of a topic.
+_WHOLE = -1
+
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
 #: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
@@ -141,6 +144,8 @@ class Leaders:
         self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})
         found = metadata.topics[topic]
         told = found.partitions.items() if found.error is None else ()
+        for number in (_WHOLE, *found.partitions) if found.error is None else ():  # also what nobody asked for
+            self._missing.pop(TopicPartition(topic, number), None)
         return {TopicPartition(topic, number): each.leader for number, each in told if each.leader in self._addresses}
 
     def _judge(self, topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:
@@ -170,7 +175,7 @@ class Leaders:
 
 def _whole(topic: str) -> TopicPartition:
     """Stands for all partitions of a topic."""
-    return TopicPartition(topic, -1)
+    return TopicPartition(topic, _WHOLE)
 
 
 def _nothing(topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:

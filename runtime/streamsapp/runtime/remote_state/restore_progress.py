@@ -89,6 +89,8 @@ class RestoreProgress:
         #: Bytes of this try, and the most that any try had since the last file was complete.
         self._moved = self._most = 0
         self._complete = 0
+        #: Says whether the object store was away and came back.
+        self._was_back = False
         self._current: Snapshot | None = None
         #: Files of snapshots that did not come within the time.
         self._given_up: set[tuple[SnapshotFile, ...]] = set()
@@ -98,7 +100,8 @@ class RestoreProgress:
         self.timing.total_bytes, self.timing.predicted = total, predicted
 
     def moved(self, count: int) -> None:
-        """So many more bytes have come; raises ``ObjectStoreError`` when nobody waits for them any more."""
+        """So many more bytes have come, none at the beginning of a file; raises ``ObjectStoreError`` when nobody waits
+        for them any more."""
         if self._item.cancelled.is_set():
             raise ObjectStoreError("nobody waits for this snapshot any more")
         with self._lock:
@@ -106,6 +109,14 @@ class RestoreProgress:
             self._moved += count
             if self._moved > self._most:
                 self._most, self._last = self._moved, self._clock.monotonic()
+            if count == 0 and self._stalled:
+                raise ObjectStoreError(f"nothing has come for {STALL_TIMEOUT:.0f} s")
+
+    def back(self) -> None:
+        """The object store was away and answers: there is as much time again, though not each time."""
+        with self._lock:
+            if not self._was_back:
+                self._was_back, self._last = True, self._clock.monotonic()
 
     def begin_try(self, complete: int) -> None:
         """``complete`` files need not be fetched any more."""
@@ -132,7 +143,11 @@ class RestoreProgress:
 
     def ended(self) -> bool:
         """Return whether this try is to end: it was cancelled, or makes no progress."""
-        return self._item.cancelled.is_set() or self._clock.monotonic() - self._last > STALL_TIMEOUT
+        return self._item.cancelled.is_set() or self._stalled
+
+    @property
+    def _stalled(self) -> bool:
+        return self._clock.monotonic() - self._last > STALL_TIMEOUT
 
     def pause(self) -> None:
         """Wait before the next try, or until it is cancelled."""

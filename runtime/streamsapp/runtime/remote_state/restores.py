@@ -271,13 +271,18 @@ class Restores:
             self._remote.bootstrap()  # raises in the middle of one
             chain.numbers()
 
+        reached = True
         while True:
-            reached = False
+            before, reached = reached, False
             try:
                 self._outage.observed(reach)
                 reached = True
+                if not before:
+                    progress.back()
                 progress.begin_try(len(verified))
-                return fetch(chain, directory, objection, limit, progress.moved, progress.ended, verified=verified)
+                return fetch(
+                    chain, directory, objection, limit, progress.moved, item.cancelled.is_set, verified=verified
+                )
             except ObjectStoreError as error:
                 if item.cancelled.is_set():
                     return None

@@ -15,9 +15,10 @@ from functools import partial
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
 from streamsapp.remote.garbage_collection import collect
+from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
+from streamsapp.remote.snapshot_writer import ClaimGivenUpError, SnapshotContent, SnapshotWriter
 from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.local_record import LocalState
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
@@ -58,6 +59,8 @@ class TaskSnapshots:
     #: True if the files that the claim repeats were compared with those that are here: they may have been damaged, and
     #: the task restored from others.
     compared: bool = False
+    #: True if the epoch of the claim is written down beside the database: else it is claimed once more.
+    noted: bool = False
     #: Failed tries since the last that did not.
     attempts: int = 0
     _released: bool = False
@@ -77,7 +80,14 @@ class TaskSnapshots:
         """Note that the database is written under this epoch from now on."""
         with self._lock:
             if not self._released:
-                self.local.write_epoch(epoch)
+                try:
+                    self.local.write_epoch(epoch)
+                except OSError as error:
+                    raise StateStoreError(
+                        f"the epoch of task {self.task.id} cannot be written to {self.local.directory}: {error}; "
+                        "is the disk of the state directory full?"
+                    ) from error
+                self.noted = True
 
     def published(self, snapshot: Snapshot) -> None:
         """Note that the object store has the database up to there."""
@@ -118,7 +128,7 @@ class SnapshotTaker:
     def take(self, it: TaskSnapshots) -> bool:
         """Claim the task, or have the object store know what it stands at now; whether that was possible. Raises
         ``SnapshotFencedError`` and what the object store raises."""
-        if it.writer.epoch is None:
+        if it.writer.epoch is None or not it.noted:
             return self._claim(it)
         point = it.task.stores.commit_point
         if point is None:
@@ -137,7 +147,11 @@ class SnapshotTaker:
         if not self._permitted():
             return False
         self._remote.ensure_fit()
-        claimed = it.writer.claim(self._objection)
+        try:
+            claimed = it.writer.claim(self._objection, lambda: self._permitted() and not it.released)
+        except ClaimGivenUpError as error:
+            log.info("%s", error)
+            return False
         it.claimed(claimed.epoch)
         log.info("task %s: its snapshots are written here now, under epoch %d", it.task.id, claimed.epoch)
         return True
@@ -195,10 +209,18 @@ class SnapshotTaker:
         )  # fmt: skip
         chain = self._remote.chain(it.task.id)
         if figures.published % COLLECT_EVERY == 1:
-            collected = collect(chain, self._remote.config.retain, self._remote.config.grace)
-            if any(collected):
-                log.info("task %s: deleted %d old snapshots and %d of their files, %d bytes", it.task.id, *collected)
+            self._collect(it.task, chain)
         self._sampler.sample(chain, published)
+
+    def _collect(self, task: StreamTask, chain: ManifestChain) -> None:
+        """The snapshot is published, whatever becomes of this."""
+        try:
+            collected = collect(chain, self._remote.config.retain, self._remote.config.grace)
+        except ObjectStoreError as error:
+            log.warning("task %s: old snapshots were not deleted, which is tried again later: %s", task.id, error)
+            return
+        if any(collected):
+            log.info("task %s: deleted %d old snapshots and %d of their files, %d bytes", task.id, *collected)
 
     def _content(self, it: TaskSnapshots, point: CommitPoint) -> SnapshotContent:
         """The ids of the changelogs are those of the topics that the stores were restored from."""

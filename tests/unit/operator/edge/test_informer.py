@@ -51,7 +51,7 @@ class ScriptedClient(MemoryApi):
         *, metadata_only: bool = False, fields: str | None = None,
     ) -> Generator[tuple[str, Object], None, None]:  # fmt: skip
         self.watched_from.append(version)
-        while (said := self.told.get(timeout=10)) is not None:
+        while (said := self.told.get(timeout=100)) is not None:
             if isinstance(said, Exception):
                 raise said
             yield said
@@ -69,7 +69,7 @@ class Stage:
         return [it["metadata"]["name"] for it in self.cache.list(POD, "ns", f"{NAME_LABEL}=a")]
 
     def until_changed(self, *names: str) -> None:
-        assert [self.changed.get(timeout=10) for _ in names] == list(names)
+        assert [self.changed.get(timeout=100) for _ in names] == list(names)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def stage() -> Iterator[Stage]:
     yield made
     made.informer.stop()
     made.client.told.put(Unavailable("ends"))
-    made.informer.join(10)
+    made.informer.join(100)
     assert not made.informer.is_alive()
 
 
