@@ -22,10 +22,12 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Makes producers for brokers; they are closed after the test."""
     with ExitStack() as stack:
 
-        def made(brokers: ScriptedBrokers, **more: Any) -> BatchProducer:
+        def made(
+            brokers: ScriptedBrokers, *, may_write: Callable[[], bool] = lambda: True, **more: Any
+        ) -> BatchProducer:
             connected(brokers, monkeypatch)
             properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-            producer = BatchProducer(data_paths.compiled(), properties)
+            producer = BatchProducer(data_paths.compiled(), properties, may_write=may_write)
             stack.callback(producer.purge)
             return producer
 

@@ -38,7 +38,7 @@ REPLACE, SHUT_DOWN = UncaughtExceptionResponse.REPLACE_THREAD, UncaughtException
 class FakeProducer:
     """Remembers whether it was started and closed."""
 
-    def __init__(self, *_: object, reports: bool = True, deadline: object = None) -> None:
+    def __init__(self, *_: object, reports: bool = True, **__: object) -> None:
         self.reports = reports
         self.started = self.closed = False
 

@@ -96,14 +96,15 @@ class RecordProducer:
         *,
         reports: bool = True,
         deadline: Deadline | None = None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         """``reports``: whether to be told by librdkafka what became of each record. It takes the interpreter for every
         record to tell, and waits for it whenever another thread works; batches tell at no cost. After the ``deadline``
-        no commit is waited for."""
+        no commit is waited for. Batches are not sent once ``may_write`` says no: it is asked on any thread."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
         #: Sends whole batches, where that can be done; else librdkafka sends.
-        self._batches = batch_producer(native.data_path(), properties, deadline)
+        self._batches = batch_producer(native.data_path(), properties, deadline, may_write)
         if self._batches is not None:
             self._producer: Any = self._batches
             return

@@ -22,7 +22,8 @@ from streamsapp.tasks.task_manager import TaskManager
 log = logging.getLogger(__name__)
 
 #: Under at least once nobody fences a producer: what it could not send before the group gave its tasks to others must
-#: not be sent at all. This much less than the session time-out, in seconds.
+#: not be sent at all. This much less than the session time-out, in seconds; where records were given more time once,
+#: batches are still sent only while the session holds.
 DELIVERY_MARGIN = 1.0
 #: How long the broker may take to abort the last transaction, in seconds.
 ABORT = 15.0
@@ -80,13 +81,16 @@ class StreamsProducer:
         self.client.abort(self._closing.end.left(ABORT, part=0.5))
         self.client.close()
 
+    def _may_write(self) -> bool:
+        return self._clock.monotonic() < self._membership.safe_until
+
     def _make(self, *, reports: bool) -> AtLeastOnceProducer | ExactlyOnceProducer:
         """``reports``: under exactly once, whether the producer shall tell why a transaction is lost: one that replaces
         another does, so that a record which cannot be written is named when it comes again."""
         on_failure = self._failures.failed
         if not self._config.exactly_once:
             properties = client_properties.producer(self._config, delivery_timeout=self._delivery_timeout)
-            return AtLeastOnceProducer(properties, on_failure)
+            return AtLeastOnceProducer(properties, on_failure, may_write=self._may_write)
         properties = client_properties.producer(self._config, self._membership.transactional_id)
         deadline = self._closing.remote
         return ExactlyOnceProducer(properties, on_failure, self._clock, reports=reports, deadline=deadline)

@@ -121,6 +121,23 @@ def test_records_for_a_topic_that_may_not_be_written_are_all_told_after_one_requ
     assert [key for key, _ in brokers.partitions["u", 0].log] == [b"0", b"1"]
 
 
+def test_nothing_is_sent_once_others_may_have_taken_over(make: Make) -> None:
+    brokers, holds = ScriptedBrokers({"t": 1}), [True]
+    producer = make(brokers, linger_ms=0, may_write=lambda: holds[0])
+    send(producer, [record(b"1")])
+    flush(producer)
+    holds[0] = False
+    send(producer, [record(b"2")])
+    while not producer._sender.failed:
+        producer.flush(0.1)
+    holds[0] = True
+
+    assert [error.str() for error, *_ in producer.take_failures()] == ["other instances may have taken over meanwhile"]
+    assert producer.send([record(b"3")], lambda *refused: None) == [record(b"3")]
+    time.sleep(0.05)
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
+
+
 @pytest.mark.parametrize("answer", [LOST_REQUEST, KafkaError.NOT_ENOUGH_REPLICAS])
 def test_records_that_cannot_be_written_in_time_end_the_producer(answer: int, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})

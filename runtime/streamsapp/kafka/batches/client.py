@@ -48,21 +48,32 @@ OnRefused = Callable[[KafkaError, OutputRecord], None]
 
 
 def batch_producer(
-    path: native.DataPath | None, properties: ClientProperties, deadline: Deadline | None = None
+    path: native.DataPath | None,
+    properties: ClientProperties,
+    deadline: Deadline | None = None,
+    may_write: Callable[[], bool] = lambda: True,
 ) -> BatchProducer | None:
     """A producer of batches, if there is the native data path, and no property that only librdkafka knows."""
-    return None if path is None or left_to_librdkafka(properties) else BatchProducer(path, properties, deadline)
+    if path is None or left_to_librdkafka(properties):
+        return None
+    return BatchProducer(path, properties, deadline, may_write)
 
 
 class BatchProducer:
     """Records on their way to the brokers, and the transaction that they are part of."""
 
-    def __init__(self, path: native.DataPath, properties: ClientProperties, deadline: Deadline | None = None) -> None:
-        """After the ``deadline`` no commit is waited for."""
+    def __init__(
+        self,
+        path: native.DataPath,
+        properties: ClientProperties,
+        deadline: Deadline | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """After the ``deadline`` no commit is waited for. Nothing is sent once ``may_write`` says no (any thread)."""
         self._settings = settings = batch_settings(properties)
         self._outbox = path.Outbox(settings.batch_size, settings.most)
         self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
-        self._transaction = Transaction(settings, self._connection)
+        self._transaction = Transaction(settings, self._connection, may_write)
         self._sender = Sender(path, self._outbox, settings, self._connection, self._transaction)
         #: Partitions that a record was meant for and that are not there, with the brokers' answers by then, and when.
         self._missing: dict[tuple[str, int], tuple[int, float]] = {}

@@ -316,6 +316,9 @@ class Sender:
             self._settings.request_timeout,
             implicit=self._transaction.implicit,
         )
+        if not self._transaction.may_write():  # it was so when the records were taken: the process stood still
+            self.lose(KafkaError._STATE, "other instances may have taken over meanwhile")
+            return _NO_ANSWER
         left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
         if left <= 0:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")

@@ -59,8 +59,11 @@ _REMEDIES = {
 class Transaction:
     """The producer's side of transactions; without a transactional id just its identity."""
 
-    def __init__(self, settings: BatchSettings, connection: Connection) -> None:
-        self._id = settings.transactional_id
+    def __init__(
+        self, settings: BatchSettings, connection: Connection, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        """``may_write`` says whether nobody can have taken over, where no broker would refuse what comes too late."""
+        self.may_write = may_write
         self._settings = settings
         self._connection = connection
         self._coordinators: dict[tuple[int, str], Node] = {}
@@ -78,6 +81,10 @@ class Transaction:
         self._offsets_turn = Turns(connection)
         self._given_up = False
         self._admission = Turns(connection)
+
+    @property
+    def _id(self) -> str | None:
+        return self._settings.transactional_id
 
     def give_up(self) -> None:
         """Ask for nothing any more. Any thread."""
