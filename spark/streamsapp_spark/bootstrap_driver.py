@@ -145,7 +145,10 @@ class Bootstrap:
     # ---- beginning ---------------------------------------------------------------------------------------------
 
     def _ranges(self, history: History, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
-        return history.ranges(PartitionOffsets(self._config, self._inputs(layout)), self._options.until)
+        partitions = self._inputs(layout)
+        if self._tables is not None:
+            partitions -= self._only_global(layout)
+        return history.ranges(PartitionOffsets(self._config, partitions), self._options.until)
 
     def _begin(self, layout: ApplicationLayout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
         begun = BootstrapBegun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
@@ -188,9 +191,17 @@ class Bootstrap:
         inputs |= {TopicPartition(topic, number) for topic in shared for number in range(layout.sources[topic])}
         return {each for each in inputs if each.topic not in layout.repartition_topics}
 
+    def _only_global(self, layout: ApplicationLayout) -> set[TopicPartition]:
+        """Returns the partitions that nobody reads but global stores. Those are filled from Kafka, as an instance does:
+        what tables have of them, if anything, tells nothing of what they will hold then."""
+        read = {each for plan in layout.plans.values() for each in plan.inputs}
+        return self._inputs(layout) - read
+
     def _internal(self, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
-        """Returns the ends of repartition topics: the records in there are nobody's, and readers go on at their end."""
-        bounds = PartitionOffsets(self._config, repartitioned(layout))
+        """Returns what is read from Kafka, whatever history is: global stores' topics, and the ends of repartition
+        topics, whose records are nobody's, as readers go on at their end."""
+        shared = set() if self._tables is None else self._only_global(layout)
+        bounds = PartitionOffsets(self._config, repartitioned(layout) | shared)
         return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
 
     # ---- replaying ---------------------------------------------------------------------------------------------

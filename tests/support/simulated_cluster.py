@@ -253,14 +253,17 @@ class SimulatedCluster:
             self.max_unavailable = most
             self._budget_seen_at = self.now + self.rng.uniform(0, 1.0)
 
-    def evict(self, pod: str, uid: str | None = None, version: str | None = None) -> Pod:
-        """The Eviction API, as drains and the operator use it."""
+    def evict(
+        self, pod: str, uid: str | None = None, version: str | None = None, *, unready_may_go: bool = False
+    ) -> Pod:
+        """The Eviction API, as drains and the operator use it; ``unready_may_go`` is of the budget at that moment."""
         found = next((it for it in self.pods.values() if it.name == pod), None)
         if found is None or (uid is not None and (found.uid, str(found.version)) != (uid, version)):
             raise RefusedError("another version")
         if found.terminating:
             return found
-        if found.running_since is not None or found.waiting == "CrashLoopBackOff":
+        runs = found.running_since is not None or found.waiting == "CrashLoopBackOff"
+        if runs and (found.ready or not unready_may_go):
             self._ask_budget(found)
         self.terminate(found)
         return found
@@ -270,11 +273,13 @@ class SimulatedCluster:
             return
         healthy = sum(it.ready and not it.terminating for it in self.pods.values())
         least = (self.replicas or 0) - self.max_unavailable
-        if self.now < self._budget_seen_at or healthy < least or (pod.ready and healthy <= least):
+        if not pod.ready and healthy >= least > 0:  # IfHealthyBudget
+            return
+        if self.now < self._budget_seen_at or healthy <= least:
             raise RefusedError("the budget is used up")
 
     def evict_for(self, action: Evict) -> Pod:
-        return self.evict(action.pod, action.uid, action.resource_version)
+        return self.evict(action.pod, action.uid, action.resource_version, unready_may_go=action.unready)
 
     def start_check(self, revision: str) -> None:
         self.checks.setdefault(revision, (CheckState.RUNNING, self.now + self.rng.uniform(0.5, 4)))

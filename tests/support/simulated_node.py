@@ -231,7 +231,8 @@ class SimulatedNode(threading.Thread):
         broken = self.behaviour.broken.get(metadata["labels"]["streamsapp.dev/revision"])
         if broken is not None:
             state = {"waiting": {"reason": broken, "message": "simulated"}}
-            self._write(pod, {"phase": "Pending", "containerStatuses": [_container(state, ready=False)]})
+            phase = "Running" if broken == "CrashLoopBackOff" else "Pending"
+            self._write(pod, {"phase": phase, "containerStatuses": [_container(state, ready=False)]})
             return
         host = self._serve(metadata["name"], metadata["uid"])
         status = {

@@ -129,10 +129,10 @@ class ActionRunner:
                 self._apply(action, case)
             case SetBudget(max_unavailable=most):
                 self._writer.send(disruption_budget(owner, most), observation.children)
-            case Evict(pod=pod, uid=uid, resource_version=version, until=None):
-                self._client.evict(owner.namespace, pod, uid, version)
-            case Evict(pod=pod, uid=uid, resource_version=version, until=until):
-                self._client.evict_while(lambda: self._is_good(until), owner.namespace, pod, uid, version)
+            case Evict(unready=False):
+                self._evict(action, owner)
+            case Evict():
+                self._evict_unready(action, owner, observation.children)
             case StartCheck(revision=revision):
                 self._start_check(revision, case)
             case DeleteCheck(revision=revision):
@@ -153,6 +153,21 @@ class ActionRunner:
                 self._recorder.tell(case.subject, kind, reason, message)
             case RemoveFinalizer():
                 set_finalizer(self._client, case.document, present=False)
+
+    def _evict(self, action: Evict, owner: Owner) -> None:
+        pod = owner.namespace, action.pod, action.uid, action.resource_version
+        if action.until is None:
+            self._client.evict(*pod)
+        else:
+            self._client.evict_while(lambda: self._is_good(action.until), *pod)
+
+    def _evict_unready(self, action: Evict, owner: Owner, children: dict[str, Object]) -> None:
+        """The budget lets such pods go for as long as that takes, and no other one."""
+        self._writer.send(disruption_budget(owner, 0, unready_may_go=True), children)
+        try:
+            self._evict(action, owner)
+        finally:
+            self._writer.send(disruption_budget(owner, 0), children)
 
     def _apply(self, action: ApplyChildren, case: ActionContext) -> None:
         owner, observation = case.spec.owner, case.observation

@@ -8,9 +8,10 @@ from streamsapp_operator.children.names import CLIENT_LABEL, PORT, Owner, select
 from streamsapp_operator.children.settings import RenderSettings
 
 
-def disruption_budget(owner: Owner, max_unavailable: int) -> dict[str, Any]:
-    """Returns the budget, which is the gate as far as the Eviction API knows it: ``kubectl drain`` waits while it is
-    0."""
+def disruption_budget(owner: Owner, max_unavailable: int, *, unready_may_go: bool = False) -> dict[str, Any]:
+    """Returns the budget, which is the gate as far as the Eviction API knows it: ``kubectl drain`` waits while it is 0.
+    ``unready_may_go``, for a moment: a pod that is not ready may be evicted, also where no other one is ready, for
+    which no number is enough."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -19,7 +20,7 @@ def disruption_budget(owner: Owner, max_unavailable: int) -> dict[str, Any]:
             "maxUnavailable": max_unavailable,
             "selector": {"matchLabels": selector(owner.name)},
             # A pod that restores is not ready, and is needed all the same.
-            "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+            "unhealthyPodEvictionPolicy": "AlwaysAllow" if unready_may_go else "IfHealthyBudget",
         },
     }
 

@@ -33,8 +33,8 @@ class ApplyChildren:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """Sets ``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0 (more while one of several
-    pods that are not ready is evicted). Closing it comes before everything else; ``ApplyChildren`` opens it."""
+    """Sets ``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0. Closing it comes before
+    everything else; ``ApplyChildren`` opens it."""
 
     max_unavailable: int
 
@@ -50,6 +50,8 @@ class Evict:
     reason: str
     #: Not to be done after this moment of the operator's clock: the observations it was judged by are too old then.
     until: float | None = None
+    #: True: the pod is not ready, and goes whatever the budget says.
+    unready: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,14 @@ no budget watches.
 
 from __future__ import annotations
 
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.plan.plan_input import PlanInput
 
 
-def max_unavailable(inputs: PlanInput, *, evicting: bool, shrinking: bool) -> int:
-    """Returns 1 or 0; more only while a pod is evicted that holds nothing and others are not ready either. A budget
-    admits pods that are not ready as long as enough others are, so it must count those; it lets no healthy one go all
-    the same."""
-    if evicting:
-        ready = sum(pod.ready and not pod.terminating for pod in inputs.pods)
-        return max(1, (inputs.observed.children.replicas or 0) - ready)
+def max_unavailable(inputs: PlanInput, *, evicted: PodSeen | None, shrinking: bool) -> int:
+    """Returns 1 or 0; 0 while a pod that is not ready is ``evicted``, which passes the budget by a rule of its own."""
+    if evicted is not None:
+        return int(evicted.ready)
     return int(inputs.restart.safe and not shrinking)
 
 

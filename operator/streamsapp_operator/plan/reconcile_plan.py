@@ -69,7 +69,7 @@ def _actions(
     observed, restart = inputs.observed, course.restart
     children = observed.children
     fewer = 0 < replicas < (children.replicas or 0)
-    budget = max_unavailable(inputs, evicting=restart is not None, shrinking=shrinking)
+    budget = max_unavailable(inputs, evicted=restart, shrinking=shrinking)
     actions: list[Action] = [SetBudget(0)] if budget == 0 and children.max_unavailable else []
     until = min(inputs.gate.good_until(), inputs.looked_at + inputs.settings.rollout.max_observation_age_seconds)
     if course.template is not None:
@@ -84,7 +84,8 @@ def _actions(
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds
-        actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
+        evict = Evict(restart.name, restart.uid, restart.resource_version, reason, limit, unready=not restart.ready)
+        actions.append(evict)
     job = None if observed.bootstrap is None else observed.bootstrap.revision
     run = None if observed.run is None else observed.run.job.revision  # a pod that it makes again mounts it again
     kept = {job, run, course.rollout.revision, course.last_good, course.template, course.driver}

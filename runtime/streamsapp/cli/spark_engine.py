@@ -33,10 +33,8 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     folder = options.file.parent
     topology = load_topology(app, folder)
     app = with_remote_state(app, options.remote_state_url)
-    # A batch is a transaction, whatever is asked for: its fencing keeps state right.
     overrides = {"bootstrap_servers": options.bootstrap_servers, "state_dir": options.state_dir}
     overrides = {name: value for name, value in overrides.items() if value is not None}
-    overrides["processing_guarantee"] = "exactly_once"
     config = to_config(app, code=user_code(app, folder), **overrides)
     own = [f"{key}={value}" for key, value in session.BATCH_SETTINGS.items()]
     settings = [*own, *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]

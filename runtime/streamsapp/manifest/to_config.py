@@ -43,6 +43,8 @@ def to_config(
             "kafka": _client_properties(app, secret_dir),
             "remote_state": to_remote_state(app, secret_dir=secret_dir),
         }
+        # A batch is a transaction, whatever is asked for: its fencing keeps state right. So is what history is read by.
+        | ({"processing_guarantee": "exactly_once"} if spec.engine == "spark" else {})
         | {name: value for name, value in overrides.items() if value is not None}
     )
     if settings["bootstrap_servers"] is None:

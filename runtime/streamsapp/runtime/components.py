@@ -135,7 +135,13 @@ class Components:
         rest, held = client_properties.input_rest(config), client_properties.input_held(config)
         consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest, held)
         self._context.clients.callback(consumer.close)
-        return InputFeeder(consumer, StartPositions(consumer, clock), self.tasks, config.memory.input_buffers)
+        return InputFeeder(
+            consumer,
+            StartPositions(consumer, clock),
+            self.tasks,
+            config.memory.input_buffers,
+            tasks_idle=config.max_task_idle_ms > 0,
+        )
 
     def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
         stores = self.stores

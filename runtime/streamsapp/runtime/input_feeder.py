@@ -41,11 +41,19 @@ class InputFeeder:
     """Distributes fetched records to the tasks that own their partitions."""
 
     def __init__(
-        self, consumer: PartitionConsumer, positions: StartPositions, tasks: TaskManager, budget_bytes: int
+        self,
+        consumer: PartitionConsumer,
+        positions: StartPositions,
+        tasks: TaskManager,
+        budget_bytes: int,
+        *,
+        tasks_idle: bool = False,
     ) -> None:
+        """``tasks_idle`` says that tasks wait also for inputs whose ends were reached (``max.task.idle.ms``)."""
         self._consumer = consumer
         self._positions = positions
         self._tasks = tasks
+        self._tasks_idle = tasks_idle
         self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
@@ -193,9 +201,16 @@ class InputFeeder:
         """Return whether nobody can use what is buffered, while the broker may have what somebody could."""
         held = self._tasks.held
         waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled) if task not in held}
-        return not any(map(_can_process, waiting.values())) and any(
-            _may_get_more(task.queues[partition]) for partition, task in self._owners.items()
+        return not any(map(self._can_process, waiting.values())) and any(
+            self._may_get_more(task.queues[partition]) for partition, task in self._owners.items()
         )
+
+    def _can_process(self, task: StreamTask) -> bool:
+        return not any(map(self._may_get_more, task.queues.values()))
+
+    def _may_get_more(self, queue: RecordQueue) -> bool:
+        """Return whether a buffer is empty although the broker may have more for it, or is to have it soon."""
+        return not queue and (self._tasks_idle or not queue.at_end)
 
     def _share(self) -> int:
         return max(MIN_PARTITION_BYTES, self._budget_bytes // max(1, len(self._owners)))
@@ -215,12 +230,3 @@ class InputFeeder:
         if emptied:
             self._consumer.resume(emptied)
             self._paused.difference_update(emptied)
-
-
-def _can_process(task: StreamTask) -> bool:
-    return not any(map(_may_get_more, task.queues.values()))
-
-
-def _may_get_more(queue: RecordQueue) -> bool:
-    """Return whether a buffer is empty although the broker may have more for it."""
-    return not queue and not queue.at_end

@@ -9,6 +9,7 @@ import pytest
 
 from operator_process import until
 from operator_world import APP, DownWatch, World
+from streamsapp_operator.kube import Refused
 from streamsapp_operator.kube.kinds import (
     BUDGET,
     CONFIG_MAP,
@@ -126,6 +127,32 @@ def test_restarts_pods_one_at_a_time(world: World) -> None:
         world.until_ready()
     assert watch.fewest >= 2
     assert world.status()["rollout"]["updated"] == 3
+
+
+class FirstFails(dict[str, str]):
+    """The pods of the first revision that is asked about do not start."""
+
+    def get(self, revision: str, default: Any = None) -> Any:
+        return "CrashLoopBackOff" if revision == self.setdefault("first", revision) else default
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_an_application_none_of_whose_pods_ever_started_is_mended_by_the_next_spec(world: World, replicas: int) -> None:
+    world.node.behaviour.broken = FirstFails()
+    world.apply(replicas=replicas, processing={"standbyReplicas": 0})
+    until(lambda: _running(world) == replicas, "all pods run")
+    before = world.pods()
+    with pytest.raises(Refused):
+        world.client.evict(world.namespace, f"{APP}-0", before[f"{APP}-0"])
+
+    world.apply(replicas=replicas, processing={"standbyReplicas": 0, "threads": 2})
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
+    until(lambda: world.status()["readyReplicas"] == replicas, "all pods are ready")
+    until(lambda: world.status()["rollout"]["phase"] == "Complete", "the spec is rolled out")
+
+    budget = world.client.get(BUDGET, world.namespace, APP)
+    assert budget is not None
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"
 
 
 def test_waits_while_standbys_are_behind_and_goes_on_by_itself(world: World) -> None:
@@ -282,6 +309,11 @@ def test_tells_how_it_works_on_its_own_port(world: World) -> None:
 def _first_blocker(world: World) -> tuple[str, int | None] | None:
     blockers = world.status()["restart"]["blockers"]
     return (blockers[0]["reason"].split(":")[0].split()[0], blockers[0]["lag"]) if blockers else None
+
+
+def _running(world: World) -> int:
+    pods = world.client.list(POD, world.namespace, f"streamsapp.dev/name={APP}")
+    return sum(pod["status"].get("phase") == "Running" for pod in pods)
 
 
 def _max_unavailable(world: World) -> int | None:

@@ -30,7 +30,7 @@ from streamsapp import (
 )
 from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig, client_properties
-from streamsapp.errors import FencedError, StateStoreError, TopicError
+from streamsapp.errors import FencedError, StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
@@ -39,6 +39,7 @@ from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.model import LaneOrder
 from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.batches.process import BatchProcess
+from streamsapp.runtime.thread_failure import ThreadFailure
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 
@@ -101,9 +102,9 @@ class Application:
         (order,) = self.batches().next()
         return order
 
-    def catch_up(self, *processes: BatchProcess) -> int:
+    def catch_up(self, *processes: BatchProcess, lanes: int = 1) -> int:
         """Run batches until there is nothing left, each process in turn; how many that were."""
-        batches, count = self.batches(), 0
+        batches, count = self.batches(lanes), 0
 
         def caught_up() -> bool:
             nonlocal count
@@ -360,6 +361,51 @@ def test_an_instance_that_starts_in_the_middle_of_a_batch_ends_it(make: Make) ->
     eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
     go_on.set()
     assert batch.raised() == [FencedError]
+    app.check()
+
+
+def test_damage_that_another_thread_finds_costs_the_lane_it_is_in_and_no_other(app: Application) -> None:
+    app.produce(100)
+    process = app.process()
+    app.catch_up(process, lanes=2)
+    app.produce(100)
+    batches = app.batches(lanes=2)
+    order = batches.next()[0]
+    [other] = process._lanes.keys() - {order.number}
+    kept, damaged = process._lanes[order.number], process._lanes[other]
+    process._failures.put(ThreadFailure("snapshot", TaskCorruptedError("a bad block"), min(damaged.tasks)))
+
+    process.run(order)
+
+    assert process._lanes == {order.number: kept}
+    app.catch_up(process, lanes=2)
+    app.check()
+
+
+def test_state_that_is_found_damaged_in_a_batch_is_wiped_before_the_next_try(make: Make) -> None:
+    fails: list[str] = []
+    open_then: list[str] = []
+
+    def seen(word: str) -> None:
+        if fails:
+            open_then.extend(str(task_id) for lane in process._lanes.values() for task_id in lane.tasks)
+            raise TaskCorruptedError(fails.pop())
+
+    app = make(seen)
+    app.produce(100)
+    process = app.process()
+    app.catch_up(process)
+    app.produce(100)
+    databases = list(process._stores.directory.glob("*_*/rocksdb"))
+    for database in databases:
+        (database / "left").touch()
+    fails.append("a bad block")
+
+    app.catch_up(process)
+
+    wiped = {each.parent.name for each in databases if not (each / "left").exists()}
+    assert wiped
+    assert wiped == {each.parent.name for each in databases} & set(open_then)
     app.check()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from operator import add
 from typing import Any
 
@@ -263,6 +264,25 @@ def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
         push(key, value, 1)
     drain(operator)
     assert context.take() == [({"k": 1}, "xy", 1), (True, "t", 1), (1, "one", 1)]
+
+
+@pytest.mark.parametrize(
+    ("serde", "keys"),
+    [
+        (Serdes.double(), (0.0, -0.0)),
+        (Serdes.of(lambda it: str(it).encode(), lambda it: Decimal(it.decode()), immutable=True),
+         (Decimal("1.0"), Decimal("1.00"))),
+        (Serdes.json(), (1, True)),
+    ],
+    ids=["double", "decimal", "json"],
+)  # fmt: skip
+def test_keys_that_are_equal_and_have_other_bytes_are_other_groups(serde: AnySerde, keys: tuple[Any, Any]) -> None:
+    operator = Combine(Merge(None), serde, None)
+    context, push = bound(operator)
+    for key in (*keys, *keys):
+        push(key, "v", 1)
+    drain(operator)
+    assert [(repr(key), count) for key, count, _ in context.take()] == [(repr(key), 2) for key in keys]
 
 
 def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:

@@ -55,13 +55,14 @@ class FakeConsumer:
 class Fed:
     """One task that reads ``a`` and ``b``."""
 
-    def __init__(self, budget: int = 1 << 30) -> None:
+    def __init__(self, budget: int = 1 << 30, *, tasks_idle: bool = False) -> None:
         self.consumer = FakeConsumer()
         self.tasks = TaskManager(MostBufferedFirst())
         self.task: StreamTask = task_of(through(topics=("a", "b")))
         self.tasks.add(self.task)
         consumer = cast(Any, self.consumer)
-        self.feeder = InputFeeder(consumer, StartPositions(consumer, MockClock()), self.tasks, budget)
+        positions = StartPositions(consumer, MockClock())
+        self.feeder = InputFeeder(consumer, positions, self.tasks, budget, tasks_idle=tasks_idle)
         self.feeder.add([self.task])
 
     def arrives(self, partition: TopicPartition, *offsets: int, timestamp: int = 0, value: bytes = b"v") -> None:
@@ -187,6 +188,19 @@ def test_buffers_are_full_when_no_task_waits_for_more() -> None:
     it.ends(B)
 
     assert it.feeder.full
+
+
+def test_full_buffers_still_let_in_what_a_task_waits_for_beyond_the_end_of_an_input() -> None:
+    it = Fed(budget=1, tasks_idle=True)
+    it.arrives(A, 0, value=LARGE)
+    it.ends(B)
+
+    assert not it.feeder.full
+    it.arrives(B, 0)
+
+    assert it.consumer.paused == {A}
+    assert len(it.task.queues[B]) == 1
+    assert it.feeder.full, "there is something of both"
 
 
 def test_nobody_is_paused_while_every_partition_has_input_or_none_to_come() -> None:

@@ -40,6 +40,10 @@ class Merge:
         return self.reducer is None
 
 
+#: Classes of keys that are equal if their bytes are, and only then; 0.0 and -0.0 are not, nor many of users' classes.
+_SAME_AS_BYTES = frozenset({str, bytes, int})
+
+
 class Combine(Operator):
     """Holds a partial aggregate per key; its time is the latest of its records', its headers are dropped.
 
@@ -52,15 +56,14 @@ class Combine(Operator):
         """Takes the serdes of the repartition topic; ``None`` may be of any values."""
         self._merge = merge
         self._most = MAX_NUMBERS if merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
-        # Keys that cannot be changed in place are hashed as they are; others by their bytes.
-        self._identify = None if key_serde.immutable else key_serde.serialize
+        self._serialize_key = key_serde.serialize
         self._copied = None if merge.counts else _copying(value_serde)
         self._partials: dict[Any, list[Any]] = {}
         self._batch = drain(self._partials)
 
     def bind(self, context: NodeContext) -> Push:
         self._forward = context.forward
-        reducer, identify, partials, emit = self._merge.reducer, self._identify, self._partials, self.emit_held
+        reducer, serialize, partials, emit = self._merge.reducer, self._serialize_key, self._partials, self.emit_held
         most, copied = self._most, self._copied
         on_error, dropped = context.on_error, context.dropped
 
@@ -71,7 +74,7 @@ class Combine(Operator):
                 dropped("null value")
                 return
             try:
-                identity = key if identify is None else identify(key)
+                identity = key if key.__class__ in _SAME_AS_BYTES else serialize(key)
                 partial = partials.get(identity)
                 if partial is not None:
                     if reducer is None:

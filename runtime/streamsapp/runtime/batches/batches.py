@@ -96,7 +96,11 @@ class Batches:
         if not self._catches_up or self.outage is not None or self.planner.plan(0, self._bounds):
             return False
         internal = [each for each in self.planner.partitions if each.topic in self._layout.repartition_topics]
-        ends = self._admin.request_offsets(internal).result()
+        try:
+            ends = self._admin.request_offsets(internal).result()
+        except KafkaException as error:
+            log.info("where repartition topics end is not known: %s; asking again", error.args[0].str())
+            return False
         return all(ends[each] <= self.planner.positions[each] for each in internal)
 
     @property

@@ -79,11 +79,12 @@ class BatchProcess:
         """
         try:
             try:
-                self._take_failures()
+                self._take_failures(order.number)
                 return self._run(order, alive)
             except (MovedOnError, TaskCorruptedError) as error:
                 log.info("lane %d: %s; its tasks are restored", order.number, error)
-                self._drop(order.number)
+                # Which of its tasks it was that met damage is not told; restoring all takes little longer.
+                self._drop(order.number, wipe=isinstance(error, TaskCorruptedError))
                 return self._run(order, alive)
         except BaseException:
             self._failed.add(order.number)
@@ -152,7 +153,7 @@ class BatchProcess:
                 if self._tasks.get(task.id) is task:
                     self._start(lane, task, new[task.id])
                     missing.discard(task.id)
-            self._take_failures()
+            self._take_failures(lane.number)
             alive()
         return [self._tasks[order.id] for order in orders]
 
@@ -167,14 +168,14 @@ class BatchProcess:
         starts = {each: target.start for each, target in order.targets.items()}
         self._inputs.add(task, starts | {each: at.offset for each, at in task.start_offsets.items()})
 
-    def _drop(self, number: int) -> None:
+    def _drop(self, number: int, *, wipe: bool = False) -> None:
         """Close a lane and its tasks; what was not committed is gone."""
         lane = self._lanes.pop(number, None)
         if lane is not None:
-            self._close(lane.tasks, clean=False)
+            self._close(lane.tasks, clean=False, wipe=wipe)
             lane.close()
 
-    def _close(self, task_ids: Iterable[TaskId], *, clean: bool) -> None:
+    def _close(self, task_ids: Iterable[TaskId], *, clean: bool, wipe: bool = False) -> None:
         leaving = [self._tasks.pop(task_id) for task_id in list(task_ids) if task_id in self._tasks]
         for task in leaving:
             if self._stores.remote is not None:
@@ -184,7 +185,7 @@ class BatchProcess:
                 task.close_user_code()
             except Exception:
                 log.exception("task %s: a processor raised in close(); going on", task.id)
-        self._stores.restoration.close(leaving, clean=clean)
+        self._stores.restoration.close(leaving, wipe=wipe, clean=clean)
         if leaving and not self._stores.restoration.wait_until_done(_CLOSE, self._closing.end):
             raise StreamsError("the restoration thread does not come to an end; stores may be open")
 
@@ -208,20 +209,25 @@ class BatchProcess:
             self._take_failures()
         return thread.stores
 
-    def _take_failures(self) -> None:
-        """Raise what other threads could not go on with. A task that others have claimed is lost here, and no more."""
+    def _take_failures(self, running: int | None = None) -> None:
+        """Raise what other threads could not go on with. A task that is damaged, or that others have claimed, costs its
+        lane, and no other one: it is opened anew when its turn comes, unless it is the one that is ``running``."""
         with suppress(Empty):
             while True:
                 failure = self._failures.get_nowait()
                 task = None if failure.task_id is None else self._tasks.get(failure.task_id)
-                if isinstance(failure.error, TaskCorruptedError) and task is not None:
+                damaged = isinstance(failure.error, TaskCorruptedError) and task is not None
+                if not (damaged or isinstance(failure.error, SnapshotFencedError)):
+                    raise failure.error
+                if task is None:
+                    continue
+                if isinstance(failure.error, TaskCorruptedError):
                     self._stores.restoration.damaged(task, failure.error)
-                    self._stores.restoration.close([task], wipe=True)
-                    raise failure.error
-                if not isinstance(failure.error, SnapshotFencedError):
-                    raise failure.error
-                if task is not None:
-                    raise MovedOnError(str(failure.error))
+                [lane] = (each.number for each in self._lanes.values() if task.id in each.tasks)
+                if lane == running:
+                    raise failure.error if damaged else MovedOnError(str(failure.error))
+                log.info("lane %d: %s; its tasks are restored", lane, failure.error)
+                self._drop(lane, wipe=damaged)
 
 
 def _no_handler(error: Exception) -> NoReturn:

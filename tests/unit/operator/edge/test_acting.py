@@ -263,6 +263,33 @@ def test_does_nothing_that_was_decided_by_what_is_too_old_now(stage: Stage) -> N
     assert stage.act(Evict("app-0", "x", "1", "why", until), SetBudget(1)) == []
 
 
+@pytest.mark.parametrize("fails", [None, Refused("it is ready by now")])
+def test_the_budget_lets_a_pod_go_that_is_not_ready_for_as_long_as_that_takes(
+    stage: Stage, fails: ApiError | None
+) -> None:
+    policies: list[tuple[int, str]] = []
+
+    def note(call: str) -> ApiError | None:
+        if not call.startswith("evict"):
+            return None
+        spec = stage.api.objects["PodDisruptionBudget", "app"]["spec"]
+        policies.append((spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]))
+        return fails
+
+    stage.act(ApplyChildren(stage.revision, 1, 1))
+    stage.api.fails = note
+    evict = Evict("app-0", "x", "1", "why", unready=True)
+    if fails is None:
+        assert stage.act(evict) == ["apply PodDisruptionBudget/app", "evict Pod/app-0", "apply PodDisruptionBudget/app"]
+    else:
+        with pytest.raises(Refused):
+            stage.act(evict)
+
+    spec = stage.api.objects["PodDisruptionBudget", "app"]["spec"]
+    assert policies == [(0, "AlwaysAllow")]
+    assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (0, "IfHealthyBudget")
+
+
 def test_does_nothing_when_it_does_not_lead(stage: Stage) -> None:
     stage.leads = False
     assert stage.act(ApplyChildren(stage.revision, 3, 1), Evict("app-0", "x", "1", "why")) == []

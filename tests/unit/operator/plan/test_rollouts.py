@@ -200,8 +200,9 @@ def test_a_revision_whose_pod_cannot_run_is_rolled_back(reason: str, changes: di
     assert reconciles.status.failed_revision == "two"
     seen = [broken(2, reason) if it.ordinal == 2 else it for it in three()]
     planned = reconciles.plan(seen, template_revision="one")
-    assert only(planned, Evict).pod == "app-2"
-    assert only(planned, ApplyChildren).max_unavailable == 1
+    evict = only(planned, Evict)
+    assert (evict.pod, evict.unready) == ("app-2", True)
+    assert only(planned, ApplyChildren).max_unavailable == 0, "it goes by a rule of its own, and no healthy one may"
     assert "RolledBack" in told(reconciles.plan(three()))
     assert phase(reconciles) == "RolledBack"
     degraded = next(it for it in reconciles.status.conditions if it.type == "Degraded")
