@@ -51,6 +51,43 @@ def test_files_are_history_and_kafka_goes_on_from_there(instances: Instances, ka
     assert counted == Counter(first + later)
 
 
+WITH_NAMES = """
+from streamsapp import *
+
+TEXT = Serdes.string()
+
+def topology():
+    builder = StreamsBuilder()
+    names = builder.global_table("{names}", Consumed(TEXT, TEXT), Materialized("names", key_serde=TEXT,
+        value_serde=TEXT))
+    words = builder.stream("{words}", Consumed(TEXT, TEXT))
+    named = words.join(names, lambda key, value: key, lambda value, name: name)
+    named.group_by_key(Grouped(TEXT, TEXT)).count(
+        Materialized("counts", key_serde=TEXT, value_serde=Serdes.long()))
+    return builder.build()
+"""
+
+
+def test_a_global_table_is_filled_from_kafka_whatever_the_files_have_of_it(
+    instances: Instances, kafka: Kafka, tmp_path: Path
+) -> None:
+    words, names = kafka.create_topic("words", PARTITIONS), kafka.create_topic("names", 1)
+    program = WITH_NAMES.replace("{words}", words).replace("{names}", names)
+    app = App(instances, kafka.unique("named"), program)
+    produce(kafka, words, [(b"word%d" % (number % 5), b"x", 1_000 + number) for number in range(100)])
+    archive(kafka, words, tmp_path / "archive")
+    kafka.produce(names, [(b"word%d" % number, b"name") for number in range(4)])
+
+    app.bootstrap("--from", f"parquet:{tmp_path / 'archive'}")
+    produce(kafka, words, [(b"word%d" % number, b"x", 2_000) for number in range(5)])
+    instance = app.start()
+    app.processed(words)
+    instance.close(20)
+
+    counted = {key: value.value for (_, key), value in app.stored()["counts"].items()}
+    assert counted == {f"word{number}": 21 for number in range(4)}, "those that have a name"
+
+
 EACH = 20
 
 
