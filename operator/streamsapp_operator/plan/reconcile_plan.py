@@ -52,7 +52,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
     gate = Gate(observed, settings.rollout, known_tasks.expected(known))
     inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     wanted, scaling = wanted_replicas(inputs)
-    shrinking = is_shrinking(inputs, wanted)
+    shrinking = is_shrinking(inputs, wanted, scaling)
     course = decide(inputs, shrinking=shrinking)
     replicas = next_replicas(inputs, course, wanted, scaling)
     after = _status(inputs, course, scaling, replicas)

@@ -43,14 +43,17 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scali
         return max(wanted, min(was or 0, MOST_PODS))
     if wanted >= current:
         return wanted
-    # Records that came while the tasks of one pod moved are caught up before the next pod goes.
+    return current - 1 if is_shrinking(inputs, wanted, scaling) and _may_shrink(inputs, course, current) else current
+
+
+def is_shrinking(inputs: PlanInput, wanted: int, scaling: ScalingStatus | None) -> bool:
+    """Says whether there are more pods than wanted, one of which is to go next, and the application goes on with the
+    others. Records that came while the tasks of one pod moved are caught up before, as long as there are no more pods
+    than the autoscaler may have."""
+    current, autoscaling = inputs.observed.children.replicas or 0, inputs.settings.autoscaling
+    most = MOST_PODS if autoscaling is None else autoscaling.max_replicas
     behind = scaling is not None and scaling.behind_since is not None
-    return current - 1 if not behind and _may_shrink(inputs, course, current) else current
-
-
-def is_shrinking(inputs: PlanInput, wanted: int) -> bool:
-    """Says whether there are more pods than wanted, and the application goes on with the others."""
-    return 0 < wanted < (inputs.observed.children.replicas or 0)
+    return 0 < wanted < current and not (behind and current <= most)
 
 
 def _may_shrink(inputs: PlanInput, course: RolloutDecision, current: int) -> bool:

@@ -166,16 +166,36 @@ def test_the_autoscaler_waits_anew_after_fewer_were_not_enough_for_a_moment() ->
 
 
 def test_the_next_pod_goes_once_what_came_while_the_last_one_went_is_caught_up() -> None:
-    bounds = AutoscalingSpec(max_replicas=3, target_input_lag=10)
-
-    def decided(input_lag: int) -> int:
-        settled = Reconciles(wanted(autoscaling=bounds), replace_status(RUNS, scaling=scaled(1)))
-        seen = [pod(it, active(f"0_{it}", input_lag=input_lag), standby(f"0_{(it + 1) % 3}")) for it in range(3)]
-        settled.plan(seen)
+    def decided(input_lag: int, most: int = 3) -> int:
+        settled, seen = decreasing(input_lag, most)
         return replicas(settled, seen, max_unavailable=0)
 
     assert decided(input_lag=0) == 2
     assert decided(input_lag=20) == 3
+    assert decided(input_lag=20, most=2) == 2, "no more than the autoscaler may have"
+
+
+def decreasing(input_lag: int, most: int = 3) -> tuple[Reconciles, list[PodSeen]]:
+    """Three pods, where one would do for what comes."""
+    bounds = AutoscalingSpec(max_replicas=most, target_input_lag=10)
+    settled = Reconciles(wanted(autoscaling=bounds), replace_status(RUNS, scaling=scaled(1)))
+    seen = [pod(it, active(f"0_{it}", input_lag=input_lag), standby(f"0_{(it + 1) % 3}")) for it in range(3)]
+    settled.plan(seen)
+    return settled, seen
+
+
+@pytest.mark.parametrize(("input_lag", "goes_on"), [(0, False), (20, True)])
+def test_a_rollout_waits_for_fewer_pods_and_not_for_what_has_to_be_caught_up_before(
+    input_lag: int, goes_on: bool
+) -> None:
+    settled, seen = decreasing(input_lag)
+    settled.app = wanted("two", autoscaling=AutoscalingSpec(max_replicas=3, target_input_lag=10))
+    settled.plan(seen, checks=passed("two"))
+
+    planned = settled.plan(seen, template_revision="two")
+
+    assert has(planned, Evict) == goes_on
+    assert only(planned, ApplyChildren).max_unavailable == int(goes_on)
 
 
 def test_a_pod_has_whole_tasks_so_some_numbers_of_pods_are_no_better_than_fewer() -> None:
