@@ -54,7 +54,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
     wanted, scaling = wanted_replicas(inputs)
     shrinking = is_shrinking(inputs, wanted, scaling)
     course = decide(inputs, shrinking=shrinking)
-    replicas = next_replicas(inputs, course, wanted, scaling)
+    replicas = next_replicas(inputs, course, wanted, shrinking=shrinking)
     after = _status(inputs, course, scaling, replicas)
     runs = not (course.stop or course.scheduled) and wanted > 0
     return ReconcilePlan(

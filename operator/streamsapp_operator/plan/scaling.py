@@ -29,8 +29,8 @@ def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
     return scaling.desired, scaling
 
 
-def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
-    """Returns the number in this reconcile."""
+def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, *, shrinking: bool) -> int:
+    """Returns the number in this reconcile; ``shrinking`` is what ``is_shrinking`` says."""
     current = inputs.observed.children.replicas
     if course.stop or course.scheduled or wanted == 0:
         # The driver gives its tasks up with its executors.
@@ -43,7 +43,7 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scali
         return max(wanted, min(was or 0, MOST_PODS))
     if wanted >= current:
         return wanted
-    return current - 1 if is_shrinking(inputs, wanted, scaling) and _may_shrink(inputs, course, current) else current
+    return current - 1 if shrinking and _may_shrink(inputs, course, current) else current
 
 
 def is_shrinking(inputs: PlanInput, wanted: int, scaling: ScalingStatus | None) -> bool:

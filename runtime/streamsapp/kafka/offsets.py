@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from ctypes import (
-    CDLL,
     POINTER,
     Structure,
     byref,
@@ -25,10 +24,10 @@ from ctypes import (
 )
 from typing import Any, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, cimpl
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from streamsapp.kafka.group_member import Member, group_metadata
-from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of, librdkafka
 from streamsapp.record import TopicPartition
 
 #: Offset and metadata.
@@ -97,20 +96,18 @@ def send_to_transaction(
         _library.rd_kafka_consumer_group_metadata_destroy(group)
 
 
-def _load() -> CDLL:
-    """The librdkafka that confluent-kafka itself is linked to, with the types of what is called."""
-    library = CDLL(cimpl.__file__)
-    pointer = POINTER(_PartitionList)
-    signatures: dict[str, tuple[Any, list[Any]]] = {
+_POINTER = POINTER(_PartitionList)
+_library = librdkafka(
+    {
         "rd_kafka_mem_malloc": (c_void_p, [c_void_p, c_size_t]),
-        "rd_kafka_topic_partition_list_new": (pointer, [c_int]),
-        "rd_kafka_topic_partition_list_add": (POINTER(_Partition), [pointer, c_char_p, c_int32]),
-        "rd_kafka_topic_partition_list_destroy": (None, [pointer]),
-        "rd_kafka_committed": (c_int, [c_void_p, pointer, c_int]),
-        "rd_kafka_commit": (c_int, [c_void_p, pointer, c_int]),
+        "rd_kafka_topic_partition_list_new": (_POINTER, [c_int]),
+        "rd_kafka_topic_partition_list_add": (POINTER(_Partition), [_POINTER, c_char_p, c_int32]),
+        "rd_kafka_topic_partition_list_destroy": (None, [_POINTER]),
+        "rd_kafka_committed": (c_int, [c_void_p, _POINTER, c_int]),
+        "rd_kafka_commit": (c_int, [c_void_p, _POINTER, c_int]),
         "rd_kafka_consumer_group_metadata_read": (c_void_p, [c_void_p, c_char_p, c_size_t]),
         "rd_kafka_consumer_group_metadata_destroy": (None, [c_void_p]),
-        "rd_kafka_send_offsets_to_transaction": (c_void_p, [c_void_p, pointer, c_void_p, c_int]),
+        "rd_kafka_send_offsets_to_transaction": (c_void_p, [c_void_p, _POINTER, c_void_p, c_int]),
         "rd_kafka_error_code": (c_int, [c_void_p]),
         "rd_kafka_error_string": (c_char_p, [c_void_p]),
         "rd_kafka_error_is_fatal": (c_int, [c_void_p]),
@@ -118,13 +115,7 @@ def _load() -> CDLL:
         "rd_kafka_error_txn_requires_abort": (c_int, [c_void_p]),
         "rd_kafka_error_destroy": (None, [c_void_p]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
-
-
-_library = _load()
+)
 
 
 @contextmanager

@@ -13,22 +13,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from ctypes import CDLL, c_char_p, c_int, c_void_p
+from ctypes import c_char_p, c_int, c_void_p
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer, cimpl
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of, librdkafka
 
 T = TypeVar("T")
 
 #: Seconds before a client is told them again.
 PAUSE = 10.0
 
-#: ``rd_kafka_brokers_add`` of the librdkafka that confluent-kafka itself is linked to.
-_add_brokers = CDLL(cimpl.__file__).rd_kafka_brokers_add
-_add_brokers.restype, _add_brokers.argtypes = c_int, [c_void_p, c_char_p]
+_add_brokers = librdkafka({"rd_kafka_brokers_add": (c_int, [c_void_p, c_char_p])}).rd_kafka_brokers_add
 
 
 class _Rebootstrapping:

@@ -11,11 +11,11 @@ import os
 import select
 import weakref
 from contextlib import suppress
-from ctypes import CDLL, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import c_char_p, c_int, c_size_t, c_void_p
 
-from confluent_kafka import Consumer, cimpl
+from confluent_kafka import Consumer
 
-from streamsapp.kafka.librdkafka_handle import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of, librdkafka
 
 _PAYLOAD = b"\0"
 _MOST_BYTES = 4096
@@ -96,16 +96,10 @@ def _close(*ends: int) -> None:
         os.close(end)
 
 
-def _load() -> CDLL:
-    """The librdkafka that confluent-kafka itself is linked to, with the types of what is called."""
-    library = CDLL(cimpl.__file__)
-    library.rd_kafka_queue_get_consumer.argtypes = [c_void_p]
-    library.rd_kafka_queue_get_consumer.restype = c_void_p
-    library.rd_kafka_queue_io_event_enable.argtypes = [c_void_p, c_int, c_char_p, c_size_t]
-    library.rd_kafka_queue_io_event_enable.restype = None
-    library.rd_kafka_queue_destroy.argtypes = [c_void_p]
-    library.rd_kafka_queue_destroy.restype = None
-    return library
-
-
-_library = _load()
+_library = librdkafka(
+    {
+        "rd_kafka_queue_get_consumer": (c_void_p, [c_void_p]),
+        "rd_kafka_queue_io_event_enable": (None, [c_void_p, c_int, c_char_p, c_size_t]),
+        "rd_kafka_queue_destroy": (None, [c_void_p]),
+    }
+)

@@ -14,6 +14,7 @@ from restoring import keys
 from snapshotting import CHANGELOG, IN, TIMEOUT, Gate, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.remote.object_store import Moved, ObjectStoreError
+from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_fetch import fetch
 from streamsapp.runtime.remote_state import restore_progress, restores
 from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogInspector
@@ -26,6 +27,12 @@ TASK = TaskId(0, 0)
 
 def local(heir: Heir) -> LocalState:
     return LocalState(heir.directory / str(TASK))
+
+
+def new_files(heir: Heir, before: Snapshot, snapshot: Snapshot) -> set[str]:
+    """The keys of files that the snapshot before does not have."""
+    known = {file.object for file in before.files}
+    return {heir.remote.chain(TASK).file_key(file) for file in snapshot.files if file.object not in known}
 
 
 # ---- beginning -----------------------------------------------------------------------------------------------------
@@ -348,8 +355,7 @@ def test_a_file_that_is_cut_off_every_time_leads_to_the_snapshot_before(
     first = owner.publish("a")
     second = owner.publish("b")
     monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
-    whole = {file.object for file in first.files}
-    cut = {heir.remote.chain(TASK).file_key(file) for file in second.files if file.object not in whole}
+    cut = new_files(heir, first, second)
     download, tries = objects.download, 0
 
     def cuts_off(key: str, target: Path, size: int, moved: Moved, share: float) -> str:
@@ -400,8 +406,7 @@ def test_a_download_that_stands_still_leads_to_the_snapshot_before(
     first, second = owner.publish("a"), owner.publish("b")
     monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
     monkeypatch.setattr(restores, "fetch", partial(fetch, downloads=1))
-    whole = {file.object for file in first.files}
-    stands = {heir.remote.chain(TASK).file_key(file) for file in second.files if file.object not in whole}
+    stands = new_files(heir, first, second)
     download = objects.download
 
     def stands_still(key: str, target: Path, size: int, moved: Moved, share: float) -> str:

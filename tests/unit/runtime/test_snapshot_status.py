@@ -146,60 +146,57 @@ def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
     assert not workers.threads[0].is_alive()
 
 
+class SlowFirst:
+    """Two workers, of which one has begun with a job that waits."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.go_on, begun = threading.Event(), threading.Event()
+
+        def slow(job: WorkItem) -> None:
+            begun.set()
+            assert self.go_on.wait(TIMEOUT)
+            self.done.append("first")
+
+        self.first = WorkItem(slow)
+        self.workers = PriorityThreadPool("worker", 2)
+        for thread in self.workers.threads:
+            thread.start()
+        self.workers.submit(self.first, 1)
+        assert begun.wait(TIMEOUT)
+
+    def job(self, name: str, after: WorkItem) -> WorkItem:
+        return WorkItem(lambda _: self.done.append(name), after=after)
+
+
 def test_a_job_waits_for_the_end_of_the_one_before() -> None:
-    order: list[str] = []
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow(job: WorkItem) -> None:
-        begun.set()
-        assert go_on.wait(TIMEOUT)
-        order.append("first")
-
-    first = WorkItem(slow)
-    second = WorkItem(lambda _: order.append("second"), after=first)
-    workers = PriorityThreadPool("worker", 2)
-    for thread in workers.threads:
-        thread.start()
-    workers.submit(first, 1)
-    assert begun.wait(TIMEOUT)
-    first.cancel()
-    workers.submit(second, 0)
-    go_on.set()
+    it = SlowFirst()
+    second = it.job("second", it.first)
+    it.first.cancel()
+    it.workers.submit(second, 0)
+    it.go_on.set()
 
     assert second.ended.wait(TIMEOUT)
-    assert order == ["first", "second"]
-    workers.stop()
+    assert it.done == ["first", "second"]
+    it.workers.stop()
 
 
 def test_a_job_waits_also_for_the_end_of_one_whose_successor_never_began() -> None:
-    done: list[str] = []
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow(job: WorkItem) -> None:
-        begun.set()
-        assert go_on.wait(TIMEOUT)
-        done.append("first")
-
-    first = WorkItem(slow)
-    second = WorkItem(lambda _: done.append("second"), after=first)
-    third = WorkItem(lambda _: done.append("third"), after=second)
-    fourth = WorkItem(lambda _: done.append("fourth"), after=third)
-    workers = PriorityThreadPool("worker", 2)
-    for thread in workers.threads:
-        thread.start()
-    workers.submit(first, 1)
-    assert begun.wait(TIMEOUT)
-    for each in (first, second):
+    it = SlowFirst()
+    second = it.job("second", it.first)
+    third = it.job("third", second)
+    fourth = it.job("fourth", third)
+    for each in (it.first, second):
         each.cancel()
-    workers.submit(third, 0)
+    it.workers.submit(third, 0)
     assert not third.ended.wait(0.2)
     third.cancel()  # it waits on its thread
-    go_on.set()
-    workers.submit(fourth, 0)
+    it.go_on.set()
+    it.workers.submit(fourth, 0)
 
     assert fourth.ended.wait(TIMEOUT)
-    assert done == ["first", "fourth"]
-    workers.stop()
+    assert it.done == ["first", "fourth"]
+    it.workers.stop()
 
 
 def test_a_state_directory_has_one_user_at_a_time(tmp_path: Path) -> None:
