@@ -57,17 +57,13 @@ def commit_time() -> int:
 
 
 def build_packages(out: Path, moment: int) -> None:
-    """The source archive, and the wheel that is built of nothing but that."""
+    """The source archive, and the wheel that pip builds of nothing but that."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment)}
-    hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(out)]
-    subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    sdist = [sys.executable, "-m", "hatchling", "build", "-d", str(out), "-t", "sdist"]
+    subprocess.run(sdist, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     [source] = out.glob("*.tar.gz")
-    unpacked = out / "source"
-    with tarfile.open(source) as archive:
-        archive.extractall(unpacked, filter="data")
-    [tree] = unpacked.iterdir()
-    subprocess.run([*hatchling, "-t", "wheel"], cwd=tree, env=environment, check=True, stdout=subprocess.DEVNULL)
-    shutil.rmtree(unpacked)
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    subprocess.run([*wheel, "--wheel-dir", str(out), str(source)], env=environment, check=True)
 
 
 def chart_archive(chart: Path, moment: int) -> bytes:
