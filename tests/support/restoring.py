@@ -306,12 +306,12 @@ class Restoring:
     @property
     def restored(self) -> list[TaskId]:
         """Takes what is complete."""
-        return [task.id for task in _taken(self.thread.restored)]
+        return [task.id for task in taken(self.thread.restored)]
 
     @property
     def failed(self) -> list[tuple[TaskId | None, str]]:
         """Takes what failed."""
-        return [(failure.task_id, str(failure.error)) for failure in _taken(self.failures)]
+        return [(failure.task_id, str(failure.error)) for failure in taken(self.failures)]
 
 
 def _with_stores(names: Iterable[str], engine: Engine) -> Topology:
@@ -321,7 +321,8 @@ def _with_stores(names: Iterable[str], engine: Engine) -> Topology:
     return topology
 
 
-def _taken(queue: SimpleQueue[Any]) -> list[Any]:
+def taken(queue: SimpleQueue[Any]) -> list[Any]:
+    """Takes all that is in a queue."""
     taken = []
     while True:
         try:

@@ -94,6 +94,10 @@ class NodeContext(Protocol):
         """The task's instance of a store that is connected to this node."""
         ...
 
+    def timed(self, push: Push) -> Push:
+        """Makes a push to user code that writes to stores: entries get the timestamp of the record pushed."""
+        ...
+
     def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Handles an exception of user code: raises it (the handler says fail) or returns (the record is dropped at
         this node)."""

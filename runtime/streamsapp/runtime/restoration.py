@@ -219,7 +219,8 @@ class RestorationThread(threading.Thread):
     def _promote(self, task: StreamTask) -> None:
         here = self._here.get(task.id)
         if here is None or here.task.stores is not task.stores:
-            raise StateStoreError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
+            # It goes on as what was damaged does, with empty stores; what had happened to the replica is told already.
+            raise TaskCorruptedError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
         replica, here.task = here.task, task
         self.reading.forget(replica, SuspendReason.PROMOTED)
         # It may have been recycled before its stores were open.

@@ -90,6 +90,16 @@ class NodeBinding:
                 f"process(supplier, {name!r}) or connect_processor_and_state_stores({self.node_name!r}, {name!r})"
             ) from None
 
+    def timed(self, push: Push) -> Push:
+        """Sets the task's time before each push."""
+        task = self.task
+
+        def timed_push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            task.timestamp = timestamp
+            push(key, value, timestamp, headers)
+
+        return timed_push
+
     def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         """User code raised: the processing exception handler decides."""
         self._failures.processing(self.node_name, error, timestamp, headers)

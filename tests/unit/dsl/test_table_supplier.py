@@ -9,10 +9,11 @@ import pytest
 
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.ktable import KTable
-from streamsapp.dsl.options import Consumed, Grouped, Materialized
+from streamsapp.dsl.options import Consumed, Grouped, Materialized, Produced
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.state.builders import Stores
 from streamsapp.testing import TopologyTestDriver
 
 STRING = Serdes.string()
@@ -102,6 +103,33 @@ def test_transform_values_sees_deletions_and_gets_the_context() -> None:
     assert run(program, [("a", "x", 1), ("a", None, 2)]) == [("a", "a x", 1), ("a", "a None", 2)]
     assert seen[0] == (0, 0)
     assert seen[-1] == "closed"
+
+
+@pytest.mark.parametrize("materialized", [None, Materialized("kept", value_serde=STRING)], ids=["unstored", "stored"])
+def test_a_store_that_a_transformer_writes_to_logs_the_time_of_the_row(
+    materialized: Materialized[str, str] | None,
+) -> None:
+    class Remembers:
+        def init(self, context: ProcessorContext) -> None:
+            self._store = context.get_state_store("last")
+
+        def transform(self, key: str, value: str) -> str:
+            self._store.put(key, value)
+            return value
+
+        def close(self) -> None:
+            pass
+
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("last"), STRING, STRING))
+    table = builder.table("in", Consumed(STRING, STRING)).transform_values(Remembers, "last", materialized=materialized)
+    table.to_stream().to("out", Produced(STRING, STRING))
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", STRING, STRING)
+        topic.pipe_input("a", "x", 5)
+        topic.pipe_input("a", "y", 3)
+        changes = driver.create_output_topic("test-last-changelog", STRING, STRING).read_records()
+    assert [(each.value, each.timestamp) for each in changes] == [("x", 5), ("y", 3)]
 
 
 def by_value(key: str, value: str) -> tuple[str, str]:

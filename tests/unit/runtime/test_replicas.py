@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from restoring import Restoring, keys
+from restoring import Restoring, keys, taken
 from streamsapp import TaskId, TopicPartition
+from streamsapp.errors import TaskCorruptedError
 from streamsapp.runtime import restoration
 from streamsapp.tasks.states import TaskRole, TaskState
 
@@ -97,13 +98,16 @@ def test_a_replica_can_be_promoted_before_its_stores_are_open(it: Restoring) -> 
     assert keys(active) == ["0", "1"]
 
 
-def test_a_replica_that_failed_meanwhile_cannot_be_promoted(it: Restoring) -> None:
+def test_a_task_whose_replica_failed_before_its_promotion_begins_anew(it: Restoring) -> None:
     it.log(S, 0)
 
     it.thread.promote(it.task(role=TaskRole.STANDBY).recycled(TaskRole.ACTIVE))
     it.passes()
 
-    assert it.failed == [(TaskId(0, 0), "task 0_0 is to be promoted and is not here: it failed meanwhile")]
+    [failure] = taken(it.failures)
+    assert isinstance(failure.error, TaskCorruptedError), "it is wiped and restored; nobody is asked about it again"
+    assert failure.task_id == TaskId(0, 0)
+    assert str(failure.error) == "task 0_0 is to be promoted and is not here: it failed meanwhile"
 
 
 def test_a_task_that_was_active_goes_on_as_a_replica_from_where_it_stands(it: Restoring) -> None:

@@ -172,7 +172,7 @@ class UnstoredTableTransformValues(UnstoredTableValues):
     def bind(self, context: NodeContext) -> Push:
         context.record_is_read = True
         self._transformer.init(context.processor_context)
-        return super().bind(context)
+        return context.timed(super().bind(context))
 
     def close(self) -> None:
         self._transformer.close()
@@ -190,7 +190,7 @@ class StoredTableTransformValues(StoredTableValues):
     def bind(self, context: NodeContext) -> Push:
         context.record_is_read = True
         self._transformer.init(context.processor_context)
-        return super().bind(context)
+        return context.timed(super().bind(context))
 
     def close(self) -> None:
         self._transformer.close()
