@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,15 @@ def eventually(holds: Callable[[], Any], what: str = "", timeout: float = TIMEOU
     while not (answer := holds()):
         assert time.monotonic() < give_up, f"{what or 'what was waited for'} did not come: {answer!r}"
         time.sleep(0.1)
+
+
+def processes_that_name(folder: Path) -> list[bytes]:
+    """The command lines of processes that have a folder in them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended since
+            found += [line for line in [process.read_bytes()] if bytes(folder) in line]
+    return found
 
 
 class Instances:

@@ -138,6 +138,9 @@ class FakeAdmin:
         self.ids: dict[str, str] = {}
         self.compacts = True
 
+    def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
+        return {each: 1 for each in self.logs if each.topic in topics}
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return {topic: self.ids.get(topic, f"id of {topic}") for topic in topics}
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import PartitionMetadata  # type: ignore[attr-defined]
 
 from continuous_input import Repeated
 from kafka_cluster import START_TIMEOUT, Kafka
@@ -70,10 +73,24 @@ class ThreeBrokers:
         self.brokers[number].start()
         self._until(topic, lambda leader, in_sync: len(in_sync) == _COUNT)
 
+    @contextmanager
+    def frozen(self, number: int, topic: str) -> Iterator[None]:
+        """Have a broker stand still, and the others lead its partitions of a topic, until the context ends."""
+        pid = self.brokers[number].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self._until(topic, lambda leader, in_sync: leader not in (-1, number))
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def _until(self, topic: str, holds: Callable[[int, list[int]], bool]) -> None:
         give_up = time.monotonic() + _PATIENCE
         while True:
-            found = self.kafka.admin.list_topics(topic, timeout=30).topics[topic].partitions
+            found: dict[int, PartitionMetadata] = {}
+            with suppress(KafkaException):  # a broker was asked that does not answer
+                found = self.kafka.admin.list_topics(topic, timeout=5).topics[topic].partitions
             for partition, each in found.items():
                 self.leaders.setdefault(TopicPartition(topic, partition), set()).add(each.leader)
             if found and all(holds(each.leader, each.isrs) for each in found.values()):

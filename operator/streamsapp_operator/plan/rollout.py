@@ -21,13 +21,12 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
-from streamsapp_operator.plan import engine_switch, rollout_holds, scheduled_runs, soak
+from streamsapp_operator.plan import engine_switch, pods_apart, rollout_holds, scheduled_runs, soak
 from streamsapp_operator.plan.bootstrap_job import prepared
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.preview import previewed
 from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled, measured
 from streamsapp_operator.plan.topology_check import examine
-from streamsapp_operator.plan.topology_compatibility import compatibility, decode
 
 #: A rollout that stands still for less is not told to be blocked: after every step the standbys catch up.
 BLOCKED_AFTER = 10.0
@@ -42,7 +41,7 @@ class RolloutDecision:
     template: str | None
     last_good: str | None
     failed: str | None
-    #: The topology of ``last_good``.
+    #: The topology of ``last_good``, with the revisions that ``pods_apart`` remembers.
     shape: dict[str, Any] | None
     restart: PodSeen | None = None
     #: Every pod must end before the first of the new revision may start.
@@ -61,7 +60,7 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
     rollout, checks = examine(inputs, _begun(inputs))
     rollout, preparation = prepared(inputs, rollout)
     waits = preparation.waits or rollout.phase == "Checking"
-    begins = not (waits or _is_refused(inputs, rollout, _incompatibilities(inputs, rollout)))
+    begins = not (waits or _is_refused(inputs, rollout, pods_apart.incompatibilities(inputs, rollout)))
     rollout, previews = previewed(inputs, rollout, begins=begins)
     status, template = inputs.status, inputs.observed.children.template_revision
     course = RolloutDecision(
@@ -75,7 +74,9 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         before=(*checks, *preparation.actions, *previews),
         bootstrap=preparation.status,
     )
-    return course if waits else _follow(inputs, course, shrinking)
+    course = course if waits else _follow(inputs, course, shrinking)
+    shape = pods_apart.remembered(inputs, course.rollout, course.last_good, course.shape)
+    return dataclasses.replace(course, shape=shape)
 
 
 def _begun(inputs: PlanInput) -> RolloutStatus:
@@ -92,7 +93,7 @@ def _begun(inputs: PlanInput) -> RolloutStatus:
 
 def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
     """Returns the moves after the check."""
-    rollout, reasons = course.rollout, _incompatibilities(inputs, course.rollout)
+    rollout, reasons = course.rollout, pods_apart.incompatibilities(inputs, course.rollout)
     refused = _is_refused(inputs, rollout, reasons)
     rollout = _refused(rollout, reasons) if refused else _admitted(inputs, rollout)
     back = refused or course.failed == rollout.revision
@@ -113,21 +114,33 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
     engines = engine_switch.why_alone(inputs, target, refused=refused)
-    other, reasons = ("topology", reasons) if reasons and not refused else ("revision", engines)
-    foreign = any((pod.revision == rollout.revision) == back for pod in inputs.pods)
+    topologies = pods_apart.why_alone(inputs, rollout, target)
+    reasons = topologies or engines
     # Also pods of a third revision, which was rolled out before this one was asked for.
-    foreign = foreign or (bool(engines) and engine_switch.is_foreign(inputs, target))
-    if reasons and foreign:
-        held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
-        if held is not None:
-            paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
-            return dataclasses.replace(course, rollout=paused, template=course.template if back else course.last_good)
-        waits = f"every pod ends before the first of the other {other} starts: {'; '.join(reasons)}"
-        phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"
-        stopping = replace(rollout, phase=phase, message=waits, current=None)
-        return dataclasses.replace(course, rollout=stopping, stop=True)
+    third = engine_switch.is_foreign(inputs, target)
+    foreign = bool(engines) and (third or any((pod.revision == rollout.revision) == back for pod in inputs.pods))
+    foreign = foreign or (bool(topologies) and pods_apart.is_foreign(inputs, target))
+    if foreign:
+        waits = f"every pod ends before the first of the other {'topology' if topologies else 'revision'} starts"
+        return _alone(inputs, course, target, f"{waits}: {'; '.join(reasons)}", refused=refused, back=back)
     course = dataclasses.replace(course, template=target, driver=None if reasons else course.driver)
     return _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))
+
+
+def _alone(
+    inputs: PlanInput, course: RolloutDecision, target: str, waits: str, *, refused: bool, back: bool
+) -> RolloutDecision:
+    """Ends every pod before the first of the target starts, unless the user holds that."""
+    rollout = course.rollout
+    held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
+    if held is not None:
+        paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
+        # Pods go on as they are: one that comes back by itself must not be the first of those that have to wait.
+        stays = back or target == course.last_good or pods_apart.are_there(inputs, rollout)
+        return dataclasses.replace(course, rollout=paused, template=course.template if stays else course.last_good)
+    phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"
+    stopping = replace(rollout, phase=phase, message=waits, current=None)
+    return dataclasses.replace(course, rollout=stopping, stop=True)
 
 
 def _held_with_schedule(
@@ -243,13 +256,6 @@ def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None
         rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
         driver=None, blocked_since=None, soaking=None, soaking_since=None,
     )  # fmt: skip
-
-
-def _incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
-    old, new = decode(inputs.status.shape), decode(rollout.shape)
-    if old is None or new is None or inputs.status.last_good_revision == rollout.revision:
-        return []
-    return compatibility(old, new)
 
 
 def _is_refused(inputs: PlanInput, rollout: RolloutStatus, reasons: list[str]) -> bool:

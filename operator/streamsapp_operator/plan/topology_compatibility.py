@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamsapp_operator.model.observed_state import TopologyShape
+
+#: The shape of a topology as the status has it.
+Shape: TypeAlias = dict[str, Any]
 
 
 def encode(shape: TopologyShape | None) -> dict[str, Any] | None:
@@ -27,6 +30,22 @@ def decode(document: dict[str, Any] | None) -> TopologyShape | None:
         )  # fmt: skip
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
+
+
+def kept_apart(document: Shape | None) -> dict[str, list[str]]:
+    """Reads from the status which revisions cannot work beside the one with this topology, each with the reasons."""
+    try:
+        return {revision: list(why) for revision, why in (document or {}).get("apart", {}).items()}
+    except (TypeError, AttributeError):
+        return {}
+
+
+def with_apart(document: Shape | None, apart: dict[str, list[str]]) -> Shape | None:
+    """Returns the shape with these revisions and no others."""
+    if document is None:
+        return None
+    bare = {part: value for part, value in document.items() if part != "apart"}
+    return bare | ({"apart": apart} if apart else {})
 
 
 def stateful(shape: TopologyShape) -> frozenset[int]:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec, TopicMetadata  # type: ignore[attr-defined]
 
 from streamsapp.kafka.rebootstrap import RebootstrappingAdminClient
 
@@ -54,6 +54,15 @@ class Admin(RebootstrappingAdminClient):
         asked = list(topic_partition_offsets)
         return self._ask(asked, lambda: super(Admin, self).delete_records(asked, **options))
 
+    def leaders(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Asks which broker leads each partition now; requests go there from then on. Raises ``KafkaException``."""
+        with self._asking:
+            return {
+                (topic, partition): led.leader
+                for topic in sorted(topics)
+                for partition, led in self._found(topic).partitions.items()
+            }
+
     def close(self) -> None:
         """No thread may be using the client. Left to the garbage collector, it may be ended on its own thread, where
         that aborts the process."""
@@ -73,11 +82,15 @@ class Admin(RebootstrappingAdminClient):
         return answers
 
     def _look_up(self, topics: Iterable[str]) -> None:
-        for topic in sorted(self._leaders.unknown(topics)):
-            found = self.list_topics(topic, timeout=LOOKUP_TIMEOUT).topics[topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            self._leaders.learned(topic)
+        for topic in self._leaders.unknown(topics):
+            self._found(topic)
+
+    def _found(self, topic: str) -> TopicMetadata:
+        found: TopicMetadata = self.list_topics(topic, timeout=LOOKUP_TIMEOUT).topics[topic]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        self._leaders.learned(topic)
+        return found
 
 
 class _Leaders:

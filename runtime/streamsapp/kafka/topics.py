@@ -127,6 +127,10 @@ class TopicAdmin:
         )
         return OffsetRequest(asking, self._requests)
 
+    def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
+        """Asks which broker leads each partition now; raises ``KafkaException`` if none tells."""
+        return self._requests.ask(lambda: self._admin.leaders(topics))
+
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The id of each topic, by which one that was deleted and created again differs from what it was."""
         asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)

@@ -39,8 +39,13 @@ _POLL_SECONDS = 0.02
 #: Held by the broker's process as long as it lives.
 _LOCK = "broker.lock"
 
-#: Waits for the end of its standard input, which is that of whoever started the broker ($1), and ends the broker.
-_GUARD = 'read -r _; kill "$1" || exit; for _ in $(seq 30); do sleep 1; kill -0 "$1" || exit; done; kill -KILL "$1"'
+#: Is told the broker's process by its standard input, waits for the end of that, and ends the broker. Those who started
+#: the broker have the other end, and the broker's process until it has told: there is no moment without a guard.
+_GUARD = (
+    'read -r broker || exit; read -r _; kill "$broker" || exit; '
+    'for _ in $(seq 30); do sleep 1; kill -0 "$broker" || exit; done; kill -KILL "$broker"'
+)
+_GUARDED = 'echo $$ >&0; exec "$@" </dev/null'
 
 #: C1 only and the serial collector start fastest and leave the cores to what is being developed or tested.
 _JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error")
@@ -143,18 +148,29 @@ class EmbeddedBroker:
             self._run_to_end([*launch, *self._class_archive.reading(), "kafka.tools.StorageTool"], settings)
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         command = [*launch, *self._class_archive.reading_or_recording(), "kafka.Kafka", str(settings)]
-        with self.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,), env=_environment()
-            )
         try:
-            if not self._outlives_starter:
-                self._guard = _Guard(self._process.pid)
+            self._run(command, lock)
             self._wait_until_ready(log_start)
         except BaseException:
             self.kill()
             raise
+
+    def _run(self, command: list[str], lock: int) -> None:
+        stdin: int = subprocess.DEVNULL
+        if not self._outlives_starter:
+            self._guard = _Guard()
+            command, stdin = ["sh", "-c", _GUARDED, "sh", *command], self._guard.told_by
+        with self.log_file.open("ab") as log:
+            # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
+            self._process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(lock,),
+                env=_environment(),
+            )
 
     def stop(self, timeout: float = 30.0) -> None:
         """Stop the broker in good order; one that has not ended after ``timeout`` seconds is killed."""
@@ -177,7 +193,7 @@ class EmbeddedBroker:
         if process is not None:
             process.kill()
             process.wait()
-            self._dismiss_guard()
+        self._dismiss_guard()
 
     def restart(self) -> None:
         """Stop in good order and start again with the same address and data."""
@@ -310,12 +326,13 @@ class _ClassArchive:
 class _Guard:
     """A process that ends the broker when the one that started it is gone, however it ended."""
 
-    def __init__(self, broker: int) -> None:
-        end, self._end = os.pipe()  # no other process inherits the end that is kept here
+    def __init__(self) -> None:
+        #: No other process inherits this end but the broker's, as its standard input, until it has told its number.
+        end, self.told_by = os.pipe()
         try:
             # In a session of its own: what ends the starter must not end the guard.
             self._process = subprocess.Popen(
-                ["sh", "-c", _GUARD, "sh", str(broker)], stdin=end, stderr=subprocess.DEVNULL, start_new_session=True
+                ["sh", "-c", _GUARD], stdin=end, stderr=subprocess.DEVNULL, start_new_session=True
             )
         finally:
             os.close(end)
@@ -324,7 +341,7 @@ class _Guard:
         """The broker has ended."""
         self._process.kill()  # before its input ends: the process id may be another's by now
         self._process.wait()
-        os.close(self._end)
+        os.close(self.told_by)
 
 
 def _escaped(value: str) -> str:

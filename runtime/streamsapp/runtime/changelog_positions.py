@@ -9,6 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from confluent_kafka import KafkaError, KafkaException
+
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.retry import repeated
@@ -25,12 +27,18 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 
 def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
     """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not tell for long."""
+    topics = {each.topic for each in partitions}
 
     def ask() -> tuple[Offsets, Offsets]:
+        leaders = admin.leaders(topics)
         low = admin.request_offsets(partitions, earliest=True)
         # Open transactions too: the former owner's last one is committed, but its control records may not be there.
         high = admin.request_offsets(partitions)
-        return low.result(), high.result()
+        found = low.result(), high.result()
+        # A broker that had stood still answers where its log ended when it was the leader: records would be missed.
+        if admin.leaders(topics) != leaders:
+            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "a leader changed meanwhile"))
+        return found
 
     return repeated(ask, "looking up where topics begin and end")
 

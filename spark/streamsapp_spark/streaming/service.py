@@ -4,7 +4,7 @@ Every connection of the channel has a thread, which calls in here.
 
     latest    is there something to do? then the next batch is planned
     begin     the batch that was planned begins
-    join, take, alive, done, owed, failed    a worker pulls lanes
+    join, take, claimed, alive, done, owed, failed    a worker pulls lanes
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 #: Spark ends a Python worker that has had nothing to do for a minute, and with it what it has open. Seconds.
 _KEEP_WARM = 20.0
+
+_SUPERSEDED = "another driver of this application has started since; this one ends, and commits nothing more"
 
 
 @dataclass
@@ -125,6 +127,7 @@ class BatchService:
             "latest": self._latest,
             "begin": self._begin,
             "take": self._take,
+            "claimed": self._claimed,
             "alive": self._alive,
             "done": self._done,
             "owed": self._owed,
@@ -161,8 +164,7 @@ class BatchService:
     def _superseded(self) -> bool:
         """Return whether another driver has started since; then this one ends."""
         if self.failure is None and not self._claim.held():
-            told = "another driver of this application has started since; this one ends, and commits nothing more"
-            self.failure = StreamsError(told)
+            self.failure = StreamsError(_SUPERSEDED)
         return self.failure is not None
 
     def _plan(self) -> tuple[LaneOrder, ...]:
@@ -197,6 +199,15 @@ class BatchService:
 
     def _take(self, puller: Puller) -> LaneOrder | None:
         return None if self.failure else self._dispatcher.take(puller)
+
+    def _claimed(self, _: Puller) -> str | None:
+        """A worker opens a lane; returns why it may not. Without the lock: the broker may be long in telling."""
+        try:
+            if self.failure is None and not self._claim.proven():
+                self.failure = StreamsError(_SUPERSEDED)
+        except StreamsError as error:
+            return str(error)  # as it may be well later, Spark tries again
+        return None if self.failure is None else str(self.failure)
 
     def _alive(self, _: Puller) -> None:
         """A worker restores or processes."""

@@ -144,8 +144,12 @@ def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
             beat = time.monotonic() + _BEAT
             ask(driver, "alive")
 
+    def check() -> None:
+        if (lost := ask(driver, "claimed")) is not None:
+            raise StreamsError(lost)
+
     try:
-        return _held(job).process.run(order, alive)
+        return _held(job).process.run(order, alive, check)
     except Exception as error:
         why = _away(job, error) if isinstance(error, KafkaException) else error
         told = f"on {_held(job).place.name}: {why}"

@@ -12,14 +12,13 @@ import sys
 import termios
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from instances import TIMEOUT, eventually
+from instances import TIMEOUT, eventually, processes_that_name
 
 MANIFEST = """
 apiVersion: streamsapp.dev/v1alpha1
@@ -127,14 +126,6 @@ def data_of(local: Local) -> Path:
 def snapshots_below(folder: Path) -> set[str]:
     """The tasks that the object store knows."""
     return {manifest.parent.parent.name for manifest in folder.glob("*/*/manifests/*.json")}
-
-
-def processes_that_name(folder: Path) -> list[bytes]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended since
-            found += [line for line in [process.read_bytes()] if bytes(folder) in line]
-    return found
 
 
 def test_local_brings_all_it_needs_and_leaves_on_a_signal(start: Start) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from instances import eventually, processes_that_name
 from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker
@@ -72,18 +76,44 @@ def test_no_process_is_left_after_stop_and_stopping_again_is_nothing(tmp_path: P
 def test_no_process_is_left_when_a_start_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = []
 
-    def interrupted(pid: int) -> None:
-        pids.append(pid)
+    def interrupted(broker: EmbeddedBroker, log_start: int) -> None:
+        assert broker.pid is not None
+        pids.append(broker.pid)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamsapp.local.broker._Guard", interrupted)
+    monkeypatch.setattr(EmbeddedBroker, "_wait_until_ready", interrupted)
     broker = EmbeddedBroker(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         broker.start()
 
     assert broker.pid is None
+    assert processes_that_name(tmp_path) == []
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
+
+
+#: A program that is killed as soon as the broker's process exists, before it knows of it.
+KILLED_AT_ONCE = """
+import os, signal, subprocess, sys
+from streamsapp.local.broker import EmbeddedBroker
+
+class Killed(subprocess.Popen):
+    def __init__(self, command, *args, **options):
+        super().__init__(command, *args, **options)
+        if "kafka.Kafka" in command:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen = Killed
+EmbeddedBroker(sys.argv[1]).start()
+"""
+
+
+def test_no_process_is_left_when_the_starter_is_killed_as_the_broker_begins(tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    starter = subprocess.run([sys.executable, "-c", KILLED_AT_ONCE, str(folder)], check=False)
+    assert starter.returncode == -signal.SIGKILL
+    assert (folder / "server.properties").exists(), "it came as far as the broker"
+    eventually(lambda: processes_that_name(folder) == [], "the end of the broker")
 
 
 def test_refuses_to_start_twice(own_broker: EmbeddedBroker) -> None:

@@ -1,4 +1,4 @@
-"""Soak, canary, pause, approval and the restart of one pod, on a real API server."""
+"""Soak, canary, pause, approval, the restart of one pod, and topologies that are kept apart, on a real API server."""
 
 from __future__ import annotations
 
@@ -94,3 +94,28 @@ def test_one_pod_is_restarted_and_the_others_stay(world: World) -> None:
     until(lambda: world.pods().get(f"{APP}-1", before[f"{APP}-1"]) != before[f"{APP}-1"], "it was replaced")
     world.until_ready()
     assert {name: uid for name, uid in world.pods().items() if uid != before[name]}.keys() == {f"{APP}-1"}
+
+
+def test_the_way_back_from_another_topology_begins_when_every_pod_of_it_has_ended(world: World) -> None:
+    seen: set[frozenset[str]] = set()
+
+    def runs_alone(good: str, *, is_good: bool) -> bool:
+        found = revisions(world)
+        seen.add(frozenset(found.values()))
+        return bool(found) and all((it == good) == is_good for it in found.values())
+
+    world.apply()
+    world.until_ready()
+    good = world.status()["lastGoodRevision"]
+    moved = {"sources": {"0": ["other"]}, "stores": {"0": {"counts": "keyvalue"}}}
+    world.node.behaviour.check_message = {"faults": [], "shape": moved}
+    code = {"files": {"wordcount.py": "topology = 'moved'"}}
+    world.apply(code=code, rollout={"topologyChange": "Recreate", "soakSeconds": 600})
+    until(lambda: runs_alone(good, is_good=False), "pods of the other topology run")
+    world.operator.kill()  # what has to be known is in the status
+    world.apply()
+    world.operator.start()
+    until(lambda: runs_alone(good, is_good=True), "pods of the good one run again")
+    world.until_ready()
+    assert [set(it) for it in seen if len(it) > 1] == []
+    assert "RolloutBlocked" not in world.events()

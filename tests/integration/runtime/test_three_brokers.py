@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
 import data_paths
-from instances import Instances, counts_per_key, eventually, last_counts
+from instances import TIMEOUT, Instances, counts_per_key, eventually, last_counts
 from killable import word_count
 from streamsapp import ClientState, TopicPartition
 from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.kafka.wakeup import Wakeup
+from streamsapp.runtime.changelog_positions import ends
 from three_brokers import SteadyWriter, ThreeBrokers
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -78,6 +80,26 @@ def test_a_consumer_gets_every_record_once_and_in_order_while_leaders_move(three
 
     assert moved(three, topic)
     assert got == {each: list(range(each, writer.written, PARTITIONS)) for each in range(PARTITIONS)}
+
+
+def test_changelogs_end_where_those_who_lead_them_now_say(three: ThreeBrokers) -> None:
+    kafka = three.kafka
+    topic = kafka.create_topic("changelog", PARTITIONS, replicas=3)
+    admin = TopicAdmin({"bootstrap.servers": kafka.bootstrap_servers})
+    changelogs = [TopicPartition(topic, each) for each in range(PARTITIONS)]
+    for each in range(PARTITIONS):
+        kafka.produce(topic, [(None, b"")], each)
+    assert ends(admin, changelogs)[1] == dict.fromkeys(changelogs, 1)
+
+    with ThreadPoolExecutor(1) as others:
+        with three.frozen(2, topic):
+            for each in range(PARTITIONS):
+                kafka.produce(topic, [(None, b"")], each)
+            found = others.submit(ends, admin, changelogs)
+            wait([found], 5)
+        # A request to the broker that stood still is answered by it now.
+        assert found.result(TIMEOUT)[1] == dict.fromkeys(changelogs, 2)
+    admin.close()
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])

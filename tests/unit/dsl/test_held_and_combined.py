@@ -94,6 +94,9 @@ class Context:
     def warn(self, text: str) -> None:
         raise NotImplementedError
 
+    def timed(self, push: Push) -> Push:
+        raise NotImplementedError
+
     def dropped(self, reason: str) -> None:
         self.drops.append(reason)
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from streamsapp.clock import SystemClock
+from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import DriverClaim
@@ -36,6 +37,9 @@ class Held:
     """No other driver has started."""
 
     def held(self) -> bool:
+        return True
+
+    def proven(self) -> bool:
         return True
 
 
@@ -96,3 +100,19 @@ def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts
         assert asked(attempt, "join", "b", 0, number - 1) is None
         assert asked(attempt, "owed") == {"records": 3, "outputs": 11, **known, "report": number}
         attempt.close()
+
+
+def test_a_worker_is_told_that_another_driver_took_over_and_the_driver_ends(service: BatchService) -> None:
+    opening = connected(service)
+    assert asked(opening, "claimed") is None
+
+    def unknown() -> bool:
+        raise StreamsError("not known")
+
+    service._claim.proven = unknown  # type: ignore[method-assign]
+    assert (asked(opening, "claimed"), service.failure) == ("not known", None)
+    service._claim.proven = lambda: False  # type: ignore[method-assign]
+    told = asked(opening, "claimed")
+    assert told.startswith("another driver of this application has started since")
+    assert str(service.failure) == told
+    assert asked(opening, "join", "a", 0, 0) is None

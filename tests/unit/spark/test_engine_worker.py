@@ -119,7 +119,7 @@ class Processed:
 
     def __init__(self, *given: object) -> None: ...
 
-    def run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
+    def run(self, order: LaneOrder, *_: object) -> LaneReport:
         tasks = (
             BatchTaskReport(TaskId(0, 0), 2, 5, {}, {}, 0, 0, 0),
             BatchTaskReport(TaskId(0, 1), 1, 6, {}, {}, 0, 0, 0),
@@ -166,7 +166,7 @@ class Process:
 
     def __init__(self, *given: object) -> None: ...
 
-    def run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
+    def run(self, order: LaneOrder, *_: object) -> LaneReport:
         return LaneReport(order.number, (), 0.0, 0.0, 0.0, None)
 
     def close(self) -> None:

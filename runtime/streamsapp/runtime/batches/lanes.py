@@ -3,13 +3,14 @@
 Nobody is a member while batches are run: the broker refuses such commits while the group has members, and instances
 fence the open transactions of their application when they form a group. So the broker itself keeps both apart.
 
-``DriverClaim`` belongs to the driver, the rest is used on the thread that runs lanes.
+``DriverClaim`` belongs to the driver, which may ask it on any thread, the rest is used on the thread that runs lanes.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Collection, Mapping
 from uuid import NAMESPACE_URL, uuid5
 
@@ -31,6 +32,10 @@ log = logging.getLogger(__name__)
 #: How long the broker may take to fence all lanes, in seconds.
 _PATIENCE = 60.0
 _REQUEST = 10.0
+#: TRANSACTIONAL_ID_NOT_FOUND, which the client has no name for (KIP-664).
+_ID_NOT_FOUND = 105
+#: The pause after which it is asked again who holds the claim, in seconds.
+_RETRY = 0.5
 #: A member id that no group gives out. A transaction's offsets without any are taken from whoever sends them; with one
 #: and without a generation they are taken as long as the group has no members.
 _NOBODY = "lane"
@@ -95,10 +100,27 @@ class DriverClaim:
     def held(self) -> bool:
         """False once another driver has taken it; true as well while the broker does not tell."""
         try:
-            return self._connection.run(self._holder, _REQUEST, self._deadline) in (None, self._mine)
+            return self._told()
         except UnreachableError as error:
             log.debug("who is the driver is not known: %s", error)
             return True
+
+    def proven(self) -> bool:
+        """As ``held``, but waits until the broker tells: a driver that was frozen, or cut off, finds its connections
+        gone when it is back, just when another one may have taken over. Raises ``StreamsError`` when that takes too
+        long."""
+        give_up_at = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._told()
+            except UnreachableError as error:
+                if time.monotonic() > give_up_at:
+                    raise StreamsError(f"which driver is the right one is not known: {error}") from error
+                log.debug("who is the driver is not known yet: %s", error)
+                time.sleep(_RETRY)
+
+    def _told(self) -> bool:
+        return self._connection.run(self._holder, _REQUEST, self._deadline) in (None, self._mine)
 
     def close(self) -> None:
         """End the connection; the claim stays, as nobody needs to wait for it."""
@@ -121,13 +143,18 @@ class DriverClaim:
             await fencing.fence(self._connection, lanes, lambda: True)
 
     async def _holder(self) -> tuple[int, int] | None:
-        """Id and epoch of the producer that has it, unless the broker does not tell."""
+        """Id and epoch of the producer that has it; ``None`` if the broker has forgotten all of them, as it does a week
+        after the last one."""
         coordinator = await fencing.transaction_coordinator(self._connection, self._id)
         if coordinator is None:
-            return None
+            raise UnreachableError("no broker is in charge of it yet")
         answer = await self._connection.send(wire.describe_transaction(self._id), coordinator, _REQUEST)
         [state] = answer.transaction_states
-        return None if state.error_code else (state.producer_id, state.producer_epoch)
+        if state.error_code == _ID_NOT_FOUND:
+            return None
+        if state.error_code:
+            raise UnreachableError(KafkaError(state.error_code).str())
+        return state.producer_id, state.producer_epoch
 
 
 def of_lanes(application_id: str, transactional_ids: Collection[str]) -> set[str]:

@@ -71,8 +71,11 @@ class BatchProcess:
             thread.start()
         self._assembly = TaskAssembly(config, self._stores.resources, self._clock, self._global_stores())
 
-    def run(self, order: LaneOrder, alive: Callable[[], object] = bool) -> LaneReport:
-        """Do what is ordered and commit it. ``alive`` is called often while work goes on.
+    def run(
+        self, order: LaneOrder, alive: Callable[[], object] = bool, check: Callable[[], object] = bool
+    ) -> LaneReport:
+        """Do what is ordered and commit it. ``alive`` is called often while work goes on, ``check`` when a lane is
+        opened: it raises when the driver that gave the order is not the right one any more.
 
         Whatever goes wrong, the lane's tasks are closed, and nothing of the batch counts: who is given the order again
         begins at what the group has committed.
@@ -80,12 +83,12 @@ class BatchProcess:
         try:
             try:
                 self._take_failures(order.number)
-                return self._run(order, alive)
+                return self._run(order, alive, check)
             except (MovedOnError, TaskCorruptedError) as error:
                 log.info("lane %d: %s; its tasks are restored", order.number, error)
                 # Which of its tasks it was that met damage is not told; restoring all takes little longer.
                 self._drop(order.number, wipe=isinstance(error, TaskCorruptedError))
-                return self._run(order, alive)
+                return self._run(order, alive, check)
         except BaseException:
             self._failed.add(order.number)
             self._drop(order.number)
@@ -108,9 +111,9 @@ class BatchProcess:
         self._stores.release()
         cyclic_gc.restore()
 
-    def _run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
+    def _run(self, order: LaneOrder, alive: Callable[[], object], check: Callable[[], object]) -> LaneReport:
         began = time.monotonic()
-        lane = self._lane(order.number)
+        lane = self._lane(order.number, check)
         tasks = self._opened(lane, order.tasks, alive)
         restored, seconds = time.monotonic(), 0.0
         if tasks:
@@ -129,11 +132,16 @@ class BatchProcess:
             return None
         return self._clock.now_ms() - int(1000 * (self._clock.monotonic() - outage[0])), outage[1]
 
-    def _lane(self, number: int) -> Lane:
-        """Made first of all: whoever ran these tasks before cannot write once their changelogs are read."""
+    def _lane(self, number: int, check: Callable[[], object]) -> Lane:
+        """Made first of all: whoever ran these tasks before cannot write once their changelogs are read. That may be
+        the next driver, which would restore them in vain, or go on if it has divided tasks into other lanes, so that
+        both count."""
         if number not in self._lanes:
+            check()  # so that nobody is fenced in vain
             reports = number in self._failed
             self._lanes[number] = Lane(number, self._config, self._layout, self._inputs, self._clock, reports=reports)
+            # A driver that takes over from now on finds this lane and fences it; one that did before is told here.
+            check()
         return self._lanes[number]
 
     # ---- tasks -------------------------------------------------------------------------------------------------
