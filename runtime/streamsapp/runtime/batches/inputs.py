@@ -22,8 +22,8 @@ from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
-#: Records per fetch, and how many of a partition may wait here before it is not fetched any more.
-_FETCH, _AHEAD = 2_000, 20_000
+#: Records per fetch, and how many records and bytes of a partition may wait here before it is not fetched any more.
+_FETCH, _AHEAD, _AHEAD_BYTES = 2_000, 20_000, 8 * 1024 * 1024
 #: The time that one fetch waits for records, in seconds.
 _WAIT = 0.05
 
@@ -40,6 +40,7 @@ class BatchInputs:
         self._group = PartitionConsumer(properties | {"isolation.level": "read_uncommitted"})
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._ahead: dict[TopicPartition, deque[Sequence[InputRecord]]] = {}
+        self._ahead_bytes: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         #: The offset up to which everything was fetched, and up to which everything was given to the task.
         self._fetched: dict[TopicPartition, int] = {}
@@ -49,7 +50,7 @@ class BatchInputs:
         """Fetch a task's partitions from these offsets on."""
         for partition, position in positions.items():
             self._owners[partition] = task
-            self._ahead[partition] = deque()
+            self._ahead[partition], self._ahead_bytes[partition] = deque(), 0
             self._fetched[partition] = self.given[partition] = position
         self._consumer.assign(positions)
 
@@ -57,7 +58,7 @@ class BatchInputs:
         """Stop fetching them."""
         leaving = [partition for partition in task.plan.inputs if self._owners.pop(partition, None) is not None]
         for partition in leaving:
-            del self._ahead[partition], self._fetched[partition], self.given[partition]
+            del self._ahead[partition], self._ahead_bytes[partition], self._fetched[partition], self.given[partition]
             self._paused.discard(partition)
         self._consumer.unassign(leaving)
 
@@ -86,6 +87,7 @@ class BatchInputs:
         fetched = self._consumer.poll(_FETCH, _WAIT if wait else 0.0)
         for partition, records in fetched.records:
             self._ahead[partition].append(records)
+            self._ahead_bytes[partition] += sum(map(len, records))
             self._fetched[partition] = records[-1].offset() + 1
         for partition, end in fetched.ends.items():
             self._fetched[partition] = max(end, self._fetched[partition])
@@ -119,6 +121,7 @@ class BatchInputs:
                 waiting.appendleft(records[cut:])
                 records = records[:cut]
             task.add_records(partition, records)
+            self._ahead_bytes[partition] -= sum(map(len, records))
         # Offsets without a record, of control records and compacted ones, are passed over.
         beyond = waiting[0][0].offset() if waiting else self._fetched[partition]
         self.given[partition] = max(self.given[partition], min(until, beyond))
@@ -127,7 +130,8 @@ class BatchInputs:
         full = [
             partition
             for partition, waiting in self._ahead.items()
-            if partition not in self._paused and sum(map(len, waiting)) > _AHEAD
+            if partition not in self._paused
+            and (sum(map(len, waiting)) > _AHEAD or self._ahead_bytes[partition] > _AHEAD_BYTES)
         ]
         if full:
             self._consumer.pause(full)

@@ -1,0 +1,82 @@
+"""Inputs of a process that runs batches are fetched ahead within bounds. The consumer is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamsapp.clock import SystemClock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.record import InputRecord, RawRecord, TopicPartition
+from streamsapp.runtime.batches import inputs
+from streamsapp.runtime.batches.inputs import BatchInputs
+from streamsapp.runtime.batches.model import InputTarget
+
+SMALL, LARGE = TopicPartition("small", 0), TopicPartition("large", 0)
+MEGABYTE = 1024 * 1024
+
+
+class Consumer:
+    """Sends ten records of every partition that is not paused, for ever."""
+
+    sizes: Mapping[TopicPartition, int] = {SMALL: 10, LARGE: MEGABYTE}
+
+    def __init__(self, *_: object) -> None:
+        self._positions: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._positions |= positions
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        for each in partitions:
+            del self._positions[each]
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        assert self.paused.isdisjoint(partitions)
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        self.paused -= set(partitions)
+
+    def poll(self, count: int, timeout: float) -> Fetched:
+        records: list[tuple[TopicPartition, list[InputRecord]]] = []
+        for each in self._positions.keys() - self.paused:
+            offsets = range(self._positions[each], self._positions[each] + 10)
+            value = bytes(self.sizes[each])
+            records.append((each, [RawRecord(*each, offset, None, value, 0) for offset in offsets]))
+            self._positions[each] += 10
+        return Fetched(cast(Any, records))
+
+
+class Task:
+    """Takes what it is given."""
+
+    def __init__(self) -> None:
+        self.plan = SimpleNamespace(inputs={SMALL: None, LARGE: None})
+        self.got: dict[TopicPartition, list[int]] = {SMALL: [], LARGE: []}
+
+    def add_records(self, partition: TopicPartition, records: Iterable[InputRecord]) -> None:
+        self.got[partition] += [each.offset() for each in records]
+
+
+def test_what_is_fetched_ahead_of_the_target_is_bounded_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "PartitionConsumer", Consumer)
+    it, task = BatchInputs(StreamsConfig(application_id="app", bootstrap_servers="none:1"), SystemClock()), Task()
+    consumer = cast(Consumer, it._consumer)
+    it.add(cast(Any, task), {SMALL: 0, LARGE: 0})
+
+    for _ in range(5):
+        it.fetch(wait=False)
+    assert consumer.paused == {LARGE}, "after ten megabytes; of the other one there are few bytes, and few records"
+
+    it.give({SMALL: InputTarget(0, 50, at_end=False), LARGE: InputTarget(0, 10, at_end=False)})
+    assert task.got == {SMALL: list(range(50)), LARGE: list(range(10))}
+    it.resume({LARGE})
+    it.fetch(wait=False)
+    assert it.give({LARGE: InputTarget(10, 20, at_end=False)}) == set()
+    assert (task.got[LARGE], consumer.paused) == (list(range(20)), {LARGE})
