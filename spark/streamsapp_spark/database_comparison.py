@@ -60,8 +60,8 @@ class EntryReader:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
         self._window_of = store.type.window_of
         self._versioned = isinstance(store.type, VersionedType)
-        value = (store.value_serde or config.default_value_serde).bind(topic, is_key=False)
-        self._format = store.type.format(value)
+        value = (store.value_serde or config.default_value_serde).or_default(config.default_value_serde)
+        self._format = store.type.format(value.bind(topic, is_key=False))
 
     def key(self, physical: bytes) -> Any:
         """Returns the key, in stores of windows and sessions with its window."""

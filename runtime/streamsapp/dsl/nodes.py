@@ -21,6 +21,7 @@ from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.change import change_serde
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.serdes.wrapping import CONFIGURED
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.suppliers import NodeSupplier
 
@@ -190,7 +191,7 @@ class TableRepartitionNode(GraphNode):
         self._sink = sink
         self._topic = topic
         self._key_serde = key_serde
-        self._value_serde = change_serde(value_serde or Serdes.bytes())
+        self._value_serde = change_serde(value_serde or CONFIGURED)
 
     def write(self, topology: Topology) -> None:
         topology.add_internal_topic(self._topic)

@@ -1,4 +1,4 @@
-"""A serde made of another one: binding it to a topic binds the inner one.
+"""A serde made of another one, which may be the configured default: binding it to a topic binds the inner one.
 
 Built with the topology; bound on the polling thread when a task is created.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from streamsapp.serdes.api import AnySerde, Serde, T
 
@@ -25,3 +26,17 @@ class WrappingSerde(Serde[T]):
     def or_default(self, default: AnySerde) -> Serde[T]:
         known = self.inner.or_default(default)
         return self if known is self.inner else self.build(known)
+
+
+@dataclass(frozen=True)
+class _Configured(Serde[Any]):
+    def or_default(self, default: AnySerde) -> AnySerde:
+        return default
+
+
+def _unknown(value: Any) -> NoReturn:
+    raise TypeError("the configured default serde is not known yet")
+
+
+#: Stands for the configured default in a serde that is made of it.
+CONFIGURED = _Configured(_unknown, _unknown, name="default")

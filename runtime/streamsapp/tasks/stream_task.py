@@ -217,7 +217,8 @@ class StreamTask:
         """Read one more partition."""
         config = self._config
         key = (node.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
-        value = (node.value_serde or config.default_value_serde).bind(partition.topic, is_key=False)
+        value = node.value_serde or config.default_value_serde
+        value = value.or_default(config.default_value_serde).bind(partition.topic, is_key=False)
         self._group.add_queue(
             RecordQueue(
                 partition,

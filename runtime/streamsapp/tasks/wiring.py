@@ -200,7 +200,8 @@ class _TopicSink:
         self._node = node.name
         self._topic = wires.topic_name(plain_text(topic))
         self._key = (node.key_serde or wires.default_key_serde).bind(self._topic, is_key=True)
-        self._value = (node.value_serde or wires.default_value_serde).bind(self._topic, is_key=False)
+        value, default = node.value_serde or wires.default_value_serde, wires.default_value_serde
+        self._value = value.or_default(default).bind(self._topic, is_key=False)
         self._partitioner = node.partitioner
         self._wires = wires
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.options import Consumed, Grouped, Materialized, Produced
@@ -143,6 +144,21 @@ def test_a_row_that_changes_its_group_is_subtracted_before_it_is_added() -> None
     records: list[Piped] = [("r1", "a", 1), ("r2", "a", 2), ("r1", "b", 5), ("r2", None, 3), ("r1", "b2", 4)]
     counts = run(lambda table: table.group_by(by_value, GROUPED).count(), records, value_serde=LONG)
     assert counts == [("a", 1, 1), ("a", 2, 2), ("a", 1, 5), ("b", 1, 5), ("a", 0, 5), ("b", 1, 5)]
+
+
+def test_rows_of_a_grouped_table_travel_by_the_configured_serdes() -> None:
+    builder = StreamsBuilder()
+    counts = builder.table("in").group_by(by_value).count()
+    counts.to_stream().to("out", Produced(STRING, LONG))
+    config = StreamsConfig(
+        application_id="app", bootstrap_servers="none:9092", default_key_serde=STRING, default_value_serde=STRING
+    )
+    with TopologyTestDriver(builder.build(), config) as driver:
+        topic = driver.create_input_topic("in", STRING, STRING)
+        topic.pipe_input("r1", "a", 1)
+        topic.pipe_input("r1", "b", 2)
+        found = driver.create_output_topic("out", STRING, LONG).read_key_values()
+    assert found == [("a", 1), ("a", 0), ("b", 1)]
 
 
 def test_grouped_reduce_takes_the_first_row_as_it_is_and_can_delete_a_group() -> None:
