@@ -33,7 +33,7 @@ _WORK = {
 }
 _WIDTH, _LABELS, _ROW, _BAR, _TOP, _BOTTOM = 820, 300, 34, 11, 58, 34
 #: The axis is logarithmic: as far to twice as much as to half of it.
-_LEAST, _MOST = 0.25, 16.0
+_LEAST, _MOST = 0.25, 32.0
 _STYLE = """
 text{font:13px system-ui,sans-serif;fill:#1f2328}.small{font-size:11px;fill:#59636e}
 .steady{fill:#0969da}.whole{fill:#a8c7ee}.behind{fill:#bf8700}.line{stroke:#d1d9e0}.even{stroke:#1f2328}
@@ -84,7 +84,7 @@ def drawn(found: Sequence[Ratio]) -> str:
         f'<rect class="whole" x="{_LABELS + 160}" y="30" width="14" height="9"/>',
         f'<text class="small" x="{_LABELS + 180}" y="39">the whole run</text>',
     ]
-    for mark in (0.25, 0.5, 1, 2, 4, 8, 16):
+    for mark in (0.25, 0.5, 1, 2, 4, 8, 16, 32):
         x, kind = _x(mark), "even" if mark == 1 else "line"
         lines.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="{_TOP - 8}" y2="{height - _BOTTOM + 4}"/>')
         lines.append(f'<text class="small" x="{x}" y="{height - 12}" text-anchor="middle">{mark:g}</text>')

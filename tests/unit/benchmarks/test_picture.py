@@ -44,7 +44,7 @@ def test_what_is_less_is_drawn_to_the_left() -> None:
     bars = [each.attrib for each in picture.iter("{http://www.w3.org/2000/svg}rect")][2:]
     (more, less, much_less), even = (bars[0], bars[2], bars[1]), int(bars[0]["x"])
     assert int(less["x"]) + int(less["width"]) == int(much_less["x"]) + int(much_less["width"]) == even
-    assert [round(int(each["width"]) / 10) for each in (more, less, much_less)] == [8, 8, 16]
+    assert [round(int(each["width"]) / 10) for each in (more, less, much_less)] == [7, 7, 14]
     assert "more & more" in [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
 
 
