@@ -22,6 +22,7 @@
         ├── CommitError           a commit failed for good
         │   └── FencedError       somebody else owns what we tried to commit: close dirty
         └── TaskCorruptedError    local state can't be trusted: close dirty, wipe, restore
+            └── ReplicaLostError    a replica failed before it was promoted
 
 Called from everywhere, on any thread. Messages are prescriptive: what is wrong, where, and what to do.
 """
@@ -150,6 +151,10 @@ class FencedError(CommitError):
 
 class TaskCorruptedError(StreamsError):
     """Local state of a task cannot be trusted; it is wiped and restored from the changelog."""
+
+
+class ReplicaLostError(TaskCorruptedError):
+    """A replica failed before it could be promoted. Its failure is reported by itself: this one tells of no damage."""
 
 
 # ---- where in the user's code ----------------------------------------------------------------------------------

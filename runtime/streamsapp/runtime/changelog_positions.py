@@ -6,6 +6,7 @@ Called on the restoration thread; ends of topics are also looked up where the ta
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
+#: An answer that takes longer may be that of a broker that stood still, and was replaced as the leader; it may also
+#: have been asked who leads now, and learns that it does not within the time after which all is asked again. Seconds.
+_LONG, _SETTLING = 2.0, 1.0
+
 
 def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
     """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not tell for long."""
@@ -40,7 +45,12 @@ def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offse
             raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "a leader changed meanwhile"))
         return found
 
-    return repeated(ask, "looking up where topics begin and end")
+    began = time.monotonic()
+    found = repeated(ask, "looking up where topics begin and end")
+    if time.monotonic() - began > _LONG:
+        time.sleep(_SETTLING)
+        found = repeated(ask, "looking up where topics begin and end once more")
+    return found
 
 
 def with_records(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 
 from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.errors import StreamsError, TaskCorruptedError
+from streamsapp.errors import ReplicaLostError, StreamsError, TaskCorruptedError
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.streams_producer import StreamsProducer
@@ -68,7 +68,8 @@ class Recovery:
 
     def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
         """Its state is wiped. The records that it sent since the last commit are in the open transaction."""
-        self._restoration.damaged(task, error)
+        if not isinstance(error, ReplicaLostError):
+            self._restoration.damaged(task, error)
         self._corrupted.append(task)
         if self._exactly_once and task.initialized:
             self.lost()

@@ -28,7 +28,7 @@ from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
 from streamsapp.deadline import Deadline
-from streamsapp.errors import StateStoreError, TaskCorruptedError
+from streamsapp.errors import ReplicaLostError, StateStoreError, TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
@@ -219,8 +219,7 @@ class RestorationThread(threading.Thread):
     def _promote(self, task: StreamTask) -> None:
         here = self._here.get(task.id)
         if here is None or here.task.stores is not task.stores:
-            # It goes on as what was damaged does, with empty stores; what had happened to the replica is told already.
-            raise TaskCorruptedError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
+            raise ReplicaLostError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
         replica, here.task = here.task, task
         self.reading.forget(replica, SuspendReason.PROMOTED)
         # It may have been recycled before its stores were open.

@@ -202,6 +202,7 @@ class BatchService:
 
     def _claimed(self, _: Puller) -> str | None:
         """A worker opens a lane; returns why it may not. Without the lock: the broker may be long in telling."""
+        self._progress_at = self._clock.monotonic()
         try:
             if self.failure is None and not self._claim.proven():
                 self.failure = StreamsError(_SUPERSEDED)

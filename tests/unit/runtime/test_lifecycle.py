@@ -12,6 +12,7 @@ from streamsapp.errors import (
     ConfigError,
     FencedError,
     ProcessingError,
+    ReplicaLostError,
     StateStoreError,
     StreamsError,
     TaskCorruptedError,
@@ -108,6 +109,21 @@ def test_a_corrupted_task_is_wiped_without_asking_and_takes_its_transaction_with
 
     assert it.owned.revived == revived
     assert it.asked == []
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(TaskCorruptedError("damaged"), ["damaged"]), (ReplicaLostError("it failed meanwhile"), [])]
+)
+def test_the_disk_is_to_blame_for_damage_and_not_for_a_replica_that_failed(
+    error: TaskCorruptedError, told: list[str]
+) -> None:
+    it = Life(SHUT_DOWN, "at_least_once")
+
+    it.fail(error)
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == ["0_1 wiped"]
+    assert [text for _, text in it.restoration.told_damaged] == told
 
 
 def test_the_handlers_answer_ends_the_instance_with_the_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from restoring import Restoring, keys, taken
 from streamsapp import TaskId, TopicPartition
-from streamsapp.errors import TaskCorruptedError
+from streamsapp.errors import ReplicaLostError
 from streamsapp.runtime import restoration
 from streamsapp.tasks.states import TaskRole, TaskState
 
@@ -105,7 +105,7 @@ def test_a_task_whose_replica_failed_before_its_promotion_begins_anew(it: Restor
     it.passes()
 
     [failure] = taken(it.failures)
-    assert isinstance(failure.error, TaskCorruptedError), "it is wiped and restored; nobody is asked about it again"
+    assert isinstance(failure.error, ReplicaLostError), "it is wiped and restored; nobody is asked about it again"
     assert failure.task_id == TaskId(0, 0)
     assert str(failure.error) == "task 0_0 is to be promoted and is not here: it failed meanwhile"
 

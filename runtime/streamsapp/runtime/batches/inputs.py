@@ -22,7 +22,8 @@ from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
-#: Records per fetch, and how many records and bytes of a partition may wait here before it is not fetched any more.
+#: Records per fetch, and how many of a partition, with how many bytes of values, may wait here before it is not
+#: fetched any more.
 _FETCH, _AHEAD, _AHEAD_BYTES = 2_000, 20_000, 8 * 1024 * 1024
 #: The time that one fetch waits for records, in seconds.
 _WAIT = 0.05
