@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, not declared so
 
 from streamsapp.cli.reset_plan import InputOffsets
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
+#: Longer than any request takes until the client gives it up.
+_END_SECONDS = 90.0
 
 
 class KafkaCluster:
@@ -55,7 +57,9 @@ class KafkaCluster:
         partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
         earliest = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        at_time = {} if at_time_ms is None else self._offsets(partitions, OffsetSpec.for_timestamp(at_time_ms))
+        at_time = {}
+        if at_time_ms is not None:
+            at_time = self._offsets(partitions, OffsetSpec.for_timestamp(at_time_ms), all_have_one=False)
         return {
             partition: InputOffsets(
                 earliest[partition], latest[partition], committed.get(partition), at_time.get(partition)
@@ -66,9 +70,10 @@ class KafkaCluster:
 
     def create_topics(self, topics: Iterable[str], partitions: int) -> None:
         """Create them with the broker's default settings."""
-        for topic, future in self._admin.create_topics([NewTopic(topic, partitions) for topic in topics]).items():
+        new = [NewTopic(topic, partitions) for topic in topics]
+        for topic, future in self._admin.create_topics(new, request_timeout=_TIMEOUT_SECONDS).items():
             try:
-                future.result(timeout=_TIMEOUT_SECONDS)
+                future.result(timeout=_END_SECONDS)
             except KafkaException as error:
                 raise TopicError(f"cannot create topic {topic}: {error.args[0].str()}") from error
 
@@ -77,21 +82,29 @@ class KafkaCluster:
         wanted = list(topics)
         if not wanted:
             return
-        for topic, future in self._admin.delete_topics(wanted, operation_timeout=_TIMEOUT_SECONDS).items():
+        asked = self._admin.delete_topics(
+            wanted, operation_timeout=_TIMEOUT_SECONDS, request_timeout=2 * _TIMEOUT_SECONDS
+        )
+        for topic, future in asked.items():
             try:
-                future.result(timeout=_TIMEOUT_SECONDS)
+                future.result(timeout=_END_SECONDS)
             except KafkaException as error:
                 raise TopicError(f"cannot delete topic {topic}: {error.args[0].str()}") from error
 
-    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        """Partitions in which nothing fits the time are left out."""
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, *, all_have_one: bool = True
+    ) -> dict[TopicPartition, int]:
+        """The offset of each; raises ``TopicError`` if they are not told. Unless ``all_have_one``, partitions in which
+        nothing fits the time are left out."""
         request = {KafkaPartition(topic, number): spec for topic, number in partitions}
 
         def ask() -> dict[TopicPartition, int]:
-            return {
-                TopicPartition(partition.topic, partition.partition): future.result(timeout=_TIMEOUT_SECONDS).offset
-                for partition, future in self._admin.list_offsets(request).items()
-            }
+            asked = self._admin.list_offsets(request, request_timeout=_TIMEOUT_SECONDS)
+            found = {each: future.result(timeout=_END_SECONDS).offset for each, future in asked.items()}
+            if all_have_one and any(offset < 0 for offset in found.values()):
+                # A client that was cut off may answer without an offset and without an error.
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no offset was given"))
+            return {TopicPartition(each.topic, each.partition): offset for each, offset in found.items()}
 
         try:  # a topic that was just created has no leaders for a moment
             answers = repeated(ask, "reading offsets")

@@ -182,7 +182,7 @@ class RecordWriter:
             print(self._summary(), file=sys.stderr)
             raise
         self._end()
-        if self._failed:
+        if self._failed or len(self._producer):
             raise StreamsError(self._summary())
         print(json.dumps(self._as_data()) if as_json else self._summary())
 

@@ -15,7 +15,7 @@ from streamsapp.cli.record_lines import milliseconds
 from streamsapp.cli.reset_plan import ResetPlan, ResetTarget, SnapshotsToDelete, internal_topics, new_offset
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
@@ -83,15 +83,25 @@ def reset(options: argparse.Namespace) -> int:
     _tell(plan, options)
     if options.dry_run:
         return 0
-    if objects is not None and plan.snapshots is not None:
-        objects.delete((*plan.snapshots.keys, *plan.snapshots.rows))
-    cluster.delete_topics(plan.delete_topics)
+    # First of all: the broker refuses it if somebody has joined the group meanwhile, and nothing is changed then.
     group.commit(plan.offsets)
-    if plan.state_dir is not None:
-        shutil.rmtree(plan.state_dir)
+    _delete(plan, cluster, objects)
     if options.output == "text":
         print("done")
     return 0
+
+
+def _delete(plan: ResetPlan, cluster: KafkaCluster, objects: ObjectStore | None) -> None:
+    try:
+        if objects is not None and plan.snapshots is not None:
+            objects.delete((*plan.snapshots.keys, *plan.snapshots.rows))
+        cluster.delete_topics(plan.delete_topics)
+        if plan.state_dir is not None:
+            shutil.rmtree(plan.state_dir)
+    except (StreamsAppError, OSError) as error:
+        raise StreamsError(
+            f"{error}; the offsets are set, and not all state is deleted: run reset again before the application starts"
+        ) from error
 
 
 def _tell(plan: ResetPlan, options: argparse.Namespace) -> None:

@@ -85,6 +85,8 @@ class ResetPlan:
 
     def lines(self) -> Iterator[str]:
         """Returns the lines that tell the user what will be done."""
+        for partition, offset in sorted(self.offsets.items()):
+            yield f"set committed offset of {partition} to {offset}"
         if self.snapshots is not None:
             count = f"{len(self.snapshots.keys)} objects of {self.snapshots.tasks} tasks"
             yield f"delete snapshots in {self.snapshots.where}: {count}"
@@ -93,8 +95,6 @@ class ResetPlan:
                 yield f"delete rows that writes of tables left in {self.snapshots.where}/seed: {count}"
         for topic in self.delete_topics:
             yield f"delete internal topic {topic}"
-        for partition, offset in sorted(self.offsets.items()):
-            yield f"set committed offset of {partition} to {offset}"
         if self.state_dir is not None:
             yield f"delete local state {self.state_dir}"
         for topic in self.unsure:

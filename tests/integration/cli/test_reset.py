@@ -174,6 +174,44 @@ def test_a_group_with_members_is_not_reset(application: Application, capsys: pyt
     assert application.state.exists()
 
 
+def test_who_joins_the_group_before_anything_was_changed_keeps_its_state(
+    application: Application, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = application.snapshots / application.name / "0_0" / "manifests" / "1"
+    snapshot.parent.mkdir(parents=True)
+    snapshot.touch()
+    with closing_consumer(application) as consumer:
+        assigned = threading.Event()
+
+        def join(*_: object) -> None:
+            consumer.subscribe([application.topic], on_assign=lambda *_: assigned.set())
+            while not assigned.is_set():
+                consumer.poll(0.1)
+
+        monkeypatch.setattr("streamsapp.cli.reset._tell", join)
+        assert application.reset() == 1
+    assert "cannot set the offset" in capsys.readouterr().err
+    assert application.state.exists()
+    assert snapshot.exists()
+    assert f"{application.name}-counts-changelog" in application.internal_topics()
+
+
+def test_what_fails_after_the_offsets_are_set_is_told_with_the_remedy(
+    application: Application, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = application.state.rename(application.state.with_name("elsewhere"))
+    application.state.symlink_to(elsewhere)
+    assert application.reset() == 1
+    told = capsys.readouterr().err
+    assert "symbolic link; the offsets are set, and not all state is deleted: run reset again before" in told
+    assert application.committed() == {0: 0, 1: 0}
+
+    application.state.unlink()
+    elsewhere.rename(application.state)
+    assert application.reset() == 0
+    assert not application.state.exists()
+
+
 def test_an_instance_that_is_no_group_member_shows_itself_by_its_commits(
     application: Application, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,9 +77,9 @@ def test_the_plan_reads_in_the_order_in_which_it_is_carried_out() -> None:
         unsure=("a-b-s-changelog",),
     )
     assert [line.partition(" (")[0] for line in plan.lines()] == [
-        "delete internal topic a-s-changelog",
         "set committed offset of in-0 to 3",
         "set committed offset of in-1 to 5",
+        "delete internal topic a-s-changelog",
         "delete local state state/a",
         "left alone: a-b-s-changelog",
     ]
