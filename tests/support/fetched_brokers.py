@@ -137,6 +137,11 @@ class FetchedBrokers:
         self._threads = [Thread(target=self._accept, args=(waked,), name="brokers")]
         self._threads[0].start()
 
+    @property
+    def ports(self) -> set[int]:
+        """Those that they listen at."""
+        return {each.getsockname()[1] for each in self._listening.values()}
+
     def listen(self, broker: int) -> None:
         self._listening[broker].listen()
         self._selector.register(self._listening[broker], selectors.EVENT_READ, broker)
