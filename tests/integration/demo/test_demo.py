@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import demo
+from instances import processes_that_name
 from streamsapp.errors import StreamsError, UserInputError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,15 +61,6 @@ def test_a_signal_ends_every_process(number: signal.Signals, moment: str, tmp_pa
     assert (started.returncode, errors) == (130, b"\nstopped\n")
     assert processes_that_name(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == ["sources"]
-
-
-def processes_that_name(folder: Path) -> list[bytes]:
-    """The command lines that hold the folder's name: the demo's broker and application keep their files there."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended since
-            found += [line for line in [process.read_bytes()] if bytes(folder) in line]
-    return found
 
 
 def test_an_application_that_ends_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
