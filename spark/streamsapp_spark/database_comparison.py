@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.entries import NO_TIMESTAMP
@@ -60,8 +61,8 @@ class EntryReader:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
         self._window_of = store.type.window_of
         self._versioned = isinstance(store.type, VersionedType)
-        value = (store.value_serde or config.default_value_serde).or_default(config.default_value_serde)
-        self._format = store.type.format(value.bind(topic, is_key=False))
+        value = or_configured(store.value_serde, config.default_value_serde).bind(topic, is_key=False)
+        self._format = store.type.format(value)
 
     def key(self, physical: bytes) -> Any:
         """Returns the key, in stores of windows and sessions with its window."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.processor.api import StreamPartitioner
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SinkNode, SourceNode
@@ -36,7 +36,7 @@ def records_of(topology: Topology, config: StreamsConfig, topic: str) -> TopicRe
     key, value, partitioner = found
     return TopicRecords(
         (key or config.default_key_serde).bind(topic, is_key=True),
-        (value or config.default_value_serde).or_default(config.default_value_serde).bind(topic, is_key=False),
+        or_configured(value, config.default_value_serde).bind(topic, is_key=False),
         partitioner,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.query.api import StoreInfo
+from streamsapp.serdes.api import or_configured
 from streamsapp.state.versioned import VersionedType
 from streamsapp.state.versions import VersionLayout
 from streamsapp.tasks.stream_task import TaskPlan
@@ -36,13 +37,12 @@ def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, place
     topics = plan.changelog_topics
     for store in plan.sub_topology.stores:
         topic = topics.get(store.name, store.name)
-        value = (store.value_serde or config.default_value_serde).or_default(config.default_value_serde)
         yield StoreInfo(
             store.name,
             plan.id.subtopology,
             partitions,
             (store.key_serde or config.default_key_serde).bind(topic, is_key=True),
-            value.bind(topic, is_key=False),
+            or_configured(store.value_serde, config.default_value_serde).bind(topic, is_key=False),
             placed,
             store.type.window_of,
             VersionLayout.key_of if isinstance(store.type, VersionedType) else None,

@@ -69,3 +69,8 @@ class Serde(Generic[T]):
 
 #: A serde of anything; what a node holds once types are erased.
 AnySerde = Serde[Any]
+
+
+def or_configured(serde: AnySerde | None, default: AnySerde) -> AnySerde:
+    """The serde that was declared, or the configured ``default``, which also stands in for parts that were not."""
+    return (serde or default).or_default(default)

@@ -17,6 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import Operator
 from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.task_stores import TaskStores
@@ -217,8 +218,7 @@ class StreamTask:
         """Read one more partition."""
         config = self._config
         key = (node.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
-        value = node.value_serde or config.default_value_serde
-        value = value.or_default(config.default_value_serde).bind(partition.topic, is_key=False)
+        value = or_configured(node.value_serde, config.default_value_serde).bind(partition.topic, is_key=False)
         self._group.add_queue(
             RecordQueue(
                 partition,

@@ -17,7 +17,7 @@ from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtr
 from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_headers
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
@@ -200,8 +200,7 @@ class _TopicSink:
         self._node = node.name
         self._topic = wires.topic_name(plain_text(topic))
         self._key = (node.key_serde or wires.default_key_serde).bind(self._topic, is_key=True)
-        value, default = node.value_serde or wires.default_value_serde, wires.default_value_serde
-        self._value = value.or_default(default).bind(self._topic, is_key=False)
+        self._value = or_configured(node.value_serde, wires.default_value_serde).bind(self._topic, is_key=False)
         self._partitioner = node.partitioner
         self._wires = wires
 

@@ -19,7 +19,7 @@ from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.errors import SerializationError, StreamsError, TopologyError
 from streamsapp.processor.api import Duration, Processor, ProcessorContext
 from streamsapp.record import InputRecord, RawRecord, Record, TopicPartition
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.window import WindowStoreImpl
@@ -171,7 +171,7 @@ class _Driver(TopologyTestDriver):
 
     def _or_default(self, key: AnySerde | None, value: AnySerde | None) -> tuple[AnySerde, AnySerde]:
         own = self._config
-        return key or own.default_key_serde, (value or own.default_value_serde).or_default(own.default_value_serde)
+        return key or own.default_key_serde, or_configured(value, own.default_value_serde)
 
     def _parts(self, topology: Topology) -> SubTopology:
         whole = super()._parts(topology)
