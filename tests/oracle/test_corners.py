@@ -330,3 +330,55 @@ def test_at_commits_a_deletion_has_the_time_of_the_record_that_made_it(oracle: O
     program = {"optimize": False, "cache": True, "steps": steps, "inputs": {"in": serdes}, "events": events}
     assert outcome_difference(oracle, program) is None
     assert [record["ts"] for record in run_here(program)["outputs"]["out-t"]] == [30, 20, 25]
+
+
+def test_at_commits_windows_are_sent_in_the_order_of_their_last_updates(oracle: Oracle) -> None:
+    """A record is counted three milliseconds too early, at its own time, and too early again: two windows change before
+    one commit."""
+    steps = [
+        _stream("in"),
+        {"op": "process_values", "id": "p", "of": "in", "processor": "late"},
+        {"op": "merge", "id": "m", "of": "in", "with": "p"},
+        {"op": "process_values", "id": "q", "of": "in", "processor": "late"},
+        {"op": "merge", "id": "n", "of": "m", "with": "q"},
+        {"op": "group_by_key", "id": "g", "of": "n"},
+        {"op": "windowed_by", "id": "w", "of": "g", "windows": {"kind": "time", "size": 2, "grace": 9}},
+        {"op": "count", "id": "t", "of": "w", "materialized": {**_TEXTS, "value": "long", "emit": "commit"}},
+        *_out("t", "time_windowed(string,2)", "long"),
+    ]
+    events = [{"topic": "in", "key": "a", "value": "v", "ts": at} for at in (3, 7, 20)]
+    program = {"optimize": False, "cache": True, "steps": steps, "inputs": {"in": _TEXTS}, "events": events}
+    assert outcome_difference(oracle, program) is None
+    assert [record["ts"] for record in run_here(program)["outputs"]["out-t"]] == [3, 0, 7, 4, 20, 17]
+
+
+def test_at_commits_sessions_have_the_headers_of_the_record_that_came_last(oracle: Oracle) -> None:
+    steps = [
+        _stream("in"),
+        {"op": "group_by_key", "id": "g", "of": "in"},
+        *_at_commits(_windowed({"kind": "session", "gap": 5, "grace": 9})),
+    ]
+    headers = [[["one", None]], [], [["three", "dGhyZWU="]]]
+    events = [
+        {"topic": "in", "key": "a", "value": "v", "ts": at, "headers": each}
+        for at, each in zip((5, 7, 30), headers, strict=True)
+    ]
+    program = {"optimize": False, "cache": True, "steps": steps, "inputs": {"in": _TEXTS}, "events": events}
+    assert outcome_difference(oracle, program) is None
+    written = run_here(program)["outputs"]["out-t"]
+    assert [record["headers"] for record in written] == [headers[0], headers[1], headers[1], headers[2]]
+
+
+def test_at_commits_a_group_that_goes_has_the_time_of_the_row_that_left_it(oracle: Oracle) -> None:
+    serdes = {"key": "string", "value": "long"}
+    steps = [
+        {"op": "table", "id": "in", "topic": "in", "consumed": serdes},
+        {"op": "group_by", "id": "g", "of": "in", "fn": "first_letter", "grouped": serdes},
+        {"op": "reduce", "id": "t", "of": "g", "fn": "null_if_odd_sum", "subtract": "minus",
+         "materialized": {**serdes, "name": "st", "emit": "commit"}},
+        *_out("t", value="long"),
+    ]  # fmt: skip
+    records = [("a", 20, 30), ("b", 25, 20)]
+    events = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]
+    program = {"optimize": False, "cache": True, "steps": steps, "inputs": {"in": serdes}, "events": events}
+    assert outcome_difference(oracle, program) is None

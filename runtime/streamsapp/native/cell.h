@@ -19,8 +19,9 @@ typedef struct {
     int64_t timestamp;
     uint64_t count;
     Place places[PLACES];
-    uint32_t generation; /* the younger one that has it */
-    char is_there, held;
+    uint32_t generation : 31; /* the younger one that has it */
+    uint32_t is_there : 1;
+    uint32_t held; /* which update was the last of it since it is held for the commit; 0: it is not */
 } Cell;
 
 static PyTypeObject CellType;
@@ -73,7 +74,7 @@ static int cell_set(Cell *self, Py_ssize_t at, PyObject *given) {
         return 0;
     }
     self->count = (uint64_t)found;
-    self->is_there = (char)is_there;
+    self->is_there = is_there ? 1 : 0;
     return 0;
 }
 
@@ -86,7 +87,7 @@ static PyObject *cell_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     return (PyObject *)cell;
 }
 
-static PyMemberDef cell_members[] = {{"held", T_BOOL, offsetof(Cell, held), 0, NULL}, {NULL}};
+static PyMemberDef cell_members[] = {{"held", T_UINT, offsetof(Cell, held), 0, NULL}, {NULL}};
 static PySequenceMethods cell_sequence = {
     .sq_length = (lenfunc)cell_length, .sq_item = (ssizeargfunc)cell_item, .sq_ass_item = (ssizeobjargproc)cell_set};
 static PyTypeObject CellType = {
@@ -129,6 +130,14 @@ static PyObject *told_by(const Cell *cell, PyObject *topic, PyObject *key, int64
 
 /* ---- held for the commit ---- */
 
+/* The number of the last update of any cell that is held. It may run over: no commit waits for as many. */
+static uint32_t last_update;
+
+static uint32_t next_update(void) {
+    if (!++last_update) last_update = 1;
+    return last_update;
+}
+
 /* Notes a cell whose count is sent at the commit, as (cell, ...) in a list, with the headers of the record that came
  * last, in a dictionary by the cell's address. Takes over the tuple, which is NULL if the cell is held already. 0, or
  * -1 with an exception. */
@@ -137,8 +146,8 @@ static int hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *head
         int failed = !tuple || PyList_Append(list, tuple);
         Py_XDECREF(tuple);
         if (failed) return -1;
-        cell->held = 1;
     }
+    cell->held = next_update();
     if (given == Py_None && !PyDict_GET_SIZE(headers)) return 0;
     PyObject *id = PyLong_FromVoidPtr(cell);
     int failed = !id || (given != Py_None ? PyDict_SetItem(headers, id, given)
@@ -169,11 +178,18 @@ static PyObject *key_told(const Cell *cell, Hidden hidden) {
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(cell->physical) + hidden.before, size);
 }
 
+/* A cell that is held as (cell, key, ...); NULL with an exception for anything else. */
+static Cell *cell_held(PyObject *held) {
+    if (PyTuple_Check(held) && PyTuple_GET_SIZE(held) >= 2 && Py_IS_TYPE(PyTuple_GET_ITEM(held, 0), &CellType))
+        return (Cell *)PyTuple_GET_ITEM(held, 0);
+    PyErr_SetString(PyExc_TypeError, "what is held is (cell, key, ...)");
+    return NULL;
+}
+
 /* The record of one that is held, and is no more; NULL with an exception. */
 static PyObject *held_result(PyObject *held, PyObject *topic, PyObject *deleted_at, Hidden hidden) {
-    if (!PyTuple_Check(held) || PyTuple_GET_SIZE(held) < 2 || !Py_IS_TYPE(PyTuple_GET_ITEM(held, 0), &CellType))
-        return PyErr_Format(PyExc_TypeError, "what is held is (cell, key, ...)");
-    Cell *cell = (Cell *)PyTuple_GET_ITEM(held, 0);
+    Cell *cell = cell_held(held);
+    if (!cell) return NULL;
     int64_t at = cell->timestamp;
     if (!cell->is_there) {
         PyObject *told = PyObject_Vectorcall(deleted_at, &PyTuple_GET_ITEM(held, 1),
@@ -219,4 +235,62 @@ static PyObject *results(PyObject *module, PyObject *args) {
         Py_DECREF(each);
     }
     return made;
+}
+
+/* What is held, with how many updates come between its last one and that of the earliest of all. */
+typedef struct {
+    uint32_t after;
+    PyObject *held;
+} HeldAfter;
+
+enum { DIGIT = 11, DIGITS = 1 << DIGIT };
+
+/* Puts everything in the order of one digit, and of what it was sorted by before. */
+static void sort_digit(const HeldAfter *from, HeldAfter *to, Py_ssize_t size, int shift) {
+    Py_ssize_t at[DIGITS + 1] = {0};
+    for (Py_ssize_t i = 0; i < size; i++) at[(from[i].after >> shift) % DIGITS + 1]++;
+    for (int digit = 0; digit < DIGITS; digit++) at[digit + 1] += at[digit];
+    for (Py_ssize_t i = 0; i < size; i++) to[at[(from[i].after >> shift) % DIGITS]++] = from[i];
+}
+
+/* Sorts a list of (cell, key, ...) by the last updates of the cells, in twice the room for all; 0, or -1 with an
+ * exception. */
+static int sort_held(PyObject *held, HeldAfter *all, Py_ssize_t size) {
+    int32_t after, earliest = 0, latest = 0, before = INT32_MIN;
+    uint32_t first = 0;
+    int in_order = 1;
+    for (Py_ssize_t i = 0; i < size; i++, before = after) {
+        look_at_held(held, i);
+        Cell *cell = cell_held(PyList_GET_ITEM(held, i));
+        if (!cell) return -1;
+        if (!i) first = cell->held;
+        after = (int32_t)(cell->held - first); /* negative if it comes before the first of the list */
+        if (after < earliest) earliest = after;
+        if (after > latest) latest = after;
+        in_order = in_order && before <= after;
+        all[i] = (HeldAfter){(uint32_t)after, PyList_GET_ITEM(held, i)};
+    }
+    if (in_order) return 0;
+    HeldAfter *from = all, *to = all + size;
+    for (Py_ssize_t i = 0; i < size; i++) all[i].after -= (uint32_t)earliest;
+    for (int shift = 0; shift < 32 && ((uint32_t)latest - (uint32_t)earliest) >> shift; shift += DIGIT) {
+        sort_digit(from, to, size, shift);
+        HeldAfter *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) PyList_SET_ITEM(held, i, from[i].held);
+    return 0;
+}
+
+/* by_last_update(held): (cell, key, ...) in the order of the last updates of the cells, in a list of its own. */
+static PyObject *by_last_update(PyObject *module, PyObject *held) {
+    PyObject *sorted = PyList_Check(held) ? PyList_GetSlice(held, 0, PyList_GET_SIZE(held))
+                                          : PyErr_Format(PyExc_TypeError, "cells are held in a list");
+    if (!sorted) return NULL;
+    HeldAfter *all = PyMem_New(HeldAfter, 2 * PyList_GET_SIZE(sorted));
+    if (!all) PyErr_NoMemory();
+    if (!all || sort_held(sorted, all, PyList_GET_SIZE(sorted))) Py_CLEAR(sorted);
+    PyMem_Free(all);
+    return sorted;
 }

@@ -364,6 +364,9 @@ class DataPath(Protocol):
         """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
         producer sends it from this sequence number on."""
 
+    def by_last_update(self, held: list[Any], /) -> list[Any]:
+        """The same cells, ``(cell, key, ...)``, in the order of their last updates, which is that of their ``held``."""
+
     def results(
         self, held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int, /
     ) -> list[Any]:

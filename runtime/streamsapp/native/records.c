@@ -44,6 +44,7 @@
 static PyMethodDef functions[] = {
     {"answer", answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
     {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
+    {"by_last_update", by_last_update, METH_O, "by_last_update([(cell, key, ...)]): the same by last update"},
     {"results", results, METH_VARARGS, "results([(cell, key, ...)], topic, deleted_at, before, behind): records"},
     {"stamped", stamped, METH_VARARGS, "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
     {NULL}};

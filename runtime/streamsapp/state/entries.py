@@ -42,15 +42,16 @@ class Cell(list[Any]):
     __slots__ = ("epoch", "held")
 
     epoch: int
-    #: Says whether the key is noted to be sent downstream at the commit; kept by the writer.
-    held: bool
+    #: Not 0 if the key is noted to be sent downstream at the commit: which update of any cell was the last of this one,
+    #: where the writer sorts by it.
+    held: int
 
     @classmethod
     def of(cls, stored: Any, timestamp: int, epoch: int) -> Cell:
         """Returns a cell that nobody holds yet. It is made without ``__init__``, which takes most of the time."""
         cell = cls((stored, timestamp))
         cell.epoch = epoch
-        cell.held = False
+        cell.held = 0
         return cell
 
 

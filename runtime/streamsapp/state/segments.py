@@ -47,6 +47,8 @@ class Segments:
     mark = b""
     takes_cells = False
     start_at = 0
+    #: Says whether the time of a deletion is one that was written. One that nothing can be deleted by moves no time.
+    deletions_are_times = True
 
     def __init__(self, retention_ms: int, interval_ms: int, time_of: Callable[[bytes], int]) -> None:
         """Takes ``time_of``, which reads the time of an entry from the changelog's key."""
@@ -118,7 +120,8 @@ class Segments:
     ) -> Sequence[PhysicalEntry]:
         """Returns the entries of records, without those that have expired by the newest of them (KAFKA-13499)."""
         timed = self._timed(records)
-        self._advance(max(self.stream_time, max((each[0] for each in timed), default=NO_TIME)))
+        written = timed if self.deletions_are_times else [each for each in timed if each[2].value() is not None]
+        self._advance(max(self.stream_time, max((each[0] for each in written), default=NO_TIME)))
         if records:
             self.appended = max(self.appended, records[-1].offset() + 1)
         expired_before, physical, value = self.expired_before, self.physical, format.restored

@@ -69,9 +69,9 @@ class WindowSegments(Segments):
 
     start_at = _SUFFIX.size
 
-    def __init__(self, retention_ms: int, interval_ms: int, *, takes_cells: bool) -> None:
+    def __init__(self, retention_ms: int, interval_ms: int, *, retain_duplicates: bool) -> None:
         super().__init__(retention_ms, interval_ms, _start_of)
-        self.takes_cells = takes_cells
+        self.takes_cells = self.deletions_are_times = not retain_duplicates
 
     def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
         """Returns the keys of windows that live at the stream time of these facts. That of the running epoch may be
@@ -319,7 +319,7 @@ class WindowType:
         return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
 
     def layout(self) -> Segments:
-        return WindowSegments(self.retention_ms, self.interval_ms, takes_cells=not self.retain_duplicates)
+        return WindowSegments(self.retention_ms, self.interval_ms, retain_duplicates=self.retain_duplicates)
 
     def facade(self, parts: StoreParts) -> WindowStoreImpl:
         assert isinstance(parts.layout, Segments)

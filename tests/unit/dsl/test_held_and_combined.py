@@ -148,14 +148,15 @@ def counting(send_old_values: bool) -> StoredTableOperator:
     return Count("counts", emit_at_commit=True, send_old_values=send_old_values)
 
 
-def test_updates_held_for_the_commit_come_once_per_key_in_the_order_of_first_touch() -> None:
-    operator = counting(send_old_values=False)
+@pytest.mark.parametrize("send_old_values", [False, True])
+def test_updates_held_for_the_commit_come_once_per_key_in_the_order_of_their_last(send_old_values: bool) -> None:
+    operator = counting(send_old_values)
     context, push = bound(operator)
-    for key, timestamp in (("a", 5), ("b", 1), ("a", 3), ("a", 4)):
+    for key, timestamp in (("a", 5), ("c", 4), ("b", 1), ("a", 3), ("a", 4)):
         push(key, "v", timestamp)
     assert context.take() == []
     drain(operator)
-    assert context.take() == [("a", (3, None), 5), ("b", (1, None), 1)]
+    assert context.take() == [("c", (1, None), 4), ("b", (1, None), 1), ("a", (3, None), 5)]
     assert operator.emit_held(10) == 0
 
 
@@ -223,7 +224,7 @@ def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
     assert context.take() == []
     assert operator.emit_held(1) == 1
     assert operator.emit_held(1) == 0
-    assert context.take() == [("a", 2, 5), ("b", 1, 1)]
+    assert context.take() == [("b", 1, 1), ("a", 2, 5)]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +267,7 @@ def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
     for key, value in (({"k": 1}, "x"), (True, "t"), (1, "one"), ({"k": 1}, "y")):
         push(key, value, 1)
     drain(operator)
-    assert context.take() == [({"k": 1}, "xy", 1), (True, "t", 1), (1, "one", 1)]
+    assert context.take() == [(True, "t", 1), (1, "one", 1), ({"k": 1}, "xy", 1)]
 
 
 @pytest.mark.parametrize(
@@ -297,6 +298,33 @@ def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
     drain(operator)
     assert context.take() == [("a", "xy", 3)]
     assert len(context.errors) == 1
+
+
+def test_a_reducer_that_deletes_has_what_it_had_before_sent_first() -> None:
+    """The table alone knows if there is anything to delete."""
+    operator = Combine(Merge(lambda one, two: one + two or None), Serdes.string(), Serdes.long())
+    context, push = bound(operator)
+    for value, timestamp in ((2, 9), (1, 5), (-3, 7), (4, 6)):
+        push("a", value, timestamp)
+    drain(operator)
+    assert context.take() == [("a", 3, 9), ("a", 1, 7)]
+    assert context.errors == []
+
+
+def _summed_unless_none(total: Any, value: Any) -> Any:
+    return _summed(total, value) if total["n"] + value["n"] else None
+
+
+@pytest.mark.parametrize("values", [(1, -1), (1, 2, -3)], ids=["a record's own value", "a partial"])
+def test_a_reducer_that_deletes_values_that_can_change_never_loses_them_silently(values: tuple[int, ...]) -> None:
+    operator = Combine(Merge(_summed_unless_none), Serdes.string(), Serdes.json())
+    context, push = bound(operator)
+    for value in values:
+        push("a", {"n": value}, 1)
+    drain(operator)
+    if len(values) == 2:
+        assert context.take() == [("a", {"n": 1}, 1), ("a", {"n": -1}, 1)]
+    assert ["may have changed its first argument" in error for error in context.errors] == [True] * (len(values) - 2)
 
 
 def _summed(total: Any, value: Any) -> Any:

@@ -123,11 +123,24 @@ def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
 def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> None:
     cell = compiled.Cell(b"key", 3, 5)
 
-    assert (len(cell), list(cell), cell.held) == (2, [3, 5], False)
-    cell[0], cell[1], cell.held = None, -1, True
-    assert (list(cell), cell.held) == ([None, -1], True)
+    assert (len(cell), list(cell), cell.held) == (2, [3, 5], 0)
+    cell[0], cell[1], cell.held = None, -1, 7
+    assert (list(cell), cell.held) == ([None, -1], 7)
     cell[0] = -(1 << 63)
     assert cell[0] == -(1 << 63)
+
+
+def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: native.DataPath) -> None:
+    held = [(compiled.Cell(b"key", 1, 1), at) for at in range(300)]
+    for at, (cell, _) in enumerate(held):
+        cell.held = 1 + at * 7 % 300
+
+    expected = sorted(held, key=lambda each: each[0].held)
+    for _ in range(2):
+        taken = compiled.by_last_update(held)
+        assert (taken, taken is held) == (expected, False)
+        held = taken
+    assert compiled.by_last_update([]) == []
 
 
 @pytest.mark.parametrize(
@@ -142,6 +155,9 @@ def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> No
         (lambda path, cell: cell.__setitem__(2, 1), IndexError),
         (lambda path, cell: cell.__delitem__(0), IndexError),
         (lambda path, cell: path.Window(b"a", "b", True), TypeError),
+        (lambda path, cell: path.by_last_update(((cell, "k"),)), TypeError),
+        (lambda path, cell: path.by_last_update([(cell, "k"), (3, "k")]), TypeError),
+        (lambda path, cell: path.by_last_update([(cell,)]), TypeError),
         (lambda path, cell: path.results([(cell, "k", 0, 1), ()], "t", int, 8, 4), TypeError),
         (lambda path, cell: path.results([(cell, "k", 0, 1), None], "t", int, 8, 4), TypeError),
         (lambda path, cell: path.results([(cell, "k", 0, 1)], b"t", int, 8, 4), TypeError),

@@ -337,5 +337,5 @@ def test_a_window_that_was_forgotten_between_two_commits_is_sent_once(tmp_path: 
         pass
 
     assert len(node.sent) == 3_000
-    assert node.sent[0] == (("a", 0), (2, 6), None)
+    assert node.sent[-1] == (("a", 0), (2, 6), None)
     assert kept(stores)["a", 0] == (2, 6)

@@ -308,6 +308,24 @@ def test_duplicates_are_appended_also_after_a_restart_and_a_restore(
     again.close()
 
 
+@pytest.mark.parametrize("supplier", SUPPLIERS, ids=["rocksdb", "memory"])
+def test_what_has_no_value_moves_the_time_of_a_store_of_duplicates_neither_live_nor_restored(
+    tmp_path: Path, supplier: Callable[..., Any]
+) -> None:
+    stores = opened(tmp_path / "one", builder(supplier, duplicates=True))
+    for value, start in (("1", 0), (None, 100 * MINUTE)):
+        stores.stores["w"].put("a", value, start)
+    changelog = commit(stores, 2)
+    records = [RawRecord("c", 0, at, key, value, time) for at, (key, value, time) in enumerate(changelog)]
+
+    again = opened(tmp_path / "two", builder(supplier, duplicates=True))
+    again.restore("w", records, 2)
+    for each in (stores, again):
+        each.stores["w"].put("a", "2", MINUTE)
+        assert [value for _, value in each.stores["w"].fetch("a", 0, 10 * MINUTE)] == ["1", "2"]
+        each.close()
+
+
 def test_a_timestamped_window_store_keeps_the_time_of_the_record_that_wrote(tmp_path: Path) -> None:
     stores = opened(tmp_path, builder(Stores.persistent_window_store, timestamps=True))
     stores.stores["w"].put("a", ValueAndTimestamp("x", 99), 5)

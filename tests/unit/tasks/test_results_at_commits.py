@@ -68,7 +68,7 @@ def test_a_result_sent_at_a_commit_is_part_of_the_last_record_of_its_key(
     assert not seen
     task.emit_all_held()
 
-    assert seen == [("a", ("in", 0, 2)), ("b", ("in", 0, 1))]
+    assert seen == [("b", ("in", 0, 1)), ("a", ("in", 0, 2))]
     assert task.context.metadata() is None
 
 
@@ -121,7 +121,7 @@ def test_a_result_sent_at_a_commit_has_the_headers_of_the_last_record_of_its_key
     task.emit_all_held()
 
     assert [(key, headers) for _, _, key, *_, headers in task.take_output()] == [
-        (b"a", None),
         (b"b", first),
+        (b"a", None),
         (b"c", last),
     ]

@@ -274,8 +274,9 @@ class Count(StoredTableOperator):
                 return
             if held_keys is None:
                 return
-            if not cell.held:
-                cell.held = True
+            # One that is about to be sent is sent as it is then.
+            if held_keys.pop(key_bytes, None) is not None or not cell.held:
+                cell.held = 1
                 held_keys[key_bytes] = key
             if headers is not None:
                 held_headers[key_bytes] = headers

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp.dsl.operators.forward_updates import drain
+from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.numbers import FixedSizeSerde
+from streamsapp.state.entries import NO_TIMESTAMP
 
 #: Partial aggregates that are held at most, if their values may be of any size.
 MAX_PARTIALS = 10_000
@@ -62,9 +64,9 @@ class Combine(Operator):
         self._batch = drain(self._partials)
 
     def bind(self, context: NodeContext) -> Push:
-        self._forward = context.forward
+        self._forward = forward = context.forward
         reducer, serialize, partials, emit = self._merge.reducer, self._serialize_key, self._partials, self.emit_held
-        most, copied = self._most, self._copied
+        most, copied, ended = self._most, self._copied, self._ended
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -73,19 +75,18 @@ class Combine(Operator):
             if value is None:
                 dropped("null value")
                 return
+            gone = None
             try:
                 identity = key if key.__class__ in _SAME_AS_BYTES else serialize(key)
                 partial = partials.get(identity)
-                if partial is not None:
-                    if reducer is None:
-                        partial[1] += 1
-                    else:
-                        if copied is not None and partial[3]:
-                            # Others read the record's own value, which the reducer may change in place.
-                            partial[1], partial[3] = copied(partial[1]), False
-                        partial[1] = result = reducer(partial[1], value)
-                        if result is value:
-                            partial[3] = True
+                if partial is not None and reducer is not None:
+                    # Others read the record's own value, which the reducer may change in place.
+                    before = partial[1] if copied is None or not partial[3] else copied(partial[1])
+                    result = reducer(before, value)
+                    if result is None:
+                        gone = ended(partial)
+                        result = value
+                    partial[1], partial[3] = result, result is value
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
@@ -93,10 +94,29 @@ class Combine(Operator):
                 partials[identity] = [key, 1 if reducer is None else value, timestamp, True]
                 if len(partials) >= most:
                     emit(most)
-            elif timestamp > partial[2]:
+                return
+            if reducer is None:
+                partial[1] += 1
+            if timestamp > partial[2]:
                 partial[2] = timestamp
+            # In the order of their last records, their times go up where those of the records did.
+            partials[identity] = partials.pop(identity)
+            if gone is not None:
+                forward(*gone, None)
 
         return push
+
+    def _ended(self, partial: list[Any]) -> tuple[Any, Any, int]:
+        """Returns what was combined before the reducer returned ``None``, as ``(key, value, timestamp)``: the table
+        alone knows what there is to delete, so this is sent, and the partial begins anew."""
+        key, before, timestamp, is_record = partial
+        if self._copied is not None and not is_record:
+            raise StreamsError(
+                "the reducer returned None and may have changed its first argument, which has records that are combined "
+                "already: return a value, declare a serde whose values cannot change, or leave out combine=True"
+            )
+        partial[2] = NO_TIMESTAMP
+        return key, before, timestamp
 
     def emit_held(self, limit: int) -> int:
         if not self._batch:

@@ -86,7 +86,9 @@ class VersionedTable:
 
 class HeldUpdates:
     """Holds updates back for the commit: per key the last new value and the value before the first of them. They are
-    sent as part of the record that came last, as Kafka Streams' record caches do, if somebody below asks for that."""
+    sent in the order of their last updates, as Kafka Streams' record caches do: their times go up where those of the
+    records did, so no window below closes too early. They are sent as part of the record that came last, too, if
+    somebody below asks for that."""
 
     def __init__(self, context: NodeContext, send_old_values: bool) -> None:
         self._context = context
@@ -99,19 +101,18 @@ class HeldUpdates:
         self._batch = drain(self.entries)
 
     def _take(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-        earlier = self.entries.get(identity)
+        earlier = self.entries.pop(identity, None)
         self.entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers, None)
 
     def _take_with_record(
         self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None
     ) -> None:
-        earlier = self.entries.get(identity)
+        earlier = self.entries.pop(identity, None)
         old = old if earlier is None else earlier[2]
         self.entries[identity] = (key, new, old, timestamp, headers, without_bytes(self._context.record))
 
     def emit(self, limit: int) -> int:
-        """Forwards at most ``limit`` keys, in the order in which they were first touched, and returns how many
-        remain."""
+        """Forwards at most ``limit`` keys, in the order of their last updates, and returns how many remain."""
         forward, send_old_values = self._forward, self._send_old_values
         context, with_records = self._context, self._with_records
         if not self._batch:
@@ -137,8 +138,8 @@ def without_bytes(record: InputRecord | None) -> InputRecord | None:
 
 class HeldKeys:
     """Holds back the keys whose update is sent at the commit, where cells are Python's. It serves tables of which
-    nobody asks for old values or records: the value is read from the store when it is sent, and a key is noted once,
-    however often it changes."""
+    nobody asks for old values or records: the value is read from the store when it is sent. Whoever counts notes a key
+    anew with each change, so that the keys are in the order of their last ones."""
 
     def __init__(self, forward: Push, store: KeyValueStoreImpl) -> None:
         self._forward = forward
@@ -160,7 +161,7 @@ class HeldKeys:
             entry: Any = read(key_bytes)
             value, timestamp = entry
             if type(entry) is Cell:  # unless another processor wrote the store meanwhile
-                entry.held = False
+                entry.held = 0
             if value is None:
                 timestamp = self._deleted_at(key)
             if is_short:
@@ -204,11 +205,11 @@ class HeldCells:
         return self.cells, self.headers
 
     def emit(self, limit: int) -> int:
-        """Forwards at most ``limit`` counts, in the order in which they were first held, and returns how many
-        remain."""
+        """Forwards at most ``limit`` counts, in the order of their last updates, and returns how many remain."""
         forward, headers, (instead_of, topic, emit) = self._forward, self.headers, self._cut
         if not self._batch:
-            self._batch = Batch(self.cells.copy())
+            in_order = _by_last_update if self._library is None else self._library.by_last_update
+            self._batch = Batch(in_order(self.cells))
             self.cells.clear()
         taken = self._batch.take(limit)
         if self._library is not None and id(forward) == instead_of and not headers:
@@ -216,13 +217,17 @@ class HeldCells:
                 emit(record)
             return len(self._batch) + len(self.cells)
         for cell, *parts in taken:
-            cell.held = False
+            cell.held = 0
             count, timestamp = cell
             if count is None:
                 timestamp = self._deleted_at(*parts)
             key = self._key_of(*parts)
             forward(key, (count, None), timestamp, headers.pop(id(cell), None) if headers else None)
         return len(self._batch) + len(self.cells)
+
+
+def _by_last_update(held: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(held, key=lambda each: each[0].held)
 
 
 class Batch:

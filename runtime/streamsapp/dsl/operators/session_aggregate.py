@@ -45,6 +45,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
             if timestamp > stream_time:
                 stream_time = timestamp
             start = end = timestamp
+            told = headers if at_commit else None  # as Kafka Streams' caches have the headers, and updates have none
             merged: list[tuple[Item, Any]] = []
             replaced = epoch = None
             try:
@@ -74,11 +75,11 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     other_end, other_start, _, _ = session
                     give_up(key_bytes, session, timestamp)
                     gone = windowed(key, other_start, other_end)
-                    update(gone, (key_bytes, other_start, other_end), None, other, other_end, None)
+                    update(gone, (key_bytes, other_start, other_end), None, other, other_end, told)
             elif merged:  # the session of this very moment: others would overlap
                 (_, _, _, epoch), other = merged[0]
                 replaced = other if at_commit else None  # its deletion has to be sent
             write(key_bytes, start, end, new_stored, timestamp, epoch)
-            update(windowed(key, start, end), (key_bytes, start, end), new, replaced, end, None)
+            update(windowed(key, start, end), (key_bytes, start, end), new, replaced, end, told)
 
         return push

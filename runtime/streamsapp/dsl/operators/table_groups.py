@@ -87,7 +87,7 @@ class AggregateTable(StoredTableOperator):
         add_first, add, subtract = self._add_first, self._add, self._subtract
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
-        rereads = self._rereads(store)
+        at_commit, rereads = self._emit_at_commit, self._rereads(store)
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             new_row, old_row = change
@@ -111,6 +111,8 @@ class AggregateTable(StoredTableOperator):
                 on_error(error, key, change, timestamp, headers)
                 return
             write(key_bytes, new_stored, timestamp if aggregate is None else changed_at)
+            if aggregate is None and at_commit:
+                changed_at = timestamp
             update(key, key_bytes, aggregate, old, changed_at, headers)
 
         return push

@@ -6,6 +6,7 @@ the running epoch is counted up in place: it costs one look-up by the bytes of t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -116,6 +117,10 @@ class WindowCount(WindowAggregate):
         return push
 
 
+#: Numbers the updates of windows that are held.
+_updates = itertools.count(1)
+
+
 class _Counting:
     """Counts the windows of records in cells of Python's."""
 
@@ -180,8 +185,8 @@ def _hold(
     held: list[Any], all_headers: dict[int, Headers], cell: Cell, window: tuple[Any, int, int], headers: Headers | None
 ) -> None:
     if not cell.held:
-        cell.held = True
         held.append((cell, *window))
+    cell.held = next(_updates)
     if headers is not None:
         all_headers[id(cell)] = headers
     elif all_headers:
