@@ -112,8 +112,8 @@ class Combine(Operator):
         key, before, timestamp, is_record = partial
         if self._copied is not None and not is_record:
             raise StreamsError(
-                "the reducer returned None and may have changed its first argument, in which records are combined: return "
-                "a value, declare a serde whose values cannot change, or leave out combine=True"
+                "the reducer returned None and may have changed its first argument, in which records are combined: "
+                "return a value, declare a serde whose values cannot change, or leave out combine=True"
             )
         partial[2] = NO_TIMESTAMP
         return key, before, timestamp
