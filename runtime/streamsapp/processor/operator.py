@@ -98,6 +98,11 @@ class NodeContext(Protocol):
         """Makes a push to user code that writes to stores: entries get the timestamp of the record pushed."""
         ...
 
+    def of_row(self, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any, int], Any]:
+        """Makes a call of user code for a row that is looked up, which takes the row's time, too. The record in process
+        is that of another table, so there is none meanwhile (Kafka Streams' ``KTableTransformValues``)."""
+        ...
+
     def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         """Handles an exception of user code: raises it (the handler says fail) or returns (the record is dropped at
         this node)."""

@@ -100,6 +100,20 @@ class NodeBinding:
 
         return timed_push
 
+    def of_row(self, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any, int], Any]:
+        """Takes the record away and sets the task's time to the row's, if there is one, for the length of the call."""
+        task = self.task
+
+        def compute_of_row(key: Any, value: Any, timestamp: int) -> Any:
+            message, now = task.message, task.timestamp
+            task.message, task.timestamp = None, timestamp if timestamp >= 0 else now
+            try:
+                return compute(key, value)
+            finally:
+                task.message, task.timestamp = message, now
+
+        return compute_of_row
+
     def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         """User code raised: the processing exception handler decides."""
         self._failures.processing(self.node_name, error, timestamp, headers)

@@ -97,6 +97,9 @@ class Context:
     def timed(self, push: Push) -> Push:
         raise NotImplementedError
 
+    def of_row(self, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any, int], Any]:
+        raise NotImplementedError
+
     def dropped(self, reason: str) -> None:
         self.drops.append(reason)
 

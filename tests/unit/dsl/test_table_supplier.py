@@ -133,6 +133,31 @@ def test_a_store_that_a_transformer_writes_to_logs_the_time_of_the_row(
     assert [(each.value, each.timestamp) for each in changes] == [("x", 5), ("y", 3)]
 
 
+def test_a_transformer_that_a_join_asks_for_a_row_does_not_see_the_record_of_the_other_side() -> None:
+    class Tells:
+        def init(self, context: ProcessorContext) -> None:
+            self._context = context
+
+        def transform(self, key: str, value: str | None) -> str | None:
+            record = self._context.record_metadata
+            return None if value is None else f"{value} of {record and record.topic}"
+
+        def close(self) -> None:
+            pass
+
+    builder = StreamsBuilder()
+    left = builder.table("left", Consumed(STRING, STRING))
+    right = builder.table("right", Consumed(STRING, STRING)).transform_values(Tells)
+    left.join(right, lambda one, other: f"{one}, {other}").to_stream().to("out", Produced(STRING, STRING))
+    with TopologyTestDriver(builder.build()) as driver:
+        lefts, rights = (driver.create_input_topic(topic, STRING, STRING) for topic in ("left", "right"))
+        lefts.pipe_input("a", "x", 1)
+        rights.pipe_input("a", "y", 2)
+        lefts.pipe_input("a", "z", 3)
+        found = driver.create_output_topic("out", STRING, STRING).read_records()
+    assert [(each.value, each.timestamp) for each in found] == [("x, y of right", 2), ("z, y of None", 3)]
+
+
 def by_value(key: str, value: str) -> tuple[str, str]:
     return value[0], value
 

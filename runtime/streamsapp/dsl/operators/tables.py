@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.forward_updates import LateChange, Update
-from streamsapp.dsl.operators.table_views import ComputedView, Get, TableView
+from streamsapp.dsl.operators.table_views import Get, GetAsOf, TableView
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
+from streamsapp.state.entries import ABSENT
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 NULL_KEY = "null key"
@@ -196,18 +197,38 @@ class StoredTableTransformValues(StoredTableValues):
         self._transformer.close()
 
 
-class TransformedView(ComputedView):
+class TransformedView(TableView):
     """Looks up rows of a table whose values are transformed, by a transformer of this view's own."""
 
     def __init__(self, parent: TableView, transformer: ValueTransformer) -> None:
-        super().__init__(parent, transformer.transform)
+        self.store_names = parent.store_names
+        self._parent = parent
         self._transformer = transformer
 
     def bind(self, context: NodeContext) -> Get:
         context.record_is_read = True
         self._transformer.init(context.processor_context)
-        return super().bind(context)
+        get_parent, transform = self._parent.bind(context), context.of_row(self._transformer.transform)
+
+        def get(key: Any) -> tuple[Any, int]:
+            value, timestamp = get_parent(key)
+            value = transform(key, value, timestamp)
+            return ABSENT if value is None else (value, timestamp)
+
+        return get
+
+    def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
+        get_parent, transform = self._parent.bind_as_of(context), context.of_row(self._transformer.transform)
+        if get_parent is None:
+            return None
+
+        def get(key: Any, as_of: int) -> tuple[Any, int]:
+            value, timestamp = get_parent(key, as_of)
+            value = transform(key, value, timestamp)
+            return ABSENT if value is None else (value, timestamp)
+
+        return get
 
     def close(self) -> None:
         self._transformer.close()
-        super().close()
+        self._parent.close()
