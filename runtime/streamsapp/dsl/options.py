@@ -101,8 +101,9 @@ class Grouped(_Option, Generic[K, V]):
     ``combine=True`` aggregates on the sending side too: records of one key that meet between two commits are sent as
     one. It serves ``count``, and ``reduce`` with a reducer that is associative, which the user declares by asking for
     it. Results are the same and fewer records travel, but the repartition topic then holds partial aggregates (of a
-    count: longs), so that a Kafka Streams application on the JVM cannot take over in the middle. Windows are not
-    combined: what waits for the commit could come after its window has closed.
+    count: longs), so that a Kafka Streams application on the JVM cannot take over in the middle. A reducer may return
+    ``None``, to delete, where no value can be changed in place. Windows are not combined: what waits for the commit
+    could come after its window has closed.
     """
 
     key_serde: Serde[K] | None = None
