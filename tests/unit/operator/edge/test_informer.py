@@ -135,6 +135,18 @@ def test_readers_have_copies_without_the_managers_of_others() -> None:
     assert again["spec"] == {"x": 1}
 
 
+def test_of_a_config_map_that_is_nobodys_child_only_its_version_is_kept() -> None:
+    cache = Cache([NAME_LABEL])
+    metadata = {"namespace": "ns", "name": "theirs", "uid": "u", "resourceVersion": "3"}
+    cache.put(CONFIG_MAP, {"metadata": {**metadata, "annotations": {"long": "x" * 1000}, "labels": {"some": "label"}}})
+    assert cache.get(CONFIG_MAP, "ns", "theirs") == {"metadata": metadata}
+    ours = pod("ours", 4)
+    ours["metadata"]["annotations"] = {"streamsapp.dev/applied": "hash"}
+    cache.put(CONFIG_MAP, ours)
+    found = cache.list(CONFIG_MAP, "ns", f"{NAME_LABEL}=a")
+    assert [it["metadata"]["annotations"] for it in found] == [{"streamsapp.dev/applied": "hash"}]
+
+
 def test_an_object_that_changes_its_application_is_listed_under_the_new_one() -> None:
     cache = Cache([NAME_LABEL])
     cache.put(POD, pod("a-0", 1))
