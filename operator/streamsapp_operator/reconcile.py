@@ -62,6 +62,8 @@ class OperatorContext:
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
     #: The objects that the watches told of; ``None`` if everything is read from the API server each time.
     cache: Cache | None = None
+    #: Says whether all objects of a namespace are in the cache; before, nothing is planned there.
+    is_watched: Callable[[str], bool] = lambda namespace: True
     figure_writes: WriteLimit = field(default_factory=lambda: WriteLimit(FIGURE_WRITES_PER_SECOND))
 
     @property

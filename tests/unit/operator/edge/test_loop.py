@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import threading
 import time
@@ -13,27 +12,22 @@ import pytest
 
 from instances import eventually
 from memory_api import MemoryApi
-from observed_builders import SHAPE
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children import RenderSettings
-from streamsapp_operator.children.names import NAME_LABEL, REVISION_LABEL
 from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import ApiError, Conflict, InternalError, Rejected, Unavailable
 from streamsapp_operator.kube.documents import read_json
-from streamsapp_operator.kube.kinds import STATEFUL_SET
 from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, Key, Loop, Loops
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.actions import Evict, SetBudget
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
-from streamsapp_operator.model.observed_state import ObservedState, TopologyShape
-from streamsapp_operator.model.status import AppStatus, RolloutStatus, to_document
+from streamsapp_operator.model.observed_state import ObservedState
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe import PodAsker
-from streamsapp_operator.plan import ReconcilePlan, plan
-from streamsapp_operator.plan.topology_compatibility import encode
+from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.reconcile import FIGURES_SECONDS, OperatorContext
 from streamsapp_operator.reconcile_interval import IDLE_SECONDS, PERIOD, Pace
 from streamsapp_operator.shared_informers import make_cache
-from streamsapp_operator.spec_reader import read_spec
 from streamsapp_operator.steady_clock import SteadyClock
 
 APP: dict[str, Any] = {
@@ -371,52 +365,6 @@ def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_b
     stage.reconcile()
     assert asked == ["get StatefulSet/app", "get PodDisruptionBudget/app", "list Pod", "evict Pod/app-0"]
     assert len(stage.seen) == reconciles + 2
-
-
-def stopped_at(revision: str) -> dict[str, Any]:
-    """Returns the StatefulSet, of which all pods were told to end."""
-    owner = {"kind": "StreamsApp", "name": "app", "uid": "u", "controller": True}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": "app", "labels": {NAME_LABEL: "app"}, "ownerReferences": [owner]},
-        "spec": {"replicas": 0, "template": {"metadata": {"labels": {REVISION_LABEL: revision}}}},
-        "status": {"observedGeneration": 1},
-    }
-
-
-def ending_pod(revision: str) -> dict[str, Any]:
-    owner = {"kind": "StatefulSet", "name": "app", "uid": "s", "controller": True}
-    times = {"creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:01:00Z"}
-    labels = {NAME_LABEL: "app", REVISION_LABEL: revision}
-    metadata = {"name": "app-1", "labels": labels, "ownerReferences": [owner], **times}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}
-
-
-def test_no_pod_is_made_beside_one_of_another_topology_that_no_watch_told_of(stage: Stage) -> None:
-    wanted = read_spec({**APP, "metadata": {**APP["metadata"], "generation": 1}}, stage.tools.settings, lambda _: None)
-    assert isinstance(wanted.wanted, DesiredState)
-    before = AppStatus(
-        last_good_revision=wanted.wanted.revision,
-        shape=encode(SHAPE),
-        rollout=RolloutStatus(
-            revision="two", phase="Rolling", checked=True, shape=encode(TopologyShape({0: ("other",)}, {}))
-        ),
-    )
-    app = {**APP, "status": json.loads(json.dumps(to_document(before)))}
-    cache = make_cache(stage.api)
-    cache.put(STATEFUL_SET, stage.api.put(stopped_at("two")))
-    stage.api.put(ending_pod("two"))
-    stage.tools = dataclasses.replace(stage.tools, cache=cache, plan=plan)
-
-    def replicas() -> int:
-        stage.api.put(app)
-        Loop(KEY, stage.tools, stage.figures, Pace()).reconcile()
-        return int(stage.api.objects["StatefulSet", "app"]["spec"]["replicas"])
-
-    assert replicas() == 0
-    del stage.api.objects["Pod", "app-1"]
-    assert replicas() == 1
 
 
 def test_an_application_that_is_left_alone_after_an_error_has_a_budget_that_is_shut(stage: Stage) -> None:
