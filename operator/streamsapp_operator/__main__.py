@@ -6,11 +6,12 @@ Runs on the main thread. 0: asked to end. 1: the Lease was lost, or watching fai
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 
 import kopf
@@ -20,9 +21,7 @@ from streamsapp.errors import UserInputError
 from streamsapp.web import HttpServer
 from streamsapp_operator.console.routes import console_routes
 from streamsapp_operator.handlers import make_registry, make_settings
-from streamsapp_operator.kube import ApiError, Gone
 from streamsapp_operator.kube.client import Client, login
-from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.kube.lease import Lease
 from streamsapp_operator.logs import set_up_logging
 from streamsapp_operator.loop import Key, Loops
@@ -32,6 +31,7 @@ from streamsapp_operator.packaged_files import chart_folder
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, probe_routes
 from streamsapp_operator.reconcile import OperatorContext
+from streamsapp_operator.served_namespaces import wait_served
 from streamsapp_operator.settings import Settings, parse
 from streamsapp_operator.shared_informers import make_cache, make_informers
 from streamsapp_operator.steady_clock import SteadyClock
@@ -40,8 +40,6 @@ from streamsapp_operator.watch_health import Lister, WatchAge
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 #: The time that loops may take to finish what they are at, in seconds.
 _LEAVE_SECONDS = 12.0
-#: Seconds between two checks whether StreamsApps can be listed.
-_SERVED_SECONDS = 2.0
 #: Seconds between two checks whether a signal came before kopf took them.
 _STOP_SECONDS = 0.2
 
@@ -93,41 +91,34 @@ def run(settings: Settings) -> int:
             plan=plan,
             cache=make_cache(client),
         )
-        code = _work(settings, tools, figures, health, stop) if _served(client, settings, stop) else DONE
+        passed_over = wait_served(client, settings.namespaces, stop)
+        code = DONE if passed_over is None else _work(settings, tools, figures, health, stop, passed_over)
         lease.release()
         log.info("ends")
         return code
 
 
-def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
-    """Waits until StreamsApps can be listed, and tells what is missing; returns ``False`` when told to end before."""
-    complaint = ""
-    while not stop.is_set():
-        try:
-            for namespace in settings.namespaces or (None,):
-                client.list(STREAMS_APP, namespace, metadata_only=True)
-            return True
-        except Gone:
-            said = "the cluster has no StreamsApp resource: install the chart, or apply crds/streamsapps.yaml"
-        except ApiError as error:
-            said = str(error)
-        if said != complaint:
-            log.error("cannot begin: %s", said)
-            complaint = said
-        stop.wait(_SERVED_SECONDS)
-    return False
-
-
 def _work(
-    settings: Settings, tools: OperatorContext, figures: OperatorMetrics, health: OperatorHealth, stop: threading.Event
+    settings: Settings,
+    tools: OperatorContext,
+    figures: OperatorMetrics,
+    health: OperatorHealth,
+    stop: threading.Event,
+    passed_over: Collection[str],
 ) -> int:
+    """Runs until told to end; ``passed_over`` are namespaces whose watches are not waited for."""
+
+    def is_watched(namespace: str) -> bool:
+        return informers.have_synced(namespace)
+
+    tools = dataclasses.replace(tools, is_watched=is_watched)
     loops, age = Loops(tools, figures), WatchAge(tools.clock.now())
     missed = lambda namespace, name: loops.saw(Key(namespace, name))  # noqa: E731
     lister = Lister(tools.client, settings.namespaces, age, tools.clock, missed)
     assert tools.cache is not None
     informers = make_informers(tools.client, tools.cache, settings.namespaces, loops, tools.clock)
     informers.start()
-    if not informers.wait_synced(stop):
+    if not informers.wait_synced(stop, passed_over):
         return DONE
     health.working = (age, loops)
     lister.start()

@@ -99,6 +99,8 @@ class Loop:
     def reconcile(self) -> float | None:
         """Reconciles once, and returns the seconds until the next time; ``None`` if the application is gone."""
         self._beat()
+        if not self._tools.is_watched(self.key.namespace):
+            return PERIOD
         began = time.thread_time()
         try:
             with self._figures.reconcile_seconds.time():

@@ -18,7 +18,7 @@ from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
 from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
-from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ObservedState, Trouble
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ChildrenSeen, ObservedState, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.observe import AppObservation, Observer, PodAsker
 from streamsapp_operator.observe.observer import ObjectReader
@@ -62,6 +62,8 @@ class OperatorContext:
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
     #: The objects that the watches told of; ``None`` if everything is read from the API server each time.
     cache: Cache | None = None
+    #: Says whether all objects of a namespace are in the cache; before, nothing is planned there.
+    is_watched: Callable[[str], bool] = lambda namespace: True
     figure_writes: WriteLimit = field(default_factory=lambda: WriteLimit(FIGURE_WRITES_PER_SECOND))
 
     @property
@@ -112,7 +114,8 @@ class AppReconciler:
         job = None if before.bootstrap is None else before.bootstrap.job
         observation, planned = self._plan(spec, known, job, before, fresh=False)
         progress()
-        if self._tools.cache is not None and takes_pods(planned.actions):
+        children = observation.observed.children
+        if self._tools.cache is not None and (takes_pods(planned.actions) or begins_pods(planned.actions, children)):
             observation, planned = self._plan(spec, known, job, before, fresh=True)
             progress()
         document = self._write(document, before, planned.status)
@@ -206,6 +209,14 @@ def takes_pods(actions: Iterable[Action]) -> bool:
     """Says whether the actions take a pod away: that is decided by the objects that the API server has at this
     moment."""
     return any(isinstance(it, Evict) or (isinstance(it, ApplyChildren) and it.until is not None) for it in actions)
+
+
+def begins_pods(actions: Iterable[Action], children: ChildrenSeen) -> bool:
+    """Says whether the actions make the first pods, or have the StatefulSet make pods of another revision. A watch that
+    lags may not tell of pods that still end, beside which these must not run. So that is decided by the objects that
+    the API server has at this moment."""
+    made = (it for it in actions if isinstance(it, ApplyChildren) and it.replicas)
+    return any(not children.replicas or it.revision != children.template_revision for it in made)
 
 
 def _version(document: Object) -> tuple[str, str]:

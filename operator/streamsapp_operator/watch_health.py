@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from streamsapp_operator.kube import ApiError, Client, ResourceKind
+from streamsapp_operator.kube import ApiError, Client, Forbidden, Object, ResourceKind
 from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -119,8 +119,17 @@ class Lister(threading.Thread):
         return {
             key_of(kind, found["metadata"]): found["metadata"]["resourceVersion"]
             for namespace in self._namespaces
-            for found in self._client.list(kind, namespace, metadata_only=True)
+            for found in self._list(kind, namespace)
         }
+
+    def _list(self, kind: ResourceKind, namespace: str | None) -> Sequence[Object]:
+        """Lists one namespace. One that is gone, and the operator's Role with it, has nothing to be watched; the others
+        are compared all the same."""
+        try:
+            return self._client.list(kind, namespace, metadata_only=True)
+        except Forbidden as error:
+            log.debug("nothing was listed in namespace %s: %s", namespace, error)
+            return ()
 
 
 def key_of(kind: ResourceKind, metadata: Mapping[str, str]) -> ObjectKey:

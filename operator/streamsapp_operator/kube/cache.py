@@ -3,7 +3,8 @@ server.
 
 Filled by informers, each on its thread, and by the client with what it wrote; read on the loops' threads. Each object
 is kept as compact JSON, without the fields' managers that are not ours: a tenth of what it would take as a document,
-and whoever reads it has a copy of its own.
+and whoever reads it has a copy of its own. Of a ConfigMap that is nobody's child only its version is kept: all those of
+the cluster may be watched, as any may have an application's code, and their annotations may be as long as their data.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamsapp_operator.kube.kinds import Object, ResourceKind
+from streamsapp_operator.kube.kinds import CONFIG_MAP, Object, ResourceKind
 
 FIELD_MANAGER = "streamsapp-operator"
+_OF_VERSION = ("namespace", "name", "uid", "resourceVersion")
 
 
 class ObjectPlace(NamedTuple):
@@ -67,7 +69,9 @@ class Cache:
         """Puts an object as it is now; returns ``False`` if a newer one is known."""
         metadata = document["metadata"]
         place, version = ObjectPlace(metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])
-        made = _Kept(version, tuple(self._labels_of(metadata)), msgspec.json.encode(_slim(document)))
+        labels = tuple(self._labels_of(metadata))
+        slim = _slim(document) if labels or kind is not CONFIG_MAP else _bare(document)
+        made = _Kept(version, labels, msgspec.json.encode(slim))
         with self._lock:
             known = self._kept[kind.name].get(place)
             if known is not None and known.version >= version:
@@ -120,3 +124,8 @@ def _slim(document: Object) -> Object:
     entries = document["metadata"].get("managedFields") or ()
     mine = [each for each in entries if each.get("manager") == FIELD_MANAGER and each.get("operation") == "Apply"]
     return {**document, "metadata": {**document["metadata"], "managedFields": mine}}
+
+
+def _bare(document: Object) -> Object:
+    """Returns only what tells which object it is, and whether it has changed."""
+    return {"metadata": {name: document["metadata"].get(name) for name in _OF_VERSION}}

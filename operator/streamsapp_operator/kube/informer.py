@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from streamsapp_operator.kube.cache import Cache, ObjectPlace
@@ -56,7 +56,7 @@ class Informer(threading.Thread):
         super().__init__(name=f"watch-{watched.kind.plural}", daemon=True)
         self._client = client
         self._watched = watched
-        self._namespace = namespace
+        self.namespace = namespace
         self._cache = cache
         self._changed = changed
         self._clock = clock
@@ -88,10 +88,10 @@ class Informer(threading.Thread):
         """Lists all objects, and returns the resource version that the list is of."""
         kind = self._watched.kind
         found, version = self._client.list_at(
-            kind, self._namespace, self._watched.labels, metadata_only=self._watched.metadata_only
+            kind, self.namespace, self._watched.labels, metadata_only=self._watched.metadata_only
         )
         listed = {_place(document) for document in found}
-        for document in [*found, *self._cache.keep(kind, self._namespace, listed, int(version))]:
+        for document in [*found, *self._cache.keep(kind, self.namespace, listed, int(version))]:
             if _place(document) not in listed or self._cache.put(kind, document):
                 self._changed(kind, document)
         self.lists += 1
@@ -104,7 +104,7 @@ class Informer(threading.Thread):
         while not self._stopping.is_set() and self._clock.now() < end:
             for kind_of_event, document in self._client.watch(
                 self._watched.kind,
-                self._namespace,
+                self.namespace,
                 self._watched.labels,
                 version,
                 self._watch_seconds,
@@ -148,13 +148,18 @@ class Informers:
         for each in self._all:
             each.start()
 
-    def wait_synced(self, stop: threading.Event) -> bool:
-        """Waits until everything was listed once; returns ``False`` when told to end before."""
-        for each in self._all:
+    def wait_synced(self, stop: threading.Event, passed_over: Collection[str] = ()) -> bool:
+        """Waits until everything was listed once, but for the namespaces that are passed over; returns ``False`` when
+        told to end before."""
+        for each in (it for it in self._all if it.namespace not in passed_over):
             while not each.synced.wait(0.1):
                 if stop.is_set():
                     return False
         return True
+
+    def have_synced(self, namespace: str) -> bool:
+        """Says whether everything of this namespace was listed once."""
+        return all(it.synced.is_set() for it in self._all if it.namespace in {None, namespace})
 
     def stop(self) -> None:
         for each in self._all:

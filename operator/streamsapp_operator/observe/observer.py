@@ -1,8 +1,8 @@
 """Observes an application: its children, its pods and their reports, its checks.
 
 There is one observer for each application, called on the thread of its loop. Objects are those that the watches told
-of. Only before a pod is taken away, the objects that decide are read anew: StatefulSet, budget and pods. Pods
-themselves are asked each time.
+of. Only before a pod is taken away, or the first of a revision is made, the objects that decide are read anew:
+StatefulSet, budget and pods. Pods themselves are asked each time.
 """
 
 from __future__ import annotations

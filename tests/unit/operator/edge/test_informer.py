@@ -17,8 +17,9 @@ from streamsapp_operator.kube.informer import Informer, Watched
 from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from streamsapp_operator.loop import Key
 from streamsapp_operator.model.actions import ApplyChildren, Evict, SetBudget
+from streamsapp_operator.model.observed_state import ChildrenSeen
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, Tasks
-from streamsapp_operator.reconcile import takes_pods
+from streamsapp_operator.reconcile import begins_pods, takes_pods
 from streamsapp_operator.reconcile_interval import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, WriteLimit, motion
 from streamsapp_operator.shared_informers import make_cache, waking
 from streamsapp_operator.steady_clock import SteadyClock
@@ -134,6 +135,18 @@ def test_readers_have_copies_without_the_managers_of_others() -> None:
     assert again["spec"] == {"x": 1}
 
 
+def test_of_a_config_map_that_is_nobodys_child_only_its_version_is_kept() -> None:
+    cache = Cache([NAME_LABEL])
+    metadata = {"namespace": "ns", "name": "theirs", "uid": "u", "resourceVersion": "3"}
+    cache.put(CONFIG_MAP, {"metadata": {**metadata, "annotations": {"long": "x" * 1000}, "labels": {"some": "label"}}})
+    assert cache.get(CONFIG_MAP, "ns", "theirs") == {"metadata": metadata}
+    ours = pod("ours", 4)
+    ours["metadata"]["annotations"] = {"streamsapp.dev/applied": "hash"}
+    cache.put(CONFIG_MAP, ours)
+    found = cache.list(CONFIG_MAP, "ns", f"{NAME_LABEL}=a")
+    assert [it["metadata"]["annotations"] for it in found] == [{"streamsapp.dev/applied": "hash"}]
+
+
 def test_an_object_that_changes_its_application_is_listed_under_the_new_one() -> None:
     cache = Cache([NAME_LABEL])
     cache.put(POD, pod("a-0", 1))
@@ -236,3 +249,13 @@ def test_only_what_takes_a_pod_is_decided_anew() -> None:
     assert takes_pods([Evict("a-0", "u", "1", "why")])
     assert takes_pods([ApplyChildren("r", 1, 0, until=5.0)])
     assert not takes_pods([ApplyChildren("r", 1, 0), SetBudget(0)])
+
+
+def test_what_makes_the_first_pods_or_those_of_another_revision_is_decided_anew() -> None:
+    runs = ChildrenSeen(replicas=3, template_revision="one")
+    stopped = ChildrenSeen(replicas=0, template_revision="one")
+    for children in (runs, stopped, ChildrenSeen()):
+        assert begins_pods([ApplyChildren("two", 3, 0)], children)
+        assert not begins_pods([ApplyChildren("two", 0, 0), SetBudget(0)], children), "pods end"
+    assert begins_pods([ApplyChildren("one", 3, 0)], stopped)
+    assert not begins_pods([ApplyChildren("one", 4, 0)], runs)
