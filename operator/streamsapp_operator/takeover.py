@@ -135,7 +135,7 @@ class Takeovers:
         return _blocker(
             pod,
             task,
-            f"SnapshotUnknown: its snapshot cannot be read now: {teller.name} cannot reach the object store of"
+            f"SnapshotUnknown: its snapshot cannot be read now: {teller.name} cannot use the object store of"
             f" spec.remoteState at {outage.address}: {outage.message}; it goes on once the store answers; if only a"
             " change of the spec can mend that, set spec.replicas to 0 until all pods are gone, and back",
         )

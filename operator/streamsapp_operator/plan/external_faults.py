@@ -11,12 +11,13 @@ from streamsapp_operator.model.observed_state import Outage, PodSeen
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import RUNNING
 
-#: Of each thing that a pod can lack: the reason, its name in words, and what waits for it.
+#: Of each thing that a pod can lack: the reason, what the pod cannot do in words, and what waits for it. An object
+#: store counts as lacking, too, where it answers and refuses: why is in the pod's message.
 _LACKING = {
-    "kafka": ("KafkaUnreachable", "Kafka", "processing, commits and restarts wait for it"),
+    "kafka": ("KafkaUnreachable", "reach Kafka", "processing, commits and restarts wait for it"),
     "remoteState": (
         "ObjectStoreUnreachable",
-        "the object store of spec.remoteState",
+        "use the object store of spec.remoteState",
         "snapshots wait for it, and with them restarts of tasks without a standby and restores; processing goes on",
     ),
 }
@@ -37,7 +38,7 @@ def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
         first = min((it for _, it in told), key=lambda it: it.since)
         since = moment(min(_since(pod, it) for pod, it in told)).isoformat(timespec="seconds").replace("+00:00", "Z")
         names = ", ".join(pod.name for pod, _ in told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
-        yield reason, f"{names} cannot reach {words} at {first.address} since {since}: {first.message}; {waits}"
+        yield reason, f"{names} cannot {words} at {first.address} since {since}: {first.message}; {waits}"
 
 
 def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import msgspec
 
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.config import RemoteStateConfig
+from streamsapp.errors import UserInputError
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.model import RemoteStateSpec
 from streamsapp.manifest.to_config import to_remote_state
@@ -54,6 +55,13 @@ def add_manifest(parser: argparse.ArgumentParser, *, required: bool = True) -> N
     parser.add_argument(
         "-f", "--file", type=Path, required=required, metavar="app.yaml", help="the StreamsApp manifest"
     )
+
+
+def refuse_what_is_read_once(manifest: Path, reader: str, instead: str) -> None:
+    """Raises ``UserInputError`` for a manifest that is no file, such as a pipe, where other processes read it again."""
+    stream = manifest == Path("/dev/stdin") or manifest.parent.resolve().is_relative_to("/proc")
+    if stream or not os.path.isfile(manifest):  # noqa: PTH113  # that of Path raises where one may not look
+        raise UserInputError(f"--file: can be read once, and {reader} reads it again: give a file, or {instead}")
 
 
 def add_instance_options(parser: argparse.ArgumentParser, *, http_port: int) -> None:

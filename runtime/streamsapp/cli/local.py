@@ -22,6 +22,7 @@ from streamsapp.cli.arguments import (
     add_manifest,
     new_command,
     port,
+    refuse_what_is_read_once,
     with_remote_state,
 )
 from streamsapp.cli.banner import Banner
@@ -29,6 +30,7 @@ from streamsapp.cli.console_form import form_routes
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.output import add_output, print_json
+from streamsapp.cli.own_broker import on_own_broker, starts_broker
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.source_files import SourceFiles
@@ -98,7 +100,8 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--embedded",
         action="store_true",
-        help="start a broker, and keep snapshots in a folder, although the manifest names others",
+        help="start a broker, and keep snapshots in a folder, although the manifest names others; the broker "
+        "knows no TLS and SASL, so the manifest's are left out",
     )
     parser.add_argument(
         "--broker-port",
@@ -133,6 +136,8 @@ def run_locally(options: argparse.Namespace) -> int:
     for name in ("replicas", "partitions"):
         if getattr(options, name) < 1:
             raise ManifestError([f"--{name}: expected an integer ≥ 1, got {getattr(options, name)}"])
+    if options.replicas > 1 or options.watch:
+        refuse_what_is_read_once(options.file, "every process", "leave --replicas and --watch out")
     if options.http_port and not is_free(options.http_port):
         raise UserInputError(f"--http-port: {options.http_port} is taken by another program; 0 takes any free one")
     with folder.in_use():
@@ -154,7 +159,8 @@ def _run(
     options: argparse.Namespace, app: StreamsApp, topology: Topology, config: StreamsConfig, folder: LocalFolder
 ) -> int:
     if options.replicas > 1:
-        settings = _replicas(config, options.replicas, own_remote_state(app, options.embedded, folder))
+        remote_state_url = own_remote_state(app, options.embedded, folder)
+        settings = _replicas(config, options.replicas, remote_state_url, starts_broker(app, options.embedded))
         return run_pod(options, settings, form_routes(topology, config))
     return _run_one(options, topology, config)
 
@@ -180,8 +186,9 @@ def _again(options: argparse.Namespace) -> list[str]:
 
 def _prepared(options: argparse.Namespace, app: StreamsApp, topology: Topology, folder: LocalFolder) -> StreamsConfig:
     """The settings of an application on the broker that the options name, which has its topics."""
+    reached = on_own_broker(app) if starts_broker(app, options.embedded) else app
     config = to_config(
-        with_remote_state(app, own_remote_state(app, options.embedded, folder)),
+        with_remote_state(reached, own_remote_state(app, options.embedded, folder)),
         code=user_code(app, options.file.parent),
         bootstrap_servers=options.broker,
         state_dir=options.state_dir or folder.state,
@@ -225,7 +232,7 @@ def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsCon
         return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout, more=more)
 
 
-def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None) -> PodSettings:
+def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None, own_broker: bool) -> PodSettings:
     """Each stands for a pod of its own, on a host of its own."""
     names = [f"{config.application_id}-{index}" for index in range(count)]
     return PodSettings(
@@ -238,6 +245,7 @@ def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None) -
         http_host=LOOPBACK,
         application_server=None,
         remote_state_url=remote_state_url,
+        own_broker=own_broker,
     )
 
 
@@ -252,7 +260,7 @@ def own_remote_state(app: StreamsApp, embedded: bool, folder: LocalFolder) -> st
 def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | None) -> Iterator[str]:
     """The address of the manifest's broker, or of one that lives as long as the command."""
     named = app.spec.kafka.bootstrap_servers
-    if named is not None and not embedded:
+    if named is not None and not starts_broker(app, embedded):
         yield named
         return
     log.info("starting Kafka in %s", folder.kafka)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from streamsapp.errors import UserInputError
-from streamsapp.local.broker import is_free
+from streamsapp.local.broker import is_free, wait_until_ended
 
 _LOCK, _PORT = "lock", "port"
 #: The folders that are kept here, and forgotten by ``--fresh``.
@@ -66,7 +66,9 @@ class LocalFolder:
             yield
 
     def forget(self) -> None:
-        """Remove topics, state and snapshots. Whoever calls it has it in use."""
+        """Remove topics, state and snapshots. Whoever calls it has it in use. The broker of a command that was killed
+        may still write, and is waited for."""
+        wait_until_ended(self.kafka)
         for name in _KEPT:
             with suppress(FileNotFoundError):
                 shutil.rmtree(self.path / name)

@@ -14,6 +14,7 @@ import sys
 import threading
 from contextlib import closing
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,6 +29,8 @@ from streamsapp.web.request_routing import Routes
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+#: No host has it (RFC 5737): packets to it go where those to the rest of the world do.
+_ELSEWHERE = ("192.0.2.1", 9)
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus come from outside the pod
 
 
@@ -57,6 +60,8 @@ class PodSettings:
     application_server: str | None
     #: The place where snapshots are kept, if not where the manifest says.
     remote_state_url: str | None = None
+    #: The broker is the one that ``streamsapp local`` has started.
+    own_broker: bool = False
 
 
 def add_member_options(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +73,7 @@ def add_member_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host-id", help=hidden)
     parser.add_argument("--memory-bytes", type=int, help=hidden)
     parser.add_argument("--remote-state-url", help=hidden)
+    parser.add_argument("--own-broker", action="store_true", help=hidden)
 
 
 def run_pod(options: argparse.Namespace, settings: PodSettings, more: Routes = MappingProxyType({})) -> int:
@@ -94,11 +100,27 @@ def follow_supervisor(lifeline: int, port: int) -> None:
 
 
 def own_address() -> str:
-    """The address that this host's name stands for; in a pod, the pod's."""
+    """The address at which others reach this host: the one that its name stands for; in a pod, the pod's. Where that is
+    a loopback address, by which every instance would ask itself, it is the one that connections go out from."""
     try:
-        return socket.gethostbyname(socket.gethostname())
+        named = socket.gethostbyname(socket.gethostname())
     except OSError:
-        return LOOPBACK
+        named = LOOPBACK
+    return _outgoing_address() or named if ip_address(named).is_loopback else named
+
+
+def _outgoing_address() -> str | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)  # nothing is sent
+        except OSError:
+            log.warning(
+                "this host has no IPv4 address but loopback ones: instances on other hosts cannot ask this one for its "
+                "state; give the address that reaches it by --application-server"
+            )
+            return None
+        address: str = probe.getsockname()[0]
+        return address
 
 
 def _leave_at_the_end(line: socket.socket) -> None:
@@ -126,4 +148,5 @@ def _command(options: argparse.Namespace, settings: PodSettings, seat: InstanceI
         given["--remote-state-url"] = settings.remote_state_url
     program = [sys.executable, "-m", "streamsapp.cli.main"]
     logs = ["--log-level", options.log_level, "--log-format", options.log_format]
-    return [*program, *logs, "run", *(str(part) for option in given.items() for part in option)]
+    own_broker = ["--own-broker"] if settings.own_broker else []
+    return [*program, *logs, "run", *own_broker, *(str(part) for option in given.items() for part in option)]

@@ -12,8 +12,15 @@ import socket
 from contextlib import closing
 from types import MappingProxyType
 
-from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, with_remote_state
+from streamsapp.cli.arguments import (
+    add_instance_options,
+    add_manifest,
+    new_command,
+    refuse_what_is_read_once,
+    with_remote_state,
+)
 from streamsapp.cli.foreground import run_until_closed
+from streamsapp.cli.own_broker import on_own_broker
 from streamsapp.cli.pod import (
     ALL_INTERFACES,
     InstanceIdentity,
@@ -28,8 +35,8 @@ from streamsapp.cli.spark_commands import add_report_option, add_spark_options, 
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
-from streamsapp.manifest import load
-from streamsapp.manifest.entrypoint import read_app, user_code
+from streamsapp.manifest import StreamsApp, load
+from streamsapp.manifest.entrypoint import read_topology, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import cpu_limit, instances_of
@@ -67,9 +74,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.lifeline is not None:
-        return _run_one(options)
     app = load(options.file)
+    if options.lifeline is not None:
+        return _run_one(options, app)
     if app.spec.engine == "spark":
         with failure_reported(options.report):
             return run_driver(app, options)
@@ -77,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
     config = to_config(app, code=code, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
     count = instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
     if count == 1:
-        return _run_one(options)
+        return _run_one(options, app)
+    refuse_what_is_read_once(options.file, f"each of the {count} instances", "set spec.processing.instances to 1")
     name = os.environ.get("HOSTNAME") or socket.gethostname()  # in a pod, its name
     settings = PodSettings(
         application_id=config.application_id,
@@ -92,11 +100,12 @@ def run(options: argparse.Namespace) -> int:
     return run_pod(options, settings)
 
 
-def _run_one(options: argparse.Namespace) -> int:
-    app, topology = read_app(options.file)
+def _run_one(options: argparse.Namespace, app: StreamsApp) -> int:
+    topology = read_topology(app, options.file.parent)
+    reached = on_own_broker(app) if options.own_broker else app
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         config = to_config(
-            with_remote_state(app, options.remote_state_url),
+            with_remote_state(reached, options.remote_state_url),
             code=user_code(app, options.file.parent),
             bootstrap_servers=options.bootstrap_servers,
             state_dir=options.state_dir,

@@ -9,6 +9,7 @@ from typing import Any
 
 from streamsapp.cli.arguments import add_data_dir, add_manifest
 from streamsapp.cli.local_folder import LocalFolder
+from streamsapp.cli.own_broker import on_own_broker, starts_broker
 from streamsapp.cli.topic_serdes import TopicRecords, records_of
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
@@ -129,7 +130,8 @@ def _target_of_app(options: argparse.Namespace, properties: dict[str, str]) -> T
     app, topology = read_app(options.file)
     code = user_code(app, options.file.parent)
     own, secrets = _broker(app, options)
-    config = to_config(app, code=code, bootstrap_servers=own, **secrets)
+    reached = on_own_broker(app) if options.bootstrap_servers is None and starts_broker(app, options.embedded) else app
+    config = to_config(reached, code=code, bootstrap_servers=own, **secrets)
     return Target(replace(config, kafka={**config.kafka, **properties}), code, topology)
 
 
@@ -137,7 +139,7 @@ def _broker(app: StreamsApp, options: argparse.Namespace) -> tuple[str | None, d
     """Its address where it is not the manifest's own, and where that broker's secrets are."""
     if options.bootstrap_servers is not None:
         return options.bootstrap_servers, {}
-    if app.spec.kafka.bootstrap_servers is not None and not options.embedded:
+    if not starts_broker(app, options.embedded):
         return None, {}
     running = LocalFolder(options.file, app.application_id, options.data_dir).running_broker()
     if running is None:

@@ -36,7 +36,7 @@ _turns = count(SystemRandom().randrange(len(_SERVERS_PORTS)))
 _CLUSTER_ID = "c3RyZWFtc2FwcC1sb2NhbA"
 _STARTED = b"Kafka Server started"
 _POLL_SECONDS = 0.02
-#: Held by the broker's process as long as it lives.
+#: Held as long as they live by the broker's process, and by the one that formats its folder.
 _LOCK = "broker.lock"
 
 #: Is told the broker's process by its standard input, waits for the end of that, and ends the broker. Those who started
@@ -131,7 +131,7 @@ class EmbeddedBroker:
         self._check_folder()
         java, jars = find_java(), kafka_jars()
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        with self._lock() as lock:
+        with _locked(self.data_dir, self._start_timeout) as lock:
             self._launch(java, jars, lock)
         return self
 
@@ -145,7 +145,7 @@ class EmbeddedBroker:
         self._class_archive = _ClassArchive.of(java)
         launch = [str(java), *_JVM_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
         if not self._was_started:
-            self._run_to_end([*launch, *self._class_archive.reading(), "kafka.tools.StorageTool"], settings)
+            self._run_to_end([*launch, *self._class_archive.reading(), "kafka.tools.StorageTool"], settings, lock)
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         command = [*launch, *self._class_archive.reading_or_recording(), "kafka.Kafka", str(settings)]
         try:
@@ -213,21 +213,6 @@ class EmbeddedBroker:
         if guard is not None:
             guard.dismiss()
 
-    @contextmanager
-    def _lock(self) -> Iterator[int]:
-        """A lock on the directory that the broker inherits. One whose owner is gone ends soon, and is waited for."""
-        deadline = time.monotonic() + self._start_timeout
-        with (self.data_dir / _LOCK).open("a") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise StreamsError(f"another broker runs in {self.data_dir}: stop it first") from None
-                    time.sleep(_POLL_SECONDS)
-            yield lock.fileno()
-
     @property
     def _was_started(self) -> bool:
         return (self.data_dir / "logs" / "meta.properties").exists()
@@ -262,10 +247,10 @@ class EmbeddedBroker:
                 "--data-dir`)"
             ) from None
 
-    def _run_to_end(self, launch: list[str], settings: Path) -> None:
+    def _run_to_end(self, launch: list[str], settings: Path, lock: int) -> None:
         command = [*launch, "format", "-t", _CLUSTER_ID, "-c", str(settings)]
         with self.log_file.open("ab") as log:
-            answer = subprocess.run(command, stdout=log, stderr=log, check=False, env=_environment())
+            answer = subprocess.run(command, stdout=log, stderr=log, pass_fds=(lock,), check=False, env=_environment())
         if answer.returncode != 0:
             raise self._failed("could not format its data directory", 0)
 
@@ -288,6 +273,29 @@ class EmbeddedBroker:
         with self.log_file.open("rb") as log:
             log.seek(position)
             return log.read()
+
+
+def wait_until_ended(data_dir: Path, timeout: float = 60.0) -> None:
+    """Returns when no broker writes to the directory any more: one whose starter was killed goes on for a moment.
+    Raises ``StreamsError`` after ``timeout`` seconds; that of before is killed within half of them."""
+    with suppress(FileNotFoundError), _locked(data_dir, timeout):
+        pass
+
+
+@contextmanager
+def _locked(data_dir: Path, timeout: float) -> Iterator[int]:
+    """A lock on the directory that the broker inherits. One whose owner is gone ends soon, and is waited for."""
+    deadline = time.monotonic() + timeout
+    with (data_dir / _LOCK).open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StreamsError(f"another broker runs in {data_dir}: stop it first") from None
+                time.sleep(_POLL_SECONDS)
+        yield lock.fileno()
 
 
 class _ClassArchive:

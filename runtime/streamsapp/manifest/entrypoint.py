@@ -35,8 +35,12 @@ _OWN = {"streamsapp", "streamsapp_spark", "streamsapp_operator", "pyspark_stream
 def read_app(path: Path) -> tuple[StreamsApp, Topology]:
     """The manifest and the topology it names, checked."""
     app = load(path)
-    topology = load_topology(app, path.parent)
-    return app, checked(topology, topology_field(app))
+    return app, read_topology(app, path.parent)
+
+
+def read_topology(app: StreamsApp, folder: Path) -> Topology:
+    """The topology of a manifest that lies in ``folder``, checked."""
+    return checked(load_topology(app, folder), topology_field(app))
 
 
 def checked(topology: Topology, field: str) -> Topology:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,10 @@ from streamsapp.errors import UserInputError
 def folder_of(project: Path, application_id: str = "app", given: Path | None = None) -> LocalFolder:
     project.mkdir(exist_ok=True)
     return LocalFolder(project / "app.yaml", application_id, given)
+
+
+#: Stands for a broker that was told to end a moment ago.
+WRITES_AT_ITS_END = "import pathlib, sys, time; time.sleep(0.5); (pathlib.Path(sys.argv[1]) / 'last').write_text('')"
 
 
 def test_it_is_beside_the_manifest_whatever_the_working_directory_is(
@@ -46,6 +53,17 @@ def test_only_what_local_made_is_forgotten(tmp_path: Path) -> None:
         used.forget()
         assert not any(kept.exists() for kept in (used.kafka, used.state, used.snapshots))
         assert used.broker_port(None) == port
+
+
+def test_it_is_forgotten_when_the_broker_of_a_command_that_was_killed_has_ended(tmp_path: Path) -> None:
+    used = folder_of(tmp_path)
+    used.kafka.mkdir(parents=True)
+    with (used.kafka / "broker.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        broker = subprocess.Popen([sys.executable, "-c", WRITES_AT_ITS_END, str(used.kafka)], pass_fds=(lock.fileno(),))
+    used.forget()
+    assert broker.wait(60) == 0, "its folder was there until its end"
+    assert not used.kafka.exists()
 
 
 def test_a_folder_that_is_used_for_something_else_is_refused(tmp_path: Path) -> None:

@@ -424,7 +424,7 @@ def test_a_snapshot_that_cannot_be_read_now_covers_nothing() -> None:
     seen = observed([pod(0, RESTORABLE), without("remoteState", 1)])
     (blocker,) = gate(seen).verdict().blockers
     assert (blocker.pod, blocker.task, leading_word(blocker)) == ("app-0", "0_0", "SnapshotUnknown")
-    assert "app-1 cannot reach the object store of spec.remoteState at far:9092: no route to host" in blocker.reason
+    assert "app-1 cannot use the object store of spec.remoteState at far:9092: no route to host" in blocker.reason
     fails = replace(seen.pods[0], ready=False)
     assert not gate(replace(seen, pods=(fails, seen.pods[1]))).holds_nothing(fails, Waiver())
     assert reason(observed([pod(0, RESTORABLE), pod(1)])) is None

@@ -207,20 +207,20 @@ def saying(**changes: Any) -> list[PodSeen]:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason", "words"),
+    ("name", "reason", "lacks", "words"),
     [
-        ("kafka", "KafkaUnreachable", "processing, commits and restarts wait for it"),
-        ("remoteState", "ObjectStoreUnreachable", "snapshots wait for it"),
+        ("kafka", "KafkaUnreachable", "reach Kafka", "processing, commits and restarts wait for it"),
+        ("remoteState", "ObjectStoreUnreachable", "use the object store", "snapshots wait for it"),
     ],
 )
 def test_what_pods_cannot_reach_is_named_with_since_when_and_what_waits_for_it(
-    name: str, reason: str, words: str
+    name: str, reason: str, lacks: str, words: str
 ) -> None:
     reconciles = Reconciles(wanted())
     reconciles.plan(saying(outages=(Outage(name, "far:9092", reconciles.now - 120, "no route to host"),)))
     degraded = condition(reconciles.status, "Degraded")
     assert (degraded.status, degraded.reason) == ("True", reason)
-    assert "app-0, app-1, app-2 cannot reach" in degraded.message
+    assert f"app-0, app-1, app-2 cannot {lacks}" in degraded.message
     assert "at far:9092 since 2023-11-14T22:11:21Z: no route to host" in degraded.message
     assert words in degraded.message
     reconciles.plan(saying())
