@@ -61,7 +61,7 @@ class EntryReader:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
         self._window_of = store.type.window_of
         self._versioned = isinstance(store.type, VersionedType)
-        value = or_configured(store.value_serde, config.default_value_serde).bind(topic, is_key=False)
+        value = or_configured(store.value_serde, config.default_serdes).bind(topic, is_key=False)
         self._format = store.type.format(value)
 
     def key(self, physical: bytes) -> Any:

@@ -36,7 +36,7 @@ def records_of(topology: Topology, config: StreamsConfig, topic: str) -> TopicRe
     key, value, partitioner = found
     return TopicRecords(
         (key or config.default_key_serde).bind(topic, is_key=True),
-        or_configured(value, config.default_value_serde).bind(topic, is_key=False),
+        or_configured(value, config.default_serdes).bind(topic, is_key=False),
         partitioner,
     )
 

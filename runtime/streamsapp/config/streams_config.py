@@ -25,7 +25,7 @@ from streamsapp.errors import ConfigError
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
-from streamsapp.serdes.api import AnySerde, Serde
+from streamsapp.serdes.api import AnySerde, DefaultSerdes, Serde
 from streamsapp.serdes.serdes import Serdes
 
 if TYPE_CHECKING:
@@ -126,6 +126,11 @@ class StreamsConfig:
     def exactly_once(self) -> bool:
         """Says whether the processing guarantee is exactly once."""
         return self.processing_guarantee == EXACTLY_ONCE
+
+    @property
+    def default_serdes(self) -> DefaultSerdes:
+        """The serdes of keys and values that a program declares none for."""
+        return DefaultSerdes(self.default_key_serde, self.default_value_serde)
 
     @cached_property
     def session_timeout_ms(self) -> int:

@@ -33,6 +33,7 @@ from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.foreign_key_messages import SubscriptionResponse, response_serde, subscription_serde
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.serdes.wrapping import CONFIGURED, CONFIGURED_KEY
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 
@@ -94,7 +95,7 @@ class _InternalSink(SinkGraphNode):
         super().write(topology)
 
 
-def _source(name: str, topic: str, key_serde: AnySerde, value_serde: AnySerde) -> StreamSourceNode:
+def _source(name: str, topic: str, key_serde: AnySerde | None, value_serde: AnySerde) -> StreamSourceNode:
     consumed = Consumed(key_serde, value_serde, timestamp_extractor=fail_on_invalid_timestamp)
     return StreamSourceNode(name, (topic,), consumed)
 
@@ -152,13 +153,13 @@ class _ForeignKeyJoin:
         self._left_join = left_join
         self._graph = left.place.graph
         self._names = _Names(self._graph.names, table_joined.name)
-        self._primary_key = left.place.key_serde or Serdes.bytes()
-        self._foreign_key = foreign.place.key_serde or Serdes.bytes()
+        self._primary_key = left.place.key_serde
+        self._foreign_key = foreign.place.key_serde
         self._wire = SubscriptionFormat(
             self._names.subscription_topic,
-            self._foreign_key,
-            self._primary_key,
-            left.place.value_serde or Serdes.bytes(),
+            self._foreign_key or CONFIGURED_KEY,
+            self._primary_key or CONFIGURED_KEY,
+            left.place.value_serde or CONFIGURED,
         )
 
     def build(
@@ -186,7 +187,7 @@ class _ForeignKeyJoin:
         graph, names, wire, left_join = self._graph, self._names, self._wire, self._left_join
         send = ProcessorGraphNode(names.send, lambda: SendSubscriptions(wire, extract, left_join))
         graph.add(send, self._left.place.node)
-        serde = subscription_serde(self._primary_key)
+        serde = subscription_serde(self._wire.primary_key)
         partitioner = _by_key(self._options.other_partitioner)
         sink = _InternalSink(names.subscription_sink, wire.topic, Produced(self._foreign_key, serde, partitioner))
         graph.add(sink, send)
@@ -212,7 +213,7 @@ class _ForeignKeyJoin:
             names.answer_subscribers, _WithStore(store, lambda: AnswerSubscribers(wire, store.name))
         )
         graph.add(answer_all, self._foreign.place.node)
-        serde = response_serde(self._foreign.place.value_serde or Serdes.bytes())
+        serde = response_serde(self._foreign.place.value_serde or CONFIGURED)
         partitioner = _by_key(self._options.partitioner) or _to_asking_partition
         sink = _InternalSink(names.response_sink, names.response_topic, Produced(self._primary_key, serde, partitioner))
         graph.add(sink, answer, answer_all)

@@ -20,7 +20,6 @@ from streamsapp.processor.operator import OperatorSupplier
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.change import change_serde
-from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.wrapping import CONFIGURED
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.suppliers import NodeSupplier
@@ -177,7 +176,7 @@ class RepartitionNode(GraphNode):
         merge, key_serde, value_serde, topic = self.merge, self.key_serde, self.value_serde, self.names.topic
         if merge is None:
             return PassThrough if find_downstream(self, lambda node: node.takes_null_keys) else DropNullKeys
-        return lambda: Combine(merge, (key_serde or Serdes.bytes()).bind(topic, is_key=True), value_serde)
+        return lambda: Combine(merge, topic, key_serde, value_serde)
 
 
 class TableRepartitionNode(GraphNode):

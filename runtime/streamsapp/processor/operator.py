@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.record import Headers, InputRecord
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, DefaultSerdes
 
 #: ``(key, value, timestamp_ms, headers)``; pushes a record into a node and everything below it.
 Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
@@ -162,6 +162,11 @@ class NodeContext(Protocol):
     def emit_interval_ms(self) -> int:
         """The interval in milliseconds of wall-clock time at which results that wait for a window to close are looked
         for."""
+        ...
+
+    @property
+    def default_serdes(self) -> DefaultSerdes:
+        """The configured serdes, for keys and values that the program declares none for."""
         ...
 
     @property

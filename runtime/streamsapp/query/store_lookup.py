@@ -42,7 +42,7 @@ def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, place
             plan.id.subtopology,
             partitions,
             (store.key_serde or config.default_key_serde).bind(topic, is_key=True),
-            or_configured(store.value_serde, config.default_value_serde).bind(topic, is_key=False),
+            or_configured(store.value_serde, config.default_serdes).bind(topic, is_key=False),
             placed,
             store.type.window_of,
             VersionLayout.key_of if isinstance(store.type, VersionedType) else None,

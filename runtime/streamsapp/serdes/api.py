@@ -53,8 +53,8 @@ class Serde(Generic[T]):
         """
         return self
 
-    def or_default(self, default: AnySerde) -> Serde[T]:
-        """The serde once the configured default is known; overridden by serdes whose parts it may stand in for."""
+    def or_default(self, defaults: DefaultSerdes) -> Serde[T]:
+        """The serde once the configured defaults are known; overridden by serdes whose parts they may stand in for."""
         return self
 
     def from_plain(self, plain: Any) -> T:
@@ -71,6 +71,14 @@ class Serde(Generic[T]):
 AnySerde = Serde[Any]
 
 
-def or_configured(serde: AnySerde | None, default: AnySerde) -> AnySerde:
-    """The serde that was declared, or the configured ``default``, which also stands in for parts that were not."""
-    return (serde or default).or_default(default)
+class DefaultSerdes(NamedTuple):
+    """The configured defaults, for keys and for values that nothing was declared for."""
+
+    key: AnySerde
+    value: AnySerde
+
+
+def or_configured(serde: AnySerde | None, defaults: DefaultSerdes) -> AnySerde:
+    """The serde that was declared for values, or the configured one. The configured ones also stand in for parts that
+    were not declared."""
+    return (serde or defaults.value).or_default(defaults)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamsapp.serdes.api import AnySerde, Serde
+from streamsapp.serdes.api import AnySerde, DefaultSerdes, Serde
 
 _LEFT, _RIGHT = b"\x01", b"\x00"
 
@@ -24,8 +24,8 @@ class LeftOrRightSerde(Serde[tuple[bool, Any]]):
         left, right = (None if side is None else side.bind(topic, is_key) for side in (self.left, self.right))
         return left_or_right_serde(left, right)
 
-    def or_default(self, default: AnySerde) -> Serde[tuple[bool, Any]]:
-        return left_or_right_serde(self.left or default, self.right or default)
+    def or_default(self, defaults: DefaultSerdes) -> Serde[tuple[bool, Any]]:
+        return left_or_right_serde(self.left or defaults.value, self.right or defaults.value)
 
 
 def left_or_right_serde(left: AnySerde | None, right: AnySerde | None) -> LeftOrRightSerde:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from streamsapp.serdes.api import AnySerde, Serde, T
+from streamsapp.serdes.api import AnySerde, DefaultSerdes, Serde, T
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,27 @@ class WrappingSerde(Serde[T]):
         bound = self.inner.bind(topic, is_key)
         return self if bound is self.inner else self.build(bound)
 
-    def or_default(self, default: AnySerde) -> Serde[T]:
-        known = self.inner.or_default(default)
+    def or_default(self, defaults: DefaultSerdes) -> Serde[T]:
+        known = self.inner.or_default(defaults)
         return self if known is self.inner else self.build(known)
 
 
 @dataclass(frozen=True)
 class _Configured(Serde[Any]):
-    def or_default(self, default: AnySerde) -> AnySerde:
-        return default
+    def or_default(self, defaults: DefaultSerdes) -> AnySerde:
+        return defaults.value
+
+
+@dataclass(frozen=True)
+class _ConfiguredKey(Serde[Any]):
+    def or_default(self, defaults: DefaultSerdes) -> AnySerde:
+        return defaults.key
 
 
 def _unknown(value: Any) -> NoReturn:
     raise TypeError("the configured default serde is not known yet")
 
 
-#: Stands for the configured default in a serde that is made of it.
+#: Stands for the configured default of values in a serde that is made of it, and for that of keys.
 CONFIGURED = _Configured(_unknown, _unknown, name="default")
+CONFIGURED_KEY = _ConfiguredKey(_unknown, _unknown, name="default")

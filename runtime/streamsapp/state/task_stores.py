@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from streamsapp.errors import StateStoreError
 from streamsapp.native import PackedRecords
 from streamsapp.record import InputRecord, TaskId
-from streamsapp.serdes.api import AnySerde, or_configured
+from streamsapp.serdes.api import AnySerde, DefaultSerdes, or_configured
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.backlog import SLICE_SIZE
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
@@ -67,12 +67,12 @@ class TaskStores:
         self._resources = resources
         self._readers = Readers()
         self._managed: dict[str, ManagedStore] = {}
-        default_key_serde, default_value_serde = default_serdes
+        defaults = DefaultSerdes(*default_serdes)
         for builder in builders:
             topic = (topics or {}).get(builder.name, builder.name)
             serdes = (
-                (builder.key_serde or default_key_serde).bind(topic, is_key=True),
-                or_configured(builder.value_serde, default_value_serde).bind(topic, is_key=False),
+                (builder.key_serde or defaults.key).bind(topic, is_key=True),
+                or_configured(builder.value_serde, defaults).bind(topic, is_key=False),
             )
             self._managed[builder.name] = ManagedStore(builder, serdes, resources, context_timestamp, self._readers)
         #: The stores as operators and users get them, by name.

@@ -75,7 +75,7 @@ def task_stores(
         directory,
         plan.sub_topology.stores,
         resources,
-        default_serdes=(config.default_key_serde, config.default_value_serde),
+        default_serdes=config.default_serdes,
         context_timestamp=context_timestamp,
         topics=plan.changelog_topics,
     )

@@ -15,6 +15,7 @@ from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, Pu
 from streamsapp.processor.operator import LateAnswer, Push, Tally, nowhere
 from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
+from streamsapp.serdes.api import DefaultSerdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.kinds import of_kind
 from streamsapp.tasks.failures import FailureHandling
@@ -58,6 +59,7 @@ class NodeBinding:
         children: Mapping[str, Push],
         stores: Mapping[str, Any],
         failures: FailureHandling,
+        default_serdes: DefaultSerdes,
         *,
         record_is_read: bool = False,
     ) -> None:
@@ -66,6 +68,7 @@ class NodeBinding:
         self.record_is_read = record_is_read
         self.forward = fan_out(list(children.values()))
         self.task = task
+        self.default_serdes = default_serdes
         self._children = children
         self._stores = stores
         self._failures = failures

@@ -182,8 +182,7 @@ class StreamTask:
             emit=emit if tracing is None else tracing.emit(emit),
             topic_name=self.plan.topic_name,
             partition_count=self.plan.partition_count,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
+            default_serdes=config.default_serdes,
             tracing=tracing,
         )
         for consumed in self.start_offsets.values():
@@ -218,7 +217,7 @@ class StreamTask:
         """Read one more partition."""
         config = self._config
         key = (node.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
-        value = or_configured(node.value_serde, config.default_value_serde).bind(partition.topic, is_key=False)
+        value = or_configured(node.value_serde, config.default_serdes).bind(partition.topic, is_key=False)
         self._group.add_queue(
             RecordQueue(
                 partition,

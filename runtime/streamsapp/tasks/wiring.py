@@ -17,7 +17,7 @@ from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtr
 from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_headers
-from streamsapp.serdes.api import AnySerde, or_configured
+from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
@@ -41,8 +41,7 @@ class Wires:
     topic_name: Callable[[str], str]
     #: Number of partitions of a topic, for custom partitioners.
     partition_count: Callable[[str], int]
-    default_key_serde: AnySerde
-    default_value_serde: AnySerde
+    default_serdes: DefaultSerdes
     #: ``None``: no traces are wanted.
     tracing: Tracing | None = None
 
@@ -93,7 +92,7 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
             continue
         children = {name: pushes[name] for name in node.children}
         if isinstance(node, SourceNode):
-            push = NodeBinding(node.name, wires.context, children, {}, wires.failures).forward
+            push = NodeBinding(node.name, wires.context, children, {}, wires.failures, wires.default_serdes).forward
             pushes[node.name] = push if wires.tracing is None else wires.tracing.source(push)
             wired.sources[node.name] = pushes[node.name]
             continue
@@ -125,7 +124,15 @@ def _processor(
 ) -> Push:
     stores = {name: wires.stores[name] for name in node.stores}
     read_below = not wired.record_readers.isdisjoint(children)
-    binding = NodeBinding(node.name, wires.context, children, stores, wires.failures, record_is_read=read_below)
+    binding = NodeBinding(
+        node.name,
+        wires.context,
+        children,
+        stores,
+        wires.failures,
+        wires.default_serdes,
+        record_is_read=read_below,
+    )
     try:
         made = node.supplier()
     except UserInputError:
@@ -199,8 +206,8 @@ class _TopicSink:
     def __init__(self, node: SinkNode, topic: str, wires: Wires) -> None:
         self._node = node.name
         self._topic = wires.topic_name(plain_text(topic))
-        self._key = (node.key_serde or wires.default_key_serde).bind(self._topic, is_key=True)
-        self._value = or_configured(node.value_serde, wires.default_value_serde).bind(self._topic, is_key=False)
+        self._key = (node.key_serde or wires.default_serdes.key).bind(self._topic, is_key=True)
+        self._value = or_configured(node.value_serde, wires.default_serdes).bind(self._topic, is_key=False)
         self._partitioner = node.partitioner
         self._wires = wires
 

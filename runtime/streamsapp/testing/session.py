@@ -171,7 +171,7 @@ class _Driver(TopologyTestDriver):
 
     def _or_default(self, key: AnySerde | None, value: AnySerde | None) -> tuple[AnySerde, AnySerde]:
         own = self._config
-        return key or own.default_key_serde, or_configured(value, own.default_value_serde)
+        return key or own.default_key_serde, or_configured(value, own.default_serdes)
 
     def _parts(self, topology: Topology) -> SubTopology:
         whole = super()._parts(topology)

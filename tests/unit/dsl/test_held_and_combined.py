@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from operator import add
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +17,7 @@ from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import LateAnswer, Operator, Push, Tally
 from streamsapp.record import Headers, InputRecord
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, DefaultSerdes
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.entries import Cell
 
@@ -127,9 +128,11 @@ class Context:
     def emit_interval_ms(self) -> int:
         return 0
 
+    default_serdes = DefaultSerdes(Serdes.string(), Serdes.json())
+
     @property
     def processor_context(self) -> ProcessorContext:
-        raise NotImplementedError
+        return cast(ProcessorContext, SimpleNamespace(application_id="app"))
 
     def take(self) -> list[tuple[Any, Any, int]]:
         taken, self.forwarded = self.forwarded, []
@@ -220,7 +223,7 @@ def test_an_aggregator_that_raises_leaves_the_store_as_it_was() -> None:
 
 
 def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
-    operator = Combine(Merge(None), Serdes.string(), None)
+    operator = Combine(Merge(None), "topic", Serdes.string(), None)
     context, push = bound(operator)
     for key, timestamp in (("a", 5), ("b", 1), ("a", 3)):
         push(key, "v", timestamp)
@@ -238,10 +241,10 @@ def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
         (Merge(add), Serdes.json(), MAX_PARTIALS),
         (Merge(add), None, MAX_PARTIALS),
     ],
-    ids=["counts", "sums of numbers", "values of any size", "values nobody knows"],
+    ids=["counts", "sums of numbers", "values of any size", "values of the configured serde"],
 )
 def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, values: AnySerde | None, most: int) -> None:
-    operator = Combine(merge, Serdes.long(), values)
+    operator = Combine(merge, "topic", Serdes.long(), values)
     context, push = bound(operator)
     for key in range(most - 1):
         push(key, 1, key)
@@ -256,7 +259,7 @@ def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, value
 
 
 def test_combining_ignores_records_that_belong_to_no_group() -> None:
-    operator = Combine(Merge(None), Serdes.string(), None)
+    operator = Combine(Merge(None), "topic", Serdes.string(), None)
     context, push = bound(operator)
     push(None, "v", 1)
     push("a", None, 1)
@@ -265,7 +268,7 @@ def test_combining_ignores_records_that_belong_to_no_group() -> None:
 
 
 def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
-    operator = Combine(Merge(lambda one, two: one + two), Serdes.json(), None)
+    operator = Combine(Merge(lambda one, two: one + two), "topic", Serdes.json(), None)
     context, push = bound(operator)
     for key, value in (({"k": 1}, "x"), (True, "t"), (1, "one"), ({"k": 1}, "y")):
         push(key, value, 1)
@@ -284,7 +287,7 @@ def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
     ids=["double", "decimal", "json"],
 )  # fmt: skip
 def test_keys_that_are_equal_and_have_other_bytes_are_other_groups(serde: AnySerde, keys: tuple[Any, Any]) -> None:
-    operator = Combine(Merge(None), serde, None)
+    operator = Combine(Merge(None), "topic", serde, None)
     context, push = bound(operator)
     for key in (*keys, *keys):
         push(key, "v", 1)
@@ -293,7 +296,7 @@ def test_keys_that_are_equal_and_have_other_bytes_are_other_groups(serde: AnySer
 
 
 def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
-    operator = Combine(Merge(lambda one, two: one + two), Serdes.string(), None)
+    operator = Combine(Merge(lambda one, two: one + two), "topic", Serdes.string(), None)
     context, push = bound(operator)
     push("a", "x", 1)
     push("a", 2, 2)
@@ -305,7 +308,7 @@ def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
 
 def test_a_reducer_that_deletes_has_what_it_had_before_sent_first() -> None:
     """The table alone knows if there is anything to delete."""
-    operator = Combine(Merge(lambda one, two: one + two or None), Serdes.string(), Serdes.long())
+    operator = Combine(Merge(lambda one, two: one + two or None), "topic", Serdes.string(), Serdes.long())
     context, push = bound(operator)
     for value, timestamp in ((2, 9), (1, 5), (-3, 7), (4, 6)):
         push("a", value, timestamp)
@@ -320,7 +323,7 @@ def _summed_unless_none(total: Any, value: Any) -> Any:
 
 @pytest.mark.parametrize("values", [(1, -1), (1, 2, -3)], ids=["a record's own value", "a partial"])
 def test_a_reducer_that_deletes_values_that_can_change_never_loses_them_silently(values: tuple[int, ...]) -> None:
-    operator = Combine(Merge(_summed_unless_none), Serdes.string(), Serdes.json())
+    operator = Combine(Merge(_summed_unless_none), "topic", Serdes.string(), Serdes.json())
     context, push = bound(operator)
     for value in values:
         push("a", {"n": value}, 1)
@@ -335,9 +338,9 @@ def _summed(total: Any, value: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize("serde", [Serdes.json(), None], ids=["json", "values nobody knows"])
+@pytest.mark.parametrize("serde", [Serdes.json(), None], ids=["json", "values of the configured serde"])
 def test_a_reducer_that_changes_its_partial_in_place_does_not_change_what_others_read(serde: AnySerde | None) -> None:
-    operator, other = (Combine(Merge(_summed), Serdes.string(), serde) for _ in range(2))
+    operator, other = (Combine(Merge(_summed), "topic", Serdes.string(), serde) for _ in range(2))
     (context, push), (others, push_other) = bound(operator), bound(other)
     records = [{"n": 1}, {"n": 2}, {"n": 4}]
     for record in records:
@@ -350,7 +353,7 @@ def test_a_reducer_that_changes_its_partial_in_place_does_not_change_what_others
 
 
 def test_a_value_that_comes_alone_is_combined_without_a_copy() -> None:
-    operator = Combine(Merge(_summed), Serdes.string(), Serdes.json())
+    operator = Combine(Merge(_summed), "topic", Serdes.string(), Serdes.json())
     context, push = bound(operator)
     alone = {"n": 1}
     push("a", alone, 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.options import Branched, Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
@@ -162,6 +163,19 @@ def test_combining_before_the_repartition_topic_gives_the_same_counts_and_sums()
     assert counts == {"a": (4, 6), "b": (2, 5), "c": (1, 3)}
     texts = {key: value for key, value, _ in run(reduce, records)}
     assert texts == {"a": "aaaa", "b": "bb", "c": "c"}
+
+
+def test_records_are_combined_by_the_configured_serdes() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").group_by(lambda k, v: float(v), Grouped(combine=True)).count().to_stream().to("out")
+    config = StreamsConfig(
+        application_id="app", bootstrap_servers="none:9092", default_key_serde=Serdes.double(), default_value_serde=LONG
+    )
+    with TopologyTestDriver(builder.build(), config) as driver:
+        topic = driver.create_input_topic("in", Serdes.double(), LONG)
+        topic.pipe_input(0.0, 1)
+        topic.pipe_input(0.0, 1)
+        assert driver.create_output_topic("out", Serdes.double(), LONG).read_key_values() == [(1.0, 1), (1.0, 2)]
 
 
 def test_print_writes_label_key_and_value(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

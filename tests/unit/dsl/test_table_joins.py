@@ -185,6 +185,26 @@ def test_an_answer_for_a_row_that_has_changed_is_counted_and_not_logged(caplog: 
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("left_read", [None, Consumed(Serdes.double(), TEXT)], ids=["undeclared", "left declared"])
+def test_rows_of_a_foreign_key_join_travel_by_the_configured_serdes(left_read: Consumed[Any, str] | None) -> None:
+    builder = StreamsBuilder()
+    left: KTable[Any, str] = builder.table("left", left_read)
+    foreign: KTable[int, str] = builder.table("foreign")
+    left.join(foreign, lambda row: int(row[0]), _both).to_stream().to("out")
+    config = replace(CONFIG, default_key_serde=Serdes.long(), default_value_serde=TEXT)
+    key_serde = Serdes.long() if left_read is None else Serdes.double()
+    with TopologyTestDriver(builder.build(), config) as driver:
+        lefts = driver.create_input_topic("left", key_serde, TEXT)
+        foreigns = driver.create_input_topic("foreign", Serdes.long(), TEXT)
+        lefts.pipe_input(1, "7a")
+        foreigns.pipe_input(7, "x")
+        foreigns.pipe_input(8, "z")
+        lefts.pipe_input(1, "8b")
+        foreigns.pipe_input(8, None)
+        found = driver.create_output_topic("out", key_serde, TEXT).read_key_values()
+    assert found == [(1, "7a/x"), (1, "8b/z"), (1, None)]
+
+
 @pytest.mark.parametrize("side", ["partitioner", "other_partitioner"])
 def test_a_partitioner_of_a_foreign_key_join_has_to_choose_one_partition(side: str) -> None:
     def joined(chosen: Any) -> list[Any]:

@@ -66,6 +66,31 @@ def test_a_lane_begins_where_a_snapshot_stands_as_long_as_the_group_stands_nowhe
         lane.begin([TASK], {INPUT: 0})
 
 
+def test_a_lane_goes_on_where_an_input_had_no_record_beside_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a stretch of aborted records: the batch passes them over and commits the offset before them."""
+    other = TopicPartition("other", 0)
+    in_group: dict[TopicPartition, tuple[int, str]] = {}
+    lane = _lane(monkeypatch, in_group)
+    monkeypatch.setattr(lane_module, "Commit", lambda *_: SimpleNamespace(advance=lambda: True))
+    epoch = SimpleNamespace(offsets={other: ConsumedOffset(5, 0)})
+    task = cast(
+        Any,
+        SimpleNamespace(
+            id=TaskId(0, 0),
+            plan=SimpleNamespace(inputs={INPUT: None, other: None}),
+            emit_all_held=lambda: None,
+            has_output=False,
+            freeze=lambda: epoch,
+        ),
+    )
+    lane.begin([task], {INPUT: 0, other: 0})
+    lane.commit([task])
+    in_group |= {INPUT: (0, ""), other: (5, "")}
+    lane.begin([task], {INPUT: 20, other: 5})
+    announced: dict[TopicPartition, tuple[int, str]] = lane._producer.announced  # type: ignore[attr-defined]
+    assert {each: offset for each, (offset, _) in announced.items()} == {INPUT: 0, other: 5}
+
+
 @pytest.mark.parametrize("found", [{}, {INPUT: (8, "")}])
 def test_a_lane_does_not_begin_where_the_group_has_moved_on(
     monkeypatch: pytest.MonkeyPatch, found: dict[TopicPartition, tuple[int, str]]

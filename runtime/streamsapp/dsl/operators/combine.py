@@ -18,7 +18,7 @@ from streamsapp.dsl.operators.forward_updates import drain
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.numbers import FixedSizeSerde
 from streamsapp.state.entries import NO_TIMESTAMP
 
@@ -54,19 +54,24 @@ class Combine(Operator):
 
     _forward: Push
 
-    def __init__(self, merge: Merge, key_serde: AnySerde, value_serde: AnySerde | None) -> None:
-        """Takes the serdes of the repartition topic; ``None`` may be of any values."""
+    def __init__(self, merge: Merge, topic: str, key_serde: AnySerde | None, value_serde: AnySerde | None) -> None:
+        """Takes the repartition topic, without the application's id, and its serdes; ``None`` is the configured one."""
         self._merge = merge
-        self._most = MAX_NUMBERS if merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
-        self._serialize_key = key_serde.serialize
-        self._copied = None if merge.counts else _copying(value_serde)
+        self._topic = topic
+        self._serdes = key_serde, value_serde
+        self._copied: Callable[[Any], Any] | None = None
         self._partials: dict[Any, list[Any]] = {}
         self._batch = drain(self._partials)
 
     def bind(self, context: NodeContext) -> Push:
         self._forward = forward = context.forward
-        reducer, serialize, partials, emit = self._merge.reducer, self._serialize_key, self._partials, self.emit_held
-        most, copied, ended = self._most, self._copied, self._ended
+        key_serde, value_serde = self._serdes
+        topic = f"{context.processor_context.application_id}-{self._topic}"
+        serialize = (key_serde or context.default_serdes.key).bind(topic, is_key=True).serialize
+        value_serde = or_configured(value_serde, context.default_serdes)
+        self._copied = copied = None if self._merge.counts else _copying(value_serde)
+        most = MAX_NUMBERS if self._merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
+        reducer, partials, emit, ended = self._merge.reducer, self._partials, self.emit_held, self._ended
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -130,7 +135,7 @@ class Combine(Operator):
         return (len(self._batch) + len(self._partials)) * PARTIAL_BYTES
 
 
-def _copying(serde: AnySerde | None) -> Callable[[Any], Any] | None:
+def _copying(serde: AnySerde) -> Callable[[Any], Any] | None:
     """Returns the function that copies values of a serde; ``None`` if they cannot be changed in place. Through the
     serde they might become others, as tuples become lists."""
-    return None if serde is not None and serde.immutable else deepcopy
+    return None if serde.immutable else deepcopy

@@ -36,7 +36,8 @@ _DELETE_NO_PROPAGATE, _DELETE_AND_PROPAGATE, _PROPAGATE_NULL_IF_NO_FK, _PROPAGAT
 
 @dataclass(frozen=True)
 class SubscriptionFormat:
-    """Writes and reads subscriptions. Each serde has a topic name of its own, derived from that of the topic."""
+    """Writes and reads subscriptions. Each serde has a topic name of its own, derived from that of the topic; the
+    configured default may be a part of it, or all."""
 
     topic: str
     foreign_key: AnySerde
@@ -44,18 +45,22 @@ class SubscriptionFormat:
     value: AnySerde
 
     def foreign_key_bytes(self, context: NodeContext) -> Callable[[Any], bytes]:
-        return self.foreign_key.bind(f"{self._topic(context)}-fk", is_key=True).serialize
+        foreign_key = self.foreign_key.or_default(context.default_serdes)
+        return foreign_key.bind(f"{self._topic(context)}-fk", is_key=True).serialize
 
     def row_hash(self, context: NodeContext) -> Callable[[Any], bytes | None]:
         """Returns the hash of a row's value, ``None`` if there is no row."""
-        serialize = self.value.bind(f"{self._topic(context)}-vh", is_key=False).serialize
+        value = self.value.or_default(context.default_serdes)
+        serialize = value.bind(f"{self._topic(context)}-vh", is_key=False).serialize
         return lambda value: None if value is None else murmur3_128(serialize(value))
 
     def primary_key_bytes(self, context: NodeContext) -> Callable[[Any], bytes]:
-        return self.primary_key.bind(f"{self._topic(context)}-pk", is_key=True).serialize
+        primary_key = self.primary_key.or_default(context.default_serdes)
+        return primary_key.bind(f"{self._topic(context)}-pk", is_key=True).serialize
 
     def subscriptions(self, context: NodeContext) -> AnySerde:
-        return subscription_serde(self.primary_key).bind(self._topic(context), is_key=False)
+        subscriptions = subscription_serde(self.primary_key.or_default(context.default_serdes))
+        return subscriptions.bind(self._topic(context), is_key=False)
 
     def _topic(self, context: NodeContext) -> str:
         return f"{context.processor_context.application_id}-{self.topic}"

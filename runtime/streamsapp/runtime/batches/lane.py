@@ -78,6 +78,8 @@ class Lane:
         self.committed: dict[TopicPartition, tuple[int, str]] = {}
         #: Those of tasks' snapshots, where the group has none.
         self.adopted: dict[TopicPartition, tuple[int, str]] = {}
+        #: The offsets that the transaction commits for inputs of which nothing is processed in it.
+        self._announced: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
         self._work: dict[TaskId, _Work] = {}
         self._internal = layout.repartition_topics
@@ -106,10 +108,10 @@ class Lane:
         self._kept = True
         # Not before: between the two others could have begun, and ended.
         there = self._inputs.committed(partitions)
+        self._announced = here
         for partition in partitions:
             known, found = _offset(self.committed, partition), _offset(there, partition)
-            # Without a record of its own an input may have been committed where it begins, by ``announce``.
-            if found != known and not (known is None and found == here[partition][0]):
+            if found != known:
                 raise MovedOnError(f"tasks stand at offset {known} of {partition}, and the group at {found}")
 
     # ---- processing --------------------------------------------------------------------------------------------
@@ -175,6 +177,8 @@ class Lane:
         commit = Commit(_Ended(epochs), self._collector, self._producer, self._group, self._clock, self._give_up_after)
         while not commit.advance():
             time.sleep(_PAUSE)
+        # An input without a record stays where it was announced, though all up to its target has been passed over.
+        self.committed |= self._announced
         for epoch in epochs:
             self.committed |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
         return time.monotonic() - began

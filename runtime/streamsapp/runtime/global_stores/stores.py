@@ -41,7 +41,7 @@ class GlobalStores(TaskStores):
             directory,
             [each.store for each in stores],
             resources,
-            default_serdes=(config.default_key_serde, config.default_value_serde),
+            default_serdes=config.default_serdes,
             context_timestamp=context_timestamp,
             topics={each.store.name: each.topic for each in stores},
         )

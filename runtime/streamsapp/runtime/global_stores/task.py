@@ -138,8 +138,7 @@ class GlobalTask:
             emit=_send_nothing,
             topic_name=str,
             partition_count=lambda topic: 0,
-            default_key_serde=self._config.default_key_serde,
-            default_value_serde=self._config.default_value_serde,
+            default_serdes=self._config.default_serdes,
         )
         self._wired = wire(SubTopology(-1, tuple(nodes)).with_access_to(self.stores.stores), wires)
 
