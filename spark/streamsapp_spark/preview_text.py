@@ -9,6 +9,7 @@ import msgspec
 
 from streamsapp.config import StreamsConfig
 from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.serdes.api import or_configured
 from streamsapp.topology.nodes import SinkNode
 from streamsapp_spark.database_comparison import EntryReader, EntryText, text_or_bytes
 from streamsapp_spark.preview_task import STATE
@@ -56,6 +57,6 @@ class ProgramText:
         if data is None:
             return "None"
         node, config = self._sinks.get(topic, self._dynamic), self._config
-        serde = None if node is None else node.key_serde if is_key else node.value_serde
-        serde = serde or (config.default_key_serde if is_key else config.default_value_serde)
+        key, value = (None, None) if node is None else (node.key_serde, node.value_serde)
+        serde = key or config.default_key_serde if is_key else or_configured(value, config.default_serdes)
         return text_or_bytes(serde.bind(topic, is_key=is_key).deserialize, data)

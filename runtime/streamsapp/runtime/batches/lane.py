@@ -78,8 +78,6 @@ class Lane:
         self.committed: dict[TopicPartition, tuple[int, str]] = {}
         #: Those of tasks' snapshots, where the group has none.
         self.adopted: dict[TopicPartition, tuple[int, str]] = {}
-        #: The offsets that the transaction commits for inputs of which nothing is processed in it.
-        self._announced: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
         self._work: dict[TaskId, _Work] = {}
         self._internal = layout.repartition_topics
@@ -95,10 +93,10 @@ class Lane:
     def begin(self, tasks: Sequence[StreamTask], starts: Mapping[TopicPartition, int]) -> None:
         """Begin the transaction. Raises ``MovedOnError`` if the group stands elsewhere than the tasks; ``starts`` are
         where they begin as long as it stands nowhere, and no snapshot does."""
-        self._work = {task.id: _Work() for task in tasks}
         partitions = [each for task in tasks for each in task.plan.inputs]
         known_here = {each: (at, "") for each, at in starts.items()} | self.adopted | self.committed
         here = {each: known_here[each] for each in partitions}
+        self._work = {task.id: _Work({each: here[each] for each in task.plan.inputs}) for task in tasks}
         try:
             self._producer.announce(here, self._group)
         except FencedError as error:
@@ -108,7 +106,6 @@ class Lane:
         self._kept = True
         # Not before: between the two others could have begun, and ended.
         there = self._inputs.committed(partitions)
-        self._announced = here
         for partition in partitions:
             known, found = _offset(self.committed, partition), _offset(there, partition)
             if found != known:
@@ -178,7 +175,8 @@ class Lane:
         while not commit.advance():
             time.sleep(_PAUSE)
         # An input without a record stays where it was announced, though all up to its target has been passed over.
-        self.committed |= self._announced
+        for work in self._work.values():
+            self.committed |= work.announced
         for epoch in epochs:
             self.committed |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
         return time.monotonic() - began
@@ -219,6 +217,8 @@ class Lane:
 class _Work:
     """The work of one task since the lane began, as :class:`BatchTaskReport` tells it."""
 
+    #: The offsets that are committed for inputs of which nothing is processed.
+    announced: Mapping[TopicPartition, tuple[int, str]]
     records: int = 0
     outputs: int = 0
     passed_on: int = 0
