@@ -85,19 +85,21 @@ class ProcessingThread(threading.Thread):
             task.punctuate()
             self._send(task)
         while True:
-            if scheduled.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
+            if scheduled.epoch_end_wanted and self._emit_held(task) <= EMIT_REST:
                 self._end_epoch(task)
                 if out_of_turn:
                     return self._goes_on(task)
-            elif scheduled.epoch_end_wanted:
-                task.control.stop = False
             if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_WAIT):
                 return True
-            if not self._goes_on(task):
-                return scheduled.epoch_end_wanted
-            taken = task.process(task.control, BATCH)
-            self._send(task)
-            if clock.monotonic() >= ends or self._stopping or (not taken and not scheduled.epoch_end_wanted):
+            # Records do not come between results that are sent: they would hold others, perhaps more than are sent
+            # meanwhile, and a result that they change would be sent before earlier ones.
+            taken = 0
+            if not scheduled.epoch_end_wanted:
+                if not self._goes_on(task):
+                    return False
+                taken = task.process(task.control, BATCH)
+                self._send(task)
+            if clock.monotonic() >= ends or self._stopping or not (taken or scheduled.epoch_end_wanted):
                 return True
 
     def _goes_on(self, task: StreamTask) -> bool:
@@ -108,8 +110,14 @@ class ProcessingThread(threading.Thread):
             self._tasks.scheduling(task).wake_at_ms = None if wait is None else now + wait
         return wait == 0
 
+    def _emit_held(self, task: StreamTask) -> int:
+        """Sends some of the results that are held for the commit; how many remain."""
+        remain = task.emit_held(EMIT_BATCH)
+        self._send(task)
+        return remain
+
     def _end_epoch(self, task: StreamTask) -> None:
-        """The task stands still here, and only here, for a commit."""
+        """The task stands still here for a commit, and while results that are held are sent."""
         began = self._clock.monotonic()
         task.emit_all_held()
         self._send(task)
