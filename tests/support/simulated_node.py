@@ -128,8 +128,11 @@ class SimulatedNode(threading.Thread):
         self._forget(mine)
         for found in sets:
             self._run_set(found, mine)
+        replicas = {found["metadata"]["name"]: found["spec"]["replicas"] for found in sets}
         for budget in self._client.list(BUDGET, self._namespace):
-            self._keep_budget(budget, list(mine.values()))
+            # As the disruption controller does, it expects those that are to come, too.
+            expected = max(len(mine), replicas.get(budget["metadata"]["name"], 0))
+            self._keep_budget(budget, expected, healthy=sum(map(_is_ready, mine.values())))
 
     def _run_jobs(self, pods: list[Object]) -> None:
         """The Job's controller; and the garbage collector's part of a deletion that waits for runs and pods."""
@@ -275,9 +278,8 @@ class SimulatedNode(threading.Thread):
         }
         self._write(pod, status)
 
-    def _keep_budget(self, budget: Object, pods: list[Object]) -> None:
-        most, expected = budget["spec"]["maxUnavailable"], len(pods)
-        healthy = sum(_is_ready(pod) for pod in pods)
+    def _keep_budget(self, budget: Object, expected: int, healthy: int) -> None:
+        most = budget["spec"]["maxUnavailable"]
         status = {
             "observedGeneration": budget["metadata"]["generation"],
             "currentHealthy": healthy,
