@@ -79,8 +79,7 @@ def add_member_options(parser: argparse.ArgumentParser) -> None:
 def run_pod(options: argparse.Namespace, settings: PodSettings, more: Routes = MappingProxyType({})) -> int:
     """Run several instances until closed, with ``more`` routes at their port; returns the exit code."""
     with closing(HttpServer(options.http_port, host=settings.http_host, token_file=HTTP_TOKEN_FILE)) as server:
-        address = LOOPBACK if settings.http_host == LOOPBACK else own_address()
-        endpoint = settings.application_server or f"{address}:{server.port}"
+        endpoint = settings.application_server or f"{_address(settings)}:{server.port}"
         commands = {seat.name: _command(options, settings, seat, endpoint) for seat in settings.seats}
         pod = PodSupervisor(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
         routes = pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout)
@@ -99,6 +98,10 @@ def follow_supervisor(lifeline: int, port: int) -> None:
     threading.Thread(target=_leave_at_the_end, args=(line,), name="lifeline", daemon=True).start()
 
 
+def _address(settings: PodSettings) -> str:
+    return LOOPBACK if settings.http_host == LOOPBACK else own_address()
+
+
 def own_address() -> str:
     """The address at which others reach this host: the one that its name stands for; in a pod, the pod's. Where that is
     a loopback address, by which every instance would ask itself, it is the one that connections go out from."""
@@ -115,8 +118,8 @@ def _outgoing_address() -> str | None:
             probe.connect(_ELSEWHERE)  # nothing is sent
         except OSError:
             log.warning(
-                "this host has no IPv4 address but loopback ones: instances on other hosts cannot ask this one for its "
-                "state; give the address that reaches it by --application-server"
+                "this host has a name for loopback only, and no route out by IPv4: instances on other hosts cannot ask "
+                "this one for its state; give the address that reaches it by --application-server"
             )
             return None
         address: str = probe.getsockname()[0]

@@ -317,6 +317,18 @@ def test_a_reducer_that_deletes_has_what_it_had_before_sent_first() -> None:
     assert context.errors == []
 
 
+def test_what_a_reducer_had_before_it_deletes_does_not_overtake_an_earlier_partial_of_the_key() -> None:
+    operator = Combine(Merge(lambda one, two: one + two or None), "topic", Serdes.string(), Serdes.long())
+    context, push = bound(operator)
+    push("b", 7, 1)
+    push("a", 5, 2)
+    assert operator.emit_held(1) == 1
+    push("a", 3, 3)
+    push("a", -3, 4)
+    drain(operator)
+    assert context.take() == [("b", 7, 1), ("a", 5, 2), ("a", 3, 3), ("a", -3, 4)]
+
+
 def _summed_unless_none(total: Any, value: Any) -> Any:
     return _summed(total, value) if total["n"] + value["n"] else None
 

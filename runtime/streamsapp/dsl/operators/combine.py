@@ -72,6 +72,7 @@ class Combine(Operator):
         self._copied = copied = None if self._merge.counts else _copying(value_serde)
         most = MAX_NUMBERS if self._merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
         reducer, partials, emit, ended = self._merge.reducer, self._partials, self.emit_held, self._ended
+        send_batch = self._send_batch
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -107,6 +108,7 @@ class Combine(Operator):
             # In the order of their last records, their times go up where those of the records did.
             partials[identity] = partials.pop(identity)
             if gone is not None:
+                send_batch(most)  # an earlier partial of the key may wait there, and goes first
                 forward(*gone, None)
 
         return push
@@ -126,9 +128,12 @@ class Combine(Operator):
     def emit_held(self, limit: int) -> int:
         if not self._batch:
             self._batch = drain(self._partials)
+        self._send_batch(limit)
+        return len(self._batch) + len(self._partials)
+
+    def _send_batch(self, limit: int) -> None:
         for key, value, timestamp, _ in self._batch.take(limit):
             self._forward(key, value, timestamp, None)
-        return len(self._batch) + len(self._partials)
 
     @property
     def held_bytes(self) -> int:
