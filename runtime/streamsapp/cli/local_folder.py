@@ -66,7 +66,7 @@ class LocalFolder:
             yield
 
     def forget(self) -> None:
-        """Remove topics, state and snapshots. Whoever calls it has it in use. The broker of a command that was killed
+        """Remove topics, state and snapshots. The caller has the folder in use. The broker of a command that was killed
         may still write, and is waited for."""
         wait_until_ended(self.kafka)
         for name in _KEPT:

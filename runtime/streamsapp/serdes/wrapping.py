@@ -30,14 +30,10 @@ class WrappingSerde(Serde[T]):
 
 @dataclass(frozen=True)
 class _Configured(Serde[Any]):
-    def or_default(self, defaults: DefaultSerdes) -> AnySerde:
-        return defaults.value
+    of_keys: bool = False
 
-
-@dataclass(frozen=True)
-class _ConfiguredKey(Serde[Any]):
     def or_default(self, defaults: DefaultSerdes) -> AnySerde:
-        return defaults.key
+        return defaults.key if self.of_keys else defaults.value
 
 
 def _unknown(value: Any) -> NoReturn:
@@ -46,4 +42,4 @@ def _unknown(value: Any) -> NoReturn:
 
 #: Stands for the configured default of values in a serde that is made of it, and for that of keys.
 CONFIGURED = _Configured(_unknown, _unknown, name="default")
-CONFIGURED_KEY = _ConfiguredKey(_unknown, _unknown, name="default")
+CONFIGURED_KEY = _Configured(_unknown, _unknown, name="default", of_keys=True)

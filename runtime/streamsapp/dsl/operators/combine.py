@@ -21,6 +21,7 @@ from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.numbers import FixedSizeSerde
 from streamsapp.state.entries import NO_TIMESTAMP
+from streamsapp.topology.partitioning import repartition_topic
 
 #: Partial aggregates that are held at most, if their values may be of any size.
 MAX_PARTIALS = 10_000
@@ -66,7 +67,7 @@ class Combine(Operator):
     def bind(self, context: NodeContext) -> Push:
         self._forward = forward = context.forward
         key_serde, value_serde = self._serdes
-        topic = f"{context.processor_context.application_id}-{self._topic}"
+        topic = repartition_topic(context.processor_context.application_id, self._topic)
         serialize = (key_serde or context.default_serdes.key).bind(topic, is_key=True).serialize
         value_serde = or_configured(value_serde, context.default_serdes)
         self._copied = copied = None if self._merge.counts else _copying(value_serde)

@@ -26,6 +26,7 @@ from streamsapp.serdes.foreign_key_messages import (
 )
 from streamsapp.serdes.murmur3 import murmur3_128
 from streamsapp.state.key_value import KeyValueStoreImpl, prefix_end
+from streamsapp.topology.partitioning import repartition_topic
 
 NULL_FOREIGN_KEY = "null foreign key"
 
@@ -63,7 +64,7 @@ class SubscriptionFormat:
         return subscriptions.bind(self._topic(context), is_key=False)
 
     def _topic(self, context: NodeContext) -> str:
-        return f"{context.processor_context.application_id}-{self.topic}"
+        return repartition_topic(context.processor_context.application_id, self.topic)
 
 
 def _prefix(foreign_key: bytes) -> bytes:

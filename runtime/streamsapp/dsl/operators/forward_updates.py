@@ -138,7 +138,7 @@ def without_bytes(record: InputRecord | None) -> InputRecord | None:
 
 class HeldKeys:
     """Holds back the keys whose update is sent at the commit, where cells are Python's. It serves tables of which
-    nobody asks for old values or records: the value is read from the store when it is sent. Whoever counts notes a key
+    nobody asks for old values or records: the value is read from the store when it is sent. The operator notes a key
     anew with each change, so that the keys are in the order of their last ones."""
 
     def __init__(self, forward: Push, store: KeyValueStoreImpl) -> None:
