@@ -39,12 +39,15 @@ class SimulatedGroup:
         return replace(state, active=plan.active, lags=lags, on_disk=left)
 
     def _check_one_owner(self) -> None:
-        """Nobody gets a task that another one still has."""
-        owners: dict[TaskId, set[str]] = {}
+        """Nobody gets a task that another one still has, or what a task of another id reads or keeps there."""
+        users: dict[object, set[tuple[str, TaskId]]] = {}
         for name, state in self.members.items():
             for task in state.active | self.plan.members[name].active:
-                owners.setdefault(task, set()).add(name)
-        assert {task: names for task, names in owners.items() if len(names) > 1} == {}
+                info = state.definitions[task]
+                stores = [("store", store, task.partition) for store, _ in info.stores or ()]
+                for need in (task, *info.partitions, *stores):
+                    users.setdefault(need, set()).add((name, task))
+        assert {need: who for need, who in users.items() if len(who) > 1} == {}
 
     def _check_warmups(self) -> None:
         """Only what leaves a member that drains is prepared without limit."""

@@ -390,10 +390,14 @@ class SimulatedCluster:
 
 
 def shape_of(revision: str) -> TopologyShape:
-    """A revision whose name begins with ``moved`` has its store elsewhere; one that ends with ``+`` has one more."""
+    """A revision whose name begins with ``moved`` has its store elsewhere; one that ends with ``+`` has one more. Those
+    that begin with ``left`` and ``right`` fit all but each other: they give the same topic to tasks of other ids."""
     more: dict[int, dict[str, str]] = {2: {"s2": "key-value"}} if revision.endswith("+") else {}
     first = {"other": "key-value"} if revision.startswith("moved") else {"s0": "key-value"}
     topics = {0: ("moved",) if revision.startswith("moved") else ("in",), 1: ("in2",), **dict.fromkeys(more, ("in3",))}
+    if revision.startswith(("left", "right")):
+        own = ("in4",) if revision.startswith("left") else ("in5", "in4")
+        topics |= {3 + number: (topic,) for number, topic in enumerate(own)}
     return TopologyShape(sources=topics, stores={0: first, 1: {}, **more})
 
 

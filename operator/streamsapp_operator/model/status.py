@@ -250,6 +250,8 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     failed_revision: str | None = None
     #: The topology of ``last_good_revision``, as the check told it.
     shape: dict[str, Any] | None = None
+    #: The topologies of other revisions that have pods, by revision, without that of the rollout: ``plan.pods_apart``.
+    shapes: dict[str, dict[str, Any]] = {}
     #: The number of tasks with stores that each sub-topology has (number → count): one that nobody reports is missed by
     #: this.
     known_tasks: dict[str, int] = {}

@@ -1,16 +1,24 @@
 """Keeps pods apart whose topologies cannot work side by side, wherever the rollout leads: also back to the last good
 revision, and on to a third one. Pure.
 
-The spec may change while pods of a revision run that was never good: from then on the rollout tells nothing of it. So
-beside the topology of the last good revision the status has the revisions that cannot work beside it, while there are
-pods of them. ``topologyChange`` has no say in this: it decides only whether a revision may begin.
+The spec may change while pods of a revision run that was never good, more than once: from then on the rollout tells
+nothing of them. So beside the topology of the last good revision the status has those of all revisions that have pods.
+Two that both fit the last good one need not fit each other. ``topologyChange`` has no say in what may run side by side:
+it decides only whether a revision waits for the others, or all end before it begins.
 """
 
 from __future__ import annotations
 
+import json
+
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
-from streamsapp_operator.plan.topology_compatibility import Shape, compatibility, decode, kept_apart, with_apart
+from streamsapp_operator.plan.topology_compatibility import Shape, compatibility, conflicts, decode
+
+#: No more topologies are remembered beside that of the last good revision, and no more bytes of them: an object has a
+#: megabyte. Beside pods whose topology is not known nothing is begun.
+MOST_SHAPES, MOST_BYTES = 16, 1 << 18
+_UNKNOWN = "the topology of {} is not known"
 
 
 def incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
@@ -21,12 +29,22 @@ def incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
     return compatibility(old, new)
 
 
+def in_the_way(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
+    """Returns why pods of this revision cannot work beside those that others than the last good one have, in words; the
+    way back to the last good one waits for nobody."""
+    good = inputs.status.last_good_revision
+    if good == rollout.revision:
+        return []
+    return _beside_others(inputs, rollout, rollout.revision, _there(inputs) - {good, rollout.revision})
+
+
 def why_alone(inputs: PlanInput, rollout: RolloutStatus, target: str) -> list[str]:
     """Returns why pods of the target must not run beside those of other revisions, or of one that is there, in words;
-    empty if they may."""
-    apart = _apart(inputs, rollout)
-    others = (apart[it] for it in sorted(_there(inputs) - {target}) if it in apart)
-    return apart.get(target) or next(others, [])
+    empty if they may. Any pod may come back as one of the last good revision, so that one counts as there."""
+    good, there = inputs.status.last_good_revision, sorted(_there(inputs) - {target})
+    apart = incompatibilities(inputs, rollout) if target == rollout.revision else []
+    apart = apart or next(filter(None, (_beside_good(inputs, rollout, it) for it in there if it != good)), [])
+    return apart or ([] if target == good else _beside_others(inputs, rollout, target, set(there) - {good}))
 
 
 def is_foreign(inputs: PlanInput, target: str) -> bool:
@@ -36,25 +54,58 @@ def is_foreign(inputs: PlanInput, target: str) -> bool:
 
 def are_there(inputs: PlanInput, rollout: RolloutStatus) -> bool:
     """Says whether there are pods beside which none of the last good revision may be made."""
-    return not _there(inputs).isdisjoint(_apart(inputs, rollout))
+    others = _there(inputs) - {inputs.status.last_good_revision}
+    return any(_beside_good(inputs, rollout, it) for it in others)
 
 
-def remembered(inputs: PlanInput, rollout: RolloutStatus, last_good: str | None, shape: Shape | None) -> Shape | None:
-    """Returns the topology of the last good revision with the revisions beside it that are to be remembered. One that
-    has become good is there alone."""
+def remembered(inputs: PlanInput, rollout: RolloutStatus, last_good: str | None) -> dict[str, Shape]:
+    """Returns the topologies of the revisions that have pods, or may have some at any moment; those of the last good
+    revision and of the rollout are in the status already."""
     kept = {inputs.observed.children.template_revision, *(pod.revision for pod in inputs.pods)}
-    became_good = last_good != inputs.status.last_good_revision
-    apart = {} if became_good else {it: why for it, why in _apart(inputs, rollout).items() if it in kept}
-    return with_apart(shape, apart)
+    known, found, size = _known(inputs, rollout), dict[str, Shape](), 0
+    others = sorted(it for it in kept if it is not None and it not in {last_good, rollout.revision})
+    for revision in sorted(others, key=lambda it: not _beside_good(inputs, rollout, it)):
+        shape = known.get(revision)
+        size += 0 if shape is None else len(json.dumps(shape))
+        if shape is not None and size <= MOST_BYTES and len(found) < MOST_SHAPES:
+            found[revision] = shape
+    return found
 
 
-def _apart(inputs: PlanInput, rollout: RolloutStatus) -> dict[str, list[str]]:
-    """Returns the revisions that cannot work beside the last good one, each with the reasons: that of the rollout, that
-    of the one before it, and those that are remembered."""
-    found, last = kept_apart(inputs.status.shape), inputs.status.rollout
-    for it in (rollout,) if last is None else (last, rollout):
-        if reasons := incompatibilities(inputs, it):
-            found[it.revision] = reasons
+def _beside_others(inputs: PlanInput, rollout: RolloutStatus, target: str, others: set[str]) -> list[str]:
+    """Returns why a revision cannot work beside these, by name."""
+    known = _known(inputs, rollout)
+    new, reasons = decode(known.get(target)), list[str]()
+    for revision in sorted(others):
+        there = decode(known.get(revision))
+        if there is None or new is None:
+            found = [_UNKNOWN.format(revision if there is None else target)] if _is_judged(inputs) else []
+        else:
+            found = conflicts(there, new)
+        reasons += (f"beside revision {revision}, which has pods: {it}" for it in found)
+    return reasons
+
+
+def _beside_good(inputs: PlanInput, rollout: RolloutStatus, revision: str) -> list[str]:
+    """Returns why pods of a revision that are there cannot work beside those of the last good one, as far as is
+    known: nothing that runs is ended for what is not."""
+    good, there = decode(inputs.status.shape), decode(_known(inputs, rollout).get(revision))
+    return [] if good is None or there is None else compatibility(good, there)
+
+
+def _is_judged(inputs: PlanInput) -> bool:
+    """Says whether the status has a last good revision with its topology: without, it was lost or never was."""
+    return decode(inputs.status.shape) is not None
+
+
+def _known(inputs: PlanInput, rollout: RolloutStatus) -> dict[str, Shape | None]:
+    """Returns the topologies that are known, by revision: those that are remembered, those of the rollout and of the
+    one before it, and that of the last good revision."""
+    status = inputs.status
+    found: dict[str, Shape | None] = dict(status.shapes)
+    found |= {it.revision: it.shape for it in (status.rollout, rollout) if it is not None and it.shape is not None}
+    if status.last_good_revision is not None:
+        found[status.last_good_revision] = status.shape
     return found
 
 

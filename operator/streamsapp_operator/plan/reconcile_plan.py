@@ -115,6 +115,7 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         last_good_revision=course.last_good,
         failed_revision=course.failed,
         shape=course.shape,
+        shapes=course.shapes,
         target_replicas=before.target_replicas if course.template is None else replicas,
         draining_since=None,
         accepted=inputs.settings,

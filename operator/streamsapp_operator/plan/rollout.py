@@ -41,8 +41,9 @@ class RolloutDecision:
     template: str | None
     last_good: str | None
     failed: str | None
-    #: The topology of ``last_good``, with the revisions that ``pods_apart`` remembers.
+    #: The topology of ``last_good``, and those of other revisions that ``pods_apart`` remembers.
     shape: dict[str, Any] | None
+    shapes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     restart: PodSeen | None = None
     #: Every pod must end before the first of the new revision may start.
     stop: bool = False
@@ -60,7 +61,7 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
     rollout, checks = examine(inputs, _begun(inputs))
     rollout, preparation = prepared(inputs, rollout)
     waits = preparation.waits or rollout.phase == "Checking"
-    begins = not (waits or _is_refused(inputs, rollout, pods_apart.incompatibilities(inputs, rollout)))
+    begins = not (waits or _is_refused(inputs, rollout, _objections(inputs, rollout)))
     rollout, previews = previewed(inputs, rollout, begins=begins)
     status, template = inputs.status, inputs.observed.children.template_revision
     course = RolloutDecision(
@@ -75,8 +76,7 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         bootstrap=preparation.status,
     )
     course = course if waits else _follow(inputs, course, shrinking)
-    shape = pods_apart.remembered(inputs, course.rollout, course.last_good, course.shape)
-    return dataclasses.replace(course, shape=shape)
+    return dataclasses.replace(course, shapes=pods_apart.remembered(inputs, course.rollout, course.last_good))
 
 
 def _begun(inputs: PlanInput) -> RolloutStatus:
@@ -93,12 +93,13 @@ def _begun(inputs: PlanInput) -> RolloutStatus:
 
 def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
     """Returns the moves after the check."""
-    rollout, reasons = course.rollout, pods_apart.incompatibilities(inputs, course.rollout)
+    rollout, reasons = course.rollout, _objections(inputs, course.rollout)
     refused = _is_refused(inputs, rollout, reasons)
     rollout = _refused(rollout, reasons) if refused else _admitted(inputs, rollout)
     back = refused or course.failed == rollout.revision
     failed = rollout.revision if not rollout.checked else course.failed
-    target = course.last_good if back else rollout.revision
+    waits = [] if back else _waits_for(inputs, course)
+    target = course.last_good if back or waits else rollout.revision
     course = dataclasses.replace(course, rollout=rollout, failed=failed)
     if target is None:
         return course
@@ -110,7 +111,7 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
         course = dataclasses.replace(course, scheduled=scheduled)
     if scheduled:
         return _by_schedule(inputs, course, target, back=back)
-    given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
+    given_up = None if back or waits or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
     engines = engine_switch.why_alone(inputs, target, refused=refused)
@@ -121,10 +122,26 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     foreign = bool(engines) and (third or any((pod.revision == rollout.revision) == back for pod in inputs.pods))
     foreign = foreign or (bool(topologies) and pods_apart.is_foreign(inputs, target))
     if foreign:
-        waits = f"every pod ends before the first of the other {'topology' if topologies else 'revision'} starts"
-        return _alone(inputs, course, target, f"{waits}: {'; '.join(reasons)}", refused=refused, back=back)
+        told = f"every pod ends before the first of the other {'topology' if topologies else 'revision'} starts"
+        return _alone(inputs, course, target, f"{told}: {'; '.join(reasons)}", refused=refused, back=back)
     course = dataclasses.replace(course, template=target, driver=None if reasons else course.driver)
-    return _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))
+    decision = _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))
+    return _waiting(decision, waits) if waits else decision
+
+
+def _waits_for(inputs: PlanInput, course: RolloutDecision) -> list[str]:
+    """Returns why the revision waits until pods of others than the last good one have gone back to that, in words.
+    Where runs or ``Recreate`` are the way, all pods end instead; so they do where there is nothing to go back to."""
+    good, rollout = course.last_good, course.rollout
+    recreates = inputs.settings.rollout.topology_change == "Recreate"
+    runs = course.scheduled or any(scheduled_runs.leads_to(inputs, it) for it in (good, rollout.revision))
+    return [] if good is None or recreates or runs else pods_apart.in_the_way(inputs, rollout)
+
+
+def _waiting(decision: RolloutDecision, waits: list[str]) -> RolloutDecision:
+    rollout, good = decision.rollout, decision.last_good
+    told = f"it cannot work {'; '.join(waits)}; they go back to revision {good} before it begins: {rollout.message}"
+    return dataclasses.replace(decision, rollout=replace(rollout, message=told))
 
 
 def _alone(
@@ -256,6 +273,15 @@ def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None
         rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
         driver=None, blocked_since=None, soaking=None, soaking_since=None,
     )  # fmt: skip
+
+
+def _objections(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
+    """Returns why the revision cannot work beside the last good one, in words. Before there is one, pods that were
+    ready are as good."""
+    if inputs.status.last_good_revision is not None:
+        return pods_apart.incompatibilities(inputs, rollout)
+    works = any(pod.was_ready or pod.ready for pod in inputs.pods if pod.revision != rollout.revision)
+    return pods_apart.in_the_way(inputs, rollout) if works else []
 
 
 def _is_refused(inputs: PlanInput, rollout: RolloutStatus, reasons: list[str]) -> bool:

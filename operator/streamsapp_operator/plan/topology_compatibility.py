@@ -32,22 +32,6 @@ def decode(document: dict[str, Any] | None) -> TopologyShape | None:
         return None
 
 
-def kept_apart(document: Shape | None) -> dict[str, list[str]]:
-    """Reads from the status which revisions cannot work beside the one with this topology, each with the reasons."""
-    try:
-        return {revision: list(why) for revision, why in (document or {}).get("apart", {}).items()}
-    except (TypeError, AttributeError):
-        return {}
-
-
-def with_apart(document: Shape | None, apart: dict[str, list[str]]) -> Shape | None:
-    """Returns the shape with these revisions and no others."""
-    if document is None:
-        return None
-    bare = {part: value for part, value in document.items() if part != "apart"}
-    return bare | ({"apart": apart} if apart else {})
-
-
 def stateful(shape: TopologyShape) -> frozenset[int]:
     """Returns the sub-topologies that have stores."""
     return frozenset(number for number, stores in shape.stores.items() if stores)
@@ -56,7 +40,15 @@ def stateful(shape: TopologyShape) -> frozenset[int]:
 def compatibility(old: TopologyShape, new: TopologyShape) -> list[str]:
     """Returns why pods of both cannot work side by side, in words; empty if they can. Parts that only the new one has
     are no reason, and neither is a store that the new one lacks."""
-    return [*_sources(old, new), *_stores(old, new)]
+    return [*_sources(old, new), *_topics(old, new), *_stores(old, new)]
+
+
+def conflicts(there: TopologyShape, new: TopologyShape) -> list[str]:
+    """Returns why pods of two revisions, neither of which is to be gone on from, cannot work side by side, in words:
+    parts that only one of them has are no reason."""
+    shared = {number: topics for number, topics in there.sources.items() if number in new.sources}
+    changed = _sources(TopologyShape(sources=shared, stores={}), new)
+    return [*changed, *_topics(there, new), *_stores(there, new)]
 
 
 def _sources(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
@@ -67,6 +59,17 @@ def _sources(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
                 yield f"sub-topology {number} with stores {_listed(old.stores[number])} is gone"
         elif sorted(now) != sorted(topics):
             yield f"sub-topology {number} read {_listed(topics)} and would now read {_listed(now)}"
+
+
+def _topics(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
+    """Yields the topics that tasks of two ids would read at a time; of a sub-topology that both have, ``_sources``
+    tells."""
+    places = {topic: number for number, topics in new.sources.items() for topic in topics}
+    for number, topics in sorted(old.sources.items()):
+        for topic in sorted(topics):
+            now = places.get(topic, number)
+            if now != number and number not in new.sources:
+                yield f"topic {topic} was read by sub-topology {number} and would now be by {now}"
 
 
 def _stores(old: TopologyShape, new: TopologyShape) -> Iterator[str]:

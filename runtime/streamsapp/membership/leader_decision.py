@@ -14,6 +14,7 @@ import msgspec
 
 from streamsapp.membership import member_messages, wire
 from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.assignor.exclusive_use import ExclusiveUse
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan, TaskAssignor
 from streamsapp.membership.member_messages import (
     AssignmentInfo,
@@ -26,6 +27,11 @@ from streamsapp.membership.member_messages import (
 from streamsapp.record import TaskId
 
 log = logging.getLogger(__name__)
+
+#: Of a task that a member claims and does not define.
+_UNKNOWN = TaskInfo(frozenset(), stateful=False)
+#: A member is told of so many tasks that it was given and does not get.
+_MOST_NOTES = 20
 
 
 @dataclass(frozen=True)
@@ -137,32 +143,64 @@ def decide(
 
 
 def plan(subscriptions: Mapping[str, MemberSubscription], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
-    """The assignor's plan, without what would let two members run one task."""
-    states = {member: each.state for member, each in subscriptions.items()}
+    """The assignor's plan, without what would let two members run one task, or two tasks use one partition or store."""
+    states = {member: each.state for member, each in sorted(subscriptions.items())}
     wanted = assignor.assign(states, settings)
-    owner = {task: member for member, state in sorted(states.items()) for task in state.active}
-    taken: set[TaskId] = set()
+    shares = {member: wanted.members.get(member, MemberPlan()) for member in states}
+    allowed, refused = _allowed(states, shares)
     members: dict[str, MemberPlan] = {}
-    for member, state in sorted(states.items()):
-        share = wanted.members.get(member, MemberPlan())
-        allowed = {
-            task
-            for task in share.active
-            if task in state.definitions and task not in taken and owner.get(task, member) == member
-        }
-        if allowed != share.active:
+    for member, share in shares.items():
+        left_out = refused[member]
+        if left_out:
             log.error(
                 "%s gave %s tasks that others have or that it does not know (%s): they are left out",
                 type(assignor).__name__,
                 member,
-                ", ".join(sorted(str(task) for task in share.active - allowed)),
+                "; ".join(left_out),
             )
-        taken |= allowed
-        known = state.definitions.keys()
+        for note in share.notes:
+            log.warning("member %s: %s", member, note)
+        known = states[member].definitions.keys()
         members[member] = replace(
-            share, active=frozenset(allowed), standby=share.standby & known, warmup=share.warmup & known
+            share,
+            active=frozenset(allowed[member]),
+            standby=share.standby & known,
+            warmup=share.warmup & known,
+            notes=(*share.notes, *left_out[:_MOST_NOTES]),
         )
     return replace(wanted, members=members)
+
+
+def _allowed(
+    states: Mapping[str, MemberState], shares: Mapping[str, MemberPlan]
+) -> tuple[dict[str, set[TaskId]], dict[str, list[str]]]:
+    """Returns for each member the tasks that it may run, and in words those that it may not. A member that keeps a task
+    comes first; what others have is theirs until they have given it up; the rest is new."""
+    use = ExclusiveUse[tuple[str, TaskId]]()
+    allowed: dict[str, set[TaskId]] = {member: set() for member in states}
+    refused: dict[str, list[str]] = {member: [] for member in states}
+
+    def admit(member: str, tasks: Collection[TaskId]) -> None:
+        for task in sorted(tasks):
+            info = states[member].definitions.get(task)
+            if info is None:
+                refused[member].append(f"{task}, which it does not know")
+            elif (rival := use.rival((member, task), task, info)) is not None:
+                other, theirs = rival.holder
+                why = f"which {other} has" if theirs == task else f"as {other} has {theirs}, which uses {rival.what}"
+                refused[member].append(f"{task}, {why}")
+            else:
+                use.hold((member, task), task, info)
+                allowed[member].add(task)
+
+    for member, state in states.items():
+        admit(member, shares[member].active & state.active)
+    for member, state in states.items():
+        for task in state.active:
+            use.hold((member, task), task, state.definitions.get(task, _UNKNOWN))
+    for member, state in states.items():
+        admit(member, shares[member].active - state.active)
+    return allowed, refused
 
 
 def answers(

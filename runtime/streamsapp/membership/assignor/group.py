@@ -2,7 +2,8 @@
 
 Members of two versions of an application may know a task differently. One that *covers* what another knows, because it
 reads the same and has the same stores or more, can take over from it. So the version that runs a task says who may have
-it; and a task with state runs only as a version that enough hosts know for its standbys, where there is one.
+it; and a task with state runs only as a version that enough hosts know for its standbys, where there is one. Tasks of
+other ids that two versions would run on the same input, or on the same store, never run at a time (``exclusive_use``).
 
 Made by the assignor for one assignment, on the membership's thread; pure.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.assignor.exclusive_use import ExclusiveUse, Rival
 from streamsapp.membership.assignor.model import MemberState
 from streamsapp.record import TaskId
 
@@ -60,8 +62,10 @@ class Group:
         self._hosts_needed = min(1 + standby_replicas, len(self._hosts_of(range(len(self.names)))))
         self._versions = self._find_versions()
         self._definition: dict[TaskId, TaskInfo] = {}
-        #: Tasks that too few hosts know to be run.
+        #: Tasks that nobody gets: too few hosts know them, or others use what they need.
         self.held_back: set[TaskId] = set()
+        #: Of these, the latter.
+        self._excluded: dict[TaskId, Rival[TaskId]] = {}
         self.kinds = self._sort_into_kinds()
         self.kind_of = {task: kind for kind in self.kinds for task in kind.tasks}
         #: The one of those who claim a task that keeps it.
@@ -91,7 +95,13 @@ class Group:
         without: dict[int, str] = {}
         for task in sorted(mine):
             info = mine[task]
-            if task in self.held_back:
+            if task in self._excluded:
+                rival = self._excluded[task]
+                without[task.subtopology] = (
+                    f"sub-topology {task.subtopology}: its tasks wait for task {rival.holder}, which instances with "
+                    f"another topology run: both would use {rival.what}"
+                )
+            elif task in self.held_back:
                 without[task.subtopology] = (
                     f"sub-topology {task.subtopology} is not known to enough instances: its tasks run once "
                     f"{self._hosts_needed} hosts know them, which standbys need"
@@ -126,15 +136,20 @@ class Group:
 
     def _sort_into_kinds(self) -> list[EligibleTasks]:
         running = self._running_versions()
-        kinds: dict[tuple[tuple[int, ...], tuple[int, ...], bool], EligibleTasks] = {}
+        choices: dict[TaskId, _Choice] = {}
         for task in sorted(set().union(*(version.definitions for version in self._versions))):
             choice = _Choice(task, self._versions, running, self._hosts_needed)
             definition = choice.made(self.claims.get(task, ()))
             if definition is None:
                 self.held_back.add(task)
-                continue
-            self._definition[task] = definition
-            fitting = tuple(v for v, known in choice.known.items() if known.covers(definition))
+            else:
+                choices[task], self._definition[task] = choice, definition
+        if len(self._versions) > 1:
+            self._exclude(choices)
+        kinds: dict[tuple[tuple[int, ...], tuple[int, ...], bool], EligibleTasks] = {}
+        for task, definition in self._definition.items():
+            choice = choices[task]
+            fitting = choice.fitting(definition)
             home = tuple(v for v in fitting if v in choice.common) or fitting
             stateful = any(task in self._versions[v].stateful for v in fitting)
             if (fitting, home, stateful) not in kinds:
@@ -142,6 +157,27 @@ class Group:
             kinds[fitting, home, stateful].tasks.append(task)
         # Those with the fewest members have the least choice; state counts for more than none.
         return sorted(kinds.values(), key=lambda kind: (not kind.stateful, len(kind.members), kind.tasks[0]))
+
+    def _exclude(self, choices: Mapping[TaskId, _Choice]) -> None:
+        """Takes away tasks that would use what tasks of other ids use: those that run go first, then those of
+        sub-topologies that run, then those that most members know. A claim counts as its member defines it."""
+        use = ExclusiveUse[TaskId]()
+        for task in sorted(self.claims, key=lambda it: (not any(self._knows(m, it) for m in self.claims[it]), it)):
+            for info in (self.states[m].definitions.get(task) for m in self.claims[task]):
+                if info is not None:
+                    use.hold(task, task, info)
+        rights = {task: choices[task].right(info) for task, info in self._definition.items()}
+        for task in sorted(rights, key=lambda it: (it not in self.claims, rights[it], it)):
+            # Whichever of its members gets it: one may have stores that the others lack.
+            infos = choices[task].infos(self._definition[task])
+            rival = next(filter(None, (use.rival(task, task, info) for info in infos)), None)
+            if rival is not None:
+                self._excluded[task] = rival
+                del self._definition[task]
+                continue
+            for info in infos:
+                use.hold(task, task, info)
+        self.held_back |= self._excluded.keys()
 
     def _running_versions(self) -> set[tuple[int, int]]:
         """Sub-topologies of which a version runs tasks, with that version's number."""
@@ -188,6 +224,20 @@ class _Choice:
         self._running = {v for v in self.known if (task.subtopology, v) in running}
         #: Versions whose tasks can have their standbys.
         self.common = {v for v, info in self.known.items() if self._enough(self._covering(info))}
+
+    def fitting(self, definition: TaskInfo) -> tuple[int, ...]:
+        """The versions that may run it by this definition."""
+        return tuple(self._covering(definition))
+
+    def infos(self, definition: TaskInfo) -> list[TaskInfo]:
+        """The task as each of these has it."""
+        return [self.known[v] for v in self.fitting(definition)]
+
+    def right(self, definition: TaskInfo) -> tuple[bool, int]:
+        """The lower, the more right it has to what it needs."""
+        fitting = self.fitting(definition)
+        votes = sum(len(self._versions[v].members) for v in fitting)
+        return self._running.isdisjoint(fitting), -votes
 
     def made(self, owners: Iterable[int]) -> TaskInfo | None:
         """``None``: it does not run, because too few hosts know it. So an upgrade that adds a sub-topology, and one

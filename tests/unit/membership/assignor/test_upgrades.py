@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from assigned_group import SimulatedGroup
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState
 
 PODS = ("pod-0", "pod-1", "pod-2")
@@ -204,3 +206,91 @@ def test_a_member_of_a_version_that_does_not_tell_its_stores_is_compared_by_its_
     group.settle()
     assert owners(group, TASKS) == {"a", "b"}
     assert "its nodes differ" in group.plan.members["c"].notes[0]
+
+
+SUMS = ("sums", "KEY_VALUE")
+#: Two versions that both fit the old one: what the first calls sub-topology 1 is 2 of the second.
+FIRST = {**OLD, **{task: info(task, "more", SUMS) for task in APPENDED}}
+SECOND = {
+    **OLD,
+    **{task: info(task, "other", ("others", "KEY_VALUE")) for task in APPENDED},
+    **{TaskId(2, task.partition): info(TaskId(2, task.partition), "more", SUMS) for task in APPENDED},
+}
+#: The same store, filled from another topic.
+FILLED_OTHERWISE = {**OLD, **{TaskId(2, it.partition): info(TaskId(2, it.partition), "new", SUMS) for it in APPENDED}}
+RENUMBERED = [task for task in SECOND if task.subtopology == 2]
+
+
+def test_two_versions_that_both_fit_a_third_never_read_one_partition_at_a_time() -> None:
+    group = settled(standbys=0, a=OLD, b=FIRST)
+    assert owners(group, APPENDED) == {"b"}
+    group.members["c"] = pod("c", SECOND)
+    group.settle()
+
+    assert owners(group, APPENDED) == {"b"}
+    assert owners(group, RENUMBERED) == set()
+    assert owners(group, TASKS) == {"a", "c"}, "what all know alike goes on, and is shared"
+    first, second = group.plan.members["c"].notes
+    assert "gets none of its tasks while others run another version of it" in first
+    assert second == (
+        "sub-topology 2: its tasks wait for task 1_2, which instances with another topology run: both would use more-2"
+    )
+    assert set(RENUMBERED) <= group.plan.held_back, "who drains waits for nobody to take them"
+
+    group.members["b"] = replace(group.members["b"], draining=True)
+    group.settle()
+    assert owners(group, RENUMBERED) == {"c"}, "they go on as soon as the other has given up"
+    assert group.plan.members["c"].notes == ()
+
+
+def test_a_store_is_written_by_tasks_of_one_id_at_a_time() -> None:
+    group = settled(standbys=0, b=FIRST, c=FILLED_OTHERWISE)
+    assert owners(group, APPENDED) == {"b"}
+    assert owners(group, RENUMBERED) == set()
+    assert "both would use store sums of partition 2" in group.plan.members["c"].notes[0]
+
+
+def test_of_two_that_run_one_partition_already_one_gives_up() -> None:
+    """A leader of an older version let them."""
+    group = settled(standbys=0, b=FIRST, c=OLD)
+    group.members["c"] = replace(pod("c", SECOND), active=frozenset(RENUMBERED))
+    plan = HighAvailabilityTaskAssignor().assign(group.members, group.settings)
+    assert set(APPENDED) <= plan.members["b"].active
+    assert not plan.members["c"].active & set(RENUMBERED)
+
+
+@pytest.mark.seeds(40)
+def test_whatever_versions_come_and_go_no_partition_and_no_store_has_two_tasks(seed: int) -> None:
+    """``SimulatedGroup`` looks at each round."""
+    rng = random.Random(seed)
+    topics = [f"t{number}" for number in range(4)]
+
+    def version() -> dict[TaskId, TaskInfo]:
+        """The old one and some more, in any order, each with a store of its own, of another, or with none."""
+        stores = [(f"s{number}", "KEY_VALUE") for number in range(4)]
+        rng.shuffle(stores)
+        found = dict(OLD) if rng.random() < 0.7 else {}
+        for number, topic in enumerate(rng.sample(topics, rng.randint(1, 4)), start=len(found) and 1):
+            kept = [stores.pop()] if rng.random() < 0.6 else []
+            found |= {TaskId(number, it): info(TaskId(number, it), topic, *kept) for it in range(3)}
+        return found
+
+    versions = [OLD, *(version() for _ in range(3))]
+    group = SimulatedGroup(AssignorSettings(standby_replicas=rng.randint(0, 1)))
+    for turn in range(60):
+        name = f"m{rng.randrange(5)}"
+        action = rng.random()
+        if name not in group.members:
+            group.members[name] = pod(name, rng.choice(versions))
+        elif action < 0.3:
+            group.members.pop(name)
+        elif action < 0.5:
+            group.members[name] = replace(group.members[name], draining=True)
+        group.catch_up(rng.sample(sorted(group.members), rng.randint(0, len(group.members))))
+        group.round()
+        if turn % 10 == 9:
+            group.settle()
+    last = rng.choice(versions)
+    group.members = {name: pod(name, last) for name in ("x", "y")}
+    group.settle()
+    assert {task for state in group.members.values() for task in state.active} == last.keys()

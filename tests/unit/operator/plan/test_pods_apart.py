@@ -11,14 +11,14 @@ from msgspec.structs import replace as changed
 from observed_builders import ROLLOUT, SHAPE, passed, wanted
 from planned_reconciles import Reconciles, has, only, three
 from restart_truth import RestartTruth
-from simulated_cluster import SimulatedCluster
+from simulated_cluster import SimulatedCluster, shape_of
 from simulated_operator import SimulatedOperator
 from streamsapp_operator.model.actions import ApplyChildren, Evict
 from streamsapp_operator.model.desired_state import AnnotationRequests
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, PodSeen, TopologyShape
-from streamsapp_operator.model.status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
-from streamsapp_operator.plan.topology_compatibility import encode
+from streamsapp_operator.plan.topology_compatibility import conflicts, encode
 
 MOVED = TopologyShape(sources={0: ("other",)}, stores={0: {"counts": "key-value"}})
 RECREATE = changed(ROLLOUT, topology_change="Recreate")
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_of_the_status_is_not_known() -> None:
 
 
 class MixedCluster(SimulatedCluster):
-    """Remembers when pods of both topologies were there; like a real one, it takes replicas and template together."""
+    """Remembers pods that were there and do not fit; like a real one, it takes replicas and template together."""
 
     mixed: frozenset[str] = frozenset()
 
@@ -147,7 +147,7 @@ class MixedCluster(SimulatedCluster):
     def _tick(self) -> None:
         super()._tick()
         there = {pod.revision for pod in self.pods.values()}
-        if len({it.startswith("moved") for it in there}) > 1:
+        if any(conflicts(shape_of(one), shape_of(other)) for one in there for other in there):
             self.mixed = frozenset(there)
 
 
@@ -166,7 +166,8 @@ def test_whenever_the_spec_changes_pods_of_both_topologies_are_never_there_at_a_
 
     run_for(40)
     for turn in range(25):
-        revision = cluster.rng.choice(["good-first", "moved-a", "moved-b", "crash-a", "badcheck-a", f"good-{turn}"])
+        names = ["good-first", "moved-a", "moved-b", "crash-a", "badcheck-a", f"good-{turn}", "left-a", "right-a"]
+        revision = cluster.rng.choice([*names, f"left-{turn}", f"right-{turn}"])
         strategy = changed(rollout, topology_change=cluster.rng.choice(["Recreate", "Recreate", "Refuse"]))
         operator.app = app = replace(app, revision=revision, rollout=strategy, generation=turn + 2)
         run_for(cluster.rng.choice([2, 5, 10, 15, 25]))
@@ -177,3 +178,134 @@ def test_whenever_the_spec_changes_pods_of_both_topologies_are_never_there_at_a_
     assert operator.status.rollout is not None
     assert operator.status.rollout.phase == "Complete"
     assert not cluster.mixed
+
+
+#: Both fit revision one, and not each other: what the first calls sub-topology 1 is 2 of the second.
+FIRST = TopologyShape({0: ("in",), 1: ("more",)}, {0: {"counts": "key-value"}, 1: {"sums": "key-value"}})
+SECOND = TopologyShape(
+    {0: ("in",), 1: ("other",), 2: ("more",)}, {0: {"counts": "key-value"}, 1: {}, 2: {"sums": "key-value"}}
+)
+MIXED = ("one", "one", "two")
+
+
+def between_two(**changes: Any) -> Reconciles:
+    """A pod of the first is there when the spec asks for the second; another operator has seen what that is."""
+    reconciles = Reconciles(wanted("two"))
+    reconciles.plan(three())
+    reconciles.plan(three(), checks=passed("two", FIRST))
+    reconciles.plan(three(*MIXED), template_revision="two")
+    change(reconciles, "three", **changes)
+    reconciles.plan(three(*MIXED), template_revision="two")
+    reconciles.status = from_document(to_document(reconciles.status))
+    return reconciles
+
+
+def see(reconciles: Reconciles, *revisions: str, template: str) -> ReconcilePlan:
+    reconciles.status = from_document(to_document(reconciles.status))
+    return reconciles.plan(three(*revisions), template_revision=template)
+
+
+def test_a_revision_that_fits_the_last_good_one_and_not_the_pods_of_another_waits_until_they_have_gone_back() -> None:
+    reconciles = between_two()
+    assert reconciles.status.shapes == {"two": encode(FIRST)}, "the rollout tells of another one by now"
+    planned = reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
+    assert only(planned, ApplyChildren).revision == "one"
+    assert not has(planned, Evict)
+    planned = see(reconciles, *MIXED, template="one")
+    assert only(planned, Evict).pod == "app-2", "of the revision in the way"
+    assert reconciles.rollout.phase == "Rolling"
+    (progressing,) = [it for it in reconciles.status.conditions if it.type == "Progressing"]
+    assert progressing.status == "True"
+    for named in ("revision two", "sub-topology 1 read more and would now read other", "store sums moved"):
+        assert named in progressing.message
+    # Its pod ends, and comes back with the last good one; only then the new one begins.
+    ending = [*three()[:2], replace(three(*MIXED)[2], terminating=True)]
+    assert only(reconciles.plan(ending, template_revision="one"), ApplyChildren).revision == "one"
+    see(reconciles, template="one")
+    assert only(see(reconciles, template="one"), ApplyChildren).revision == "three"
+    assert has(see(reconciles, template="three"), Evict)
+    assert reconciles.status.shapes == {}
+
+
+def test_with_recreate_every_pod_ends_before_it_begins() -> None:
+    reconciles = between_two(rollout=RECREATE)
+    planned = reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
+    assert applied(planned) == ("two", 0)
+    assert "beside revision two, which has pods: sub-topology 1 read more" in (reconciles.rollout.message or "")
+    assert applied(reconciles.plan(three(*MIXED)[2:], replicas=0, template_revision="two")) == ("two", 0)
+    assert applied(reconciles.plan([], replicas=0, template_revision="two")) == ("three", 3)
+
+
+def test_back_to_the_last_good_one_its_pods_need_not_end_first() -> None:
+    reconciles = between_two()
+    reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
+    change(reconciles, "one")
+    assert only(see(reconciles, *MIXED, template="two"), ApplyChildren).replicas == 3
+    assert only(see(reconciles, *MIXED, template="one"), Evict).pod == "app-2"
+
+
+def test_back_to_the_first_while_the_second_has_pods_waits_as_well() -> None:
+    reconciles = Reconciles(wanted("three"))
+    reconciles.plan(three())
+    reconciles.plan(three(), checks=passed("three", SECOND))
+    reconciles.plan(three("one", "one", "three"), template_revision="three")
+    change(reconciles, "two")
+    reconciles.plan(three("one", "one", "three"), template_revision="three")
+    reconciles.plan(three("one", "one", "three"), template_revision="three", checks=passed("two", FIRST))
+    planned = see(reconciles, "one", "one", "three", template="one")
+    assert only(planned, ApplyChildren).revision == "one"
+    assert only(planned, Evict).pod == "app-2"
+
+
+def test_a_third_one_waits_for_every_other_that_has_pods() -> None:
+    """The second fits the first, so both have pods; the third fits the first only."""
+    more = TopologyShape({**FIRST.sources, 2: ("new",)}, {**FIRST.stores, 2: {"news": "key-value"}})
+    other = TopologyShape({**FIRST.sources, 2: ("newer",)}, {**FIRST.stores, 2: {}})
+    reconciles = Reconciles(wanted("two"))
+    reconciles.plan(three())
+    reconciles.plan(three(), checks=passed("two", FIRST))
+    reconciles.plan(three(*MIXED), template_revision="two")
+    three_there = ("one", "three", "two")
+    change(reconciles, "three")
+    reconciles.plan(three(*MIXED), template_revision="two")
+    reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", more))
+    assert has(see(reconciles, *MIXED, template="three"), Evict), "it fits both"
+    change(reconciles, "four")
+    see(reconciles, *three_there, template="three")
+    assert reconciles.status.shapes.keys() == {"two", "three"}
+    reconciles.plan(three(*three_there), template_revision="three", checks=passed("four", other))
+    assert only(see(reconciles, *three_there, template="three"), ApplyChildren).revision == "one"
+    assert "beside revision three" in (reconciles.rollout.message or "")
+    assert "beside revision two" not in (reconciles.rollout.message or "")
+
+
+def test_it_waits_in_a_pause_too_and_no_pod_comes_back_as_one_that_does_not_fit() -> None:
+    reconciles = between_two(orders=AnnotationRequests(paused=True))
+    planned = reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
+    assert not has(planned, Evict)
+    assert only(planned, ApplyChildren).revision == "one", "pods that come back by themselves fit all"
+    assert reconciles.rollout.phase == "Paused"
+
+
+@pytest.mark.parametrize(("worked", "phase"), [(True, "Refused"), (False, "Rolling")])
+def test_before_there_is_a_good_one_pods_that_were_ready_are_not_ended_without_leave(worked: bool, phase: str) -> None:
+    """Pods that never worked are in nobody's way."""
+    reconciles = Reconciles(wanted("two"), status=AppStatus())
+    reconciles.plan([])
+    reconciles.plan([], checks=passed("two", FIRST))
+    there = [replace(it, ready=False, was_ready=worked) for it in three("two", "two", "two")]
+    reconciles.plan(there)
+    assert reconciles.status.last_good_revision is None
+    change(reconciles, "three")
+    reconciles.plan(there)
+    planned = reconciles.plan(there, checks=passed("three", SECOND))
+    assert reconciles.rollout.phase == phase
+    assert "beside revision two" in (reconciles.rollout.message or "")
+    assert only(planned, ApplyChildren).replicas == (3 if worked else 0)
+
+
+def test_beside_pods_of_which_nothing_is_known_nothing_is_begun() -> None:
+    reconciles = between_two()
+    reconciles.status = changed(reconciles.status, shapes={"two": {"sources": 7}})
+    reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
+    assert "the topology of two is not known" in (reconciles.rollout.message or "")
