@@ -6,7 +6,7 @@ have a name are merged item by item, every other list is replaced.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 #: Lists by the name of their field → the field that tells items apart.
 _ITEM_KEYS = {
@@ -49,15 +49,19 @@ def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
             under = result.get(name)
             result[name] = merged(under if isinstance(under, dict) else {}, value)
         elif name in _ITEM_KEYS and _are_items(value, _ITEM_KEYS[name]):
-            result[name] = _merged_items(result.get(name) or [], value, _ITEM_KEYS[name])
+            under = result.get(name)
+            mine = under if _are_items(under, _ITEM_KEYS[name]) else []
+            result[name] = _merged_items(mine, value, _ITEM_KEYS[name])
         else:
             result[name] = value
     return result
 
 
-def _are_items(value: object, key: str) -> bool:
+def _are_items(value: object, key: str) -> TypeGuard[list[dict[str, Any]]]:
     """Says whether a list has items with names. Other parts of a pod have lists of these names, too, of any kind."""
-    return isinstance(value, list) and all(isinstance(item, dict) and key in item for item in value)
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get(key), str | int) for item in value
+    )
 
 
 def _merged_items(base: list[dict[str, Any]], override: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from streamsapp.declared.faults import faults_of
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.structs import converted
 from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, PORT, service_account_name
-from streamsapp_operator.children.pod_spec import Container, PodMetadata, PodSpec, PodTemplate
+from streamsapp_operator.children.pod_spec import Container, PodMetadata, PodSpec, PodTemplate, Volume
 
 FIELD = "spec.podTemplate"
 
@@ -40,6 +40,8 @@ _CONTAINER_FIELDS = {
 }
 _ENVIRONMENT = ("POD_IP",)
 _VOLUMES = ("state", "tmp", "manifest", "code", "http-token", "kafka", "remote-state", "today", "tomorrow")
+#: What a projected volume may be made of: no token of the API server, and no certificate that logs a pod in.
+_SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI", "secret"})
 _FOLDERS = ("/etc/streamsapp", "/var/lib/streamsapp", "/tmp", "/var/run/secrets/streamsapp.dev")  # noqa: S108
 
 
@@ -70,12 +72,13 @@ def _pod_faults(pod: PodSpec, document: dict[str, Any], own_account: str) -> Ite
             yield f"{path}.{field}: {remedy}"
     if pod.service_account_name == own_account:
         yield f"{path}.serviceAccountName: {own_account!r} is the account that the operator makes; choose another name"
-    for volume in pod.volumes or ():
-        if volume.name in _VOLUMES:
-            yield f"{path}.volumes[{volume.name}]: this name {_OWN}, or rename it"
-        sources = (volume.projected.sources if volume.projected else None) or ()
-        if any(source.service_account_token is not None for source in sources):
-            yield f"{path}.volumes[{volume.name}].projected: {_WITHOUT_LOGIN}"
+    for volume, fields in zip(pod.volumes or (), document.get("volumes") or (), strict=True):
+        yield from _volume_faults(volume, fields, f"{path}.volumes[{volume.name}]")
+    for container in (*(pod.init_containers or ()), *(pod.containers or ())):
+        for mount in container.volume_mounts or ():
+            if ".." in PurePosixPath(mount.mount_path).parts:
+                where = f"{path}...[{container.name}].volumeMounts[{mount.mount_path}]"
+                yield f"{where}: '..' may lead anywhere; write the folder itself"
     for container, fields in zip(pod.containers or (), document.get("containers") or (), strict=True):
         where = f"{path}.containers[{container.name}]"
         if container.name == CONTAINER:
@@ -83,6 +86,18 @@ def _pod_faults(pod: PodSpec, document: dict[str, Any], own_account: str) -> Ite
         for port in container.ports or ():
             if port.container_port == PORT or port.name == "http":
                 yield f"{where}.ports[{port.container_port}]: {PORT} and the name 'http' are the runtime's; remove it"
+
+
+def _volume_faults(volume: Volume, document: dict[str, Any], where: str) -> Iterator[str]:
+    if volume.name in _VOLUMES:
+        yield f"{where}: this name {_OWN}, or rename it"
+    kinds = [kind for kind, given in document.items() if kind != "name" and given is not None]
+    if len(kinds) > 1:
+        yield f"{where}: is of {len(kinds)} kinds, {', '.join(kinds)}; a volume has one: remove the others"
+    for source in (volume.projected.sources if volume.projected else None) or ():
+        for kind, given in source.items():
+            if given is not None and kind not in _SOURCES:
+                yield f"{where}.projected: {_WITHOUT_LOGIN} ({kind})"
 
 
 def _runtime_faults(container: Container, document: dict[str, Any], where: str) -> Iterator[str]:

@@ -76,12 +76,9 @@ class ContainerLifecycle(_Part, frozen=True, kw_only=True):
     pre_stop: ProbeHandler | None = None
 
 
-class ProjectedSource(_Part, frozen=True, kw_only=True):
-    service_account_token: dict[str, Any] | None = None
-
-
 class Projected(_Part, frozen=True, kw_only=True):
-    sources: list[ProjectedSource] | None = None
+    #: Each has one field, named by its kind.
+    sources: list[dict[str, Any]] | None = None
 
 
 class Volume(NamedItem, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ from streamsapp_operator.children.user_code import CodeFiles
 _DIGITS = 10
 
 #: Properties of Kafka's clients whose value is a secret.
-_SECRET = re.compile(r"password|passphrase|secret|jaas|key\.pem$")
+_SECRET = re.compile(r"password|passphrase|secret|jaas|key\.pem$|keystore\.key$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

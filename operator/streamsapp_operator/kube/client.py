@@ -7,6 +7,7 @@ Made once by ``__main__``; called on every thread. The login, its renewal and th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -16,8 +17,9 @@ import urllib3
 from kubernetes import client, config
 
 from streamsapp.errors import ConfigError
+from streamsapp_operator.kube.definition import lacks
 from streamsapp_operator.kube.documents import read_json
-from streamsapp_operator.kube.errors import Conflict, Gone, Unavailable, error_of
+from streamsapp_operator.kube.errors import Conflict, Gone, Rejected, Unavailable, error_of
 from streamsapp_operator.kube.kinds import ACCESS_REVIEW, POD, Object, ResourceKind, kind_of
 
 FIELD_MANAGER = "streamsapp-operator"
@@ -27,6 +29,8 @@ _CONNECT, _ANSWER = 3.0, 10.0
 _PAGE = 500
 _CHUNK = 64 << 10
 _JSON = "application/json"
+#: The words in which the API server refuses a field that it does not know.
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]{1,200})"')
 _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
@@ -130,7 +134,7 @@ class Client:
         ``Gone`` says that this version is too old; ``Unavailable`` that the watch broke, or is silent after its end."""
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         query |= {"timeoutSeconds": str(seconds)} | _selected(labels, fields)
-        url = f"{self._configuration.host}{kind.path(namespace)}?{urlencode(query)}"
+        url = f"{self._configuration.host}{kind.path(_segment(namespace))}?{urlencode(query)}"
         accept = _METADATA if metadata_only else _JSON
         sent = {"Accept": accept, "User-Agent": FIELD_MANAGER, **self._authorization()}
         doing = f"watch {kind.plural}" + (f" in namespace {namespace}" if namespace else "")
@@ -218,23 +222,34 @@ class Client:
             body=changes,
         )
 
-    def write_status(self, document: Object, status: Object) -> Object:
-        """Writes all of an object's status; raises ``Conflict`` if the object is no longer what ``document`` says."""
+    def write_status(self, document: Object, status: Object, known: Object | None = None) -> Object:
+        """Writes all of an object's status; raises ``Conflict`` if the object is no longer what ``document`` says, and
+        ``OlderDefinition`` if the API server does not know every field of the spec ``known`` (``kube.definition``)."""
         metadata = document["metadata"]
         operations = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
             {"op": "add", "path": "/status", "value": status},
         ]
-        return self._request(
-            "patch",
-            kind_of(document),
-            metadata["namespace"],
-            metadata["name"],
-            "status",
-            headers={"Content-Type": "application/json-patch+json"},
-            query={"fieldManager": FIELD_MANAGER},
-            body=operations,
-        )
+        query = {"fieldManager": FIELD_MANAGER}
+        if known is not None:
+            operations.append({"op": "add", "path": "/spec", "value": known})
+            query["fieldValidation"] = "Strict"
+        try:
+            return self._request(
+                "patch",
+                kind_of(document),
+                metadata["namespace"],
+                metadata["name"],
+                "status",
+                headers={"Content-Type": "application/json-patch+json"},
+                query=query,
+                body=operations,
+            )
+        except Rejected as error:
+            unknown = _UNKNOWN_FIELD.findall(error.said) if known is not None else []
+            if unknown:
+                raise lacks(unknown) from error
+            raise
 
     def evict(self, namespace: str, pod: str, uid: str, resource_version: str | None = None) -> None:
         """Evicts a pod, unless it changed. ``Refused`` says that the budget is against it. A pod that is gone already
@@ -293,7 +308,7 @@ class Client:
         body: Any = None,
         timeout: float = _ANSWER,
     ) -> Object:
-        path = kind.path(namespace, None if name is None else quote(name), subresource)
+        path = kind.path(_segment(namespace), _segment(name), subresource)
         plural = kind.plural if subresource is None else f"{kind.plural}/{subresource}"
         doing = " ".join(part for part in (verb, plural, name, namespace and f"in namespace {namespace}") if part)
         try:
@@ -339,6 +354,14 @@ class Client:
 
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+
+
+def _segment(name: str | None) -> str | None:
+    """Returns a name, which users may have chosen, as one part of a path and never more. No object has the names that
+    stand for folders, and a client on the way would take them for such."""
+    if name in {"", ".", ".."}:
+        raise Gone(f"{name!r} is the name of no object")
+    return None if name is None else quote(name, safe="")
 
 
 def _selected(labels: str | None, fields: str | None) -> dict[str, str]:

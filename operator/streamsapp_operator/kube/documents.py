@@ -1,8 +1,9 @@
 """Reads what the API server sends: JSON that users wrote most of, nested as deeply as they like. Pure.
 
 Called by the client, on every thread, and by whoever watches. The API server takes ten thousand levels, Python's reader
-raises an error of its own at a thousand, and ``metadata.managedFields`` mirrors them. So what is too deep is cut off:
-a list in which one object is so has all others whole, and the object has a mark where it was cut.
+raises an error of its own at a thousand, its writer and most other code at fewer, and ``managedFields`` mirrors the
+levels. So whatever is too deep is cut off: a list in which one object is so has all others whole, and the object
+has a mark where it was cut.
 """
 
 from __future__ import annotations
@@ -19,27 +20,23 @@ DEEPEST_SPEC = 40
 #: The mark at a place where something was cut off.
 CUT = "(nested too deeply)"
 
+#: As a whole, or to the end of text that is no JSON.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKETS = b"{}[]"
+_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 #: A string as a whole, or what begins or ends a level.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]', re.DOTALL)
+_TOKEN = re.compile(_STRING.pattern + rb"|[\[{]|[\]}]", re.DOTALL)
 
 
 def read_json(data: bytes) -> Any:
     """Reads JSON down to ``DEEPEST`` levels. Raises ``ValueError`` if it is none."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        return json.loads(b"".join(_cut(data)))
+    return json.loads(shallow(data))
 
 
 def shallow(data: bytes) -> bytes:
-    """Returns the same for a reader of somebody else's: as it is, or cut to ``DEEPEST`` levels if it is too deep."""
-    try:
-        json.loads(data)
-    except RecursionError:
-        return b"".join(_cut(data))
-    except ValueError:
-        pass  # the reader says so
-    return data
+    """Returns the same for a reader of somebody else's: as it is, or cut to ``DEEPEST`` levels if it is too deep. Text
+    that is no JSON may stay as it is: the reader says so."""
+    return b"".join(_cut(data)) if _is_deep(data) else data
 
 
 def depth_fault(value: Any, path: str, most: int = DEEPEST_SPEC) -> str | None:
@@ -51,6 +48,20 @@ def depth_fault(value: Any, path: str, most: int = DEEPEST_SPEC) -> str | None:
         if not level:
             return None
     return f"{level[0][0][:200]}...: nested more than {most} levels deep; nothing that runs needs that, remove it"
+
+
+def _is_deep(data: bytes) -> bool:
+    """Says whether a level below ``DEEPEST`` begins anywhere. Each round takes the innermost levels away, so there are
+    never more rounds than levels; all of them run over the brackets alone, without a step of the interpreter's."""
+    if data.count(b"{") + data.count(b"[") <= DEEPEST:
+        return False
+    left = _STRING.sub(b"", data).translate(None, _OTHERS)
+    for _ in range(DEEPEST):
+        inner = left.replace(b"{}", b"").replace(b"[]", b"")
+        if len(inner) == len(left):
+            return bool(left)  # what does not close is no JSON, and may be anything
+        left = inner
+    return bool(left)
 
 
 def _inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:

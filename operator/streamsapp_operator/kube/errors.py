@@ -6,6 +6,7 @@
     ├── Forbidden     the operator's role lacks a right; the message names it
     ├── Refused       an eviction that a budget does not allow now
     ├── InternalError what was to be written made the API server fail (a webhook that is away): this object's trouble
+    ├── OlderDefinition  the StreamsApp resource is older than what it is to hold: a write would lose fields
     ├── Rejected      the document is wrong, or a policy or quota of the namespace is against it: the user's to mend
     └── Unavailable   not reached, no answer in time, or too busy: try again
         └── Unauthorized  the login is not accepted
@@ -53,6 +54,10 @@ class Rejected(ApiError):
 
 class InternalError(ApiError):
     """The API server, or a webhook that it asks, failed over what was written."""
+
+
+class OlderDefinition(ApiError):
+    """The cluster's StreamsApp resource does not know all that an object or this operator has: a write loses it."""
 
 
 class Unavailable(ApiError):

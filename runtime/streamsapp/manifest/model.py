@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.declared.options import Name
 from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE_NAME, TIMESTAMP_EXTRACTOR, role_meta
-from streamsapp.manifest.application_name import name_fault
+from streamsapp.manifest.application_name import name_fault, object_name_fault
 from streamsapp.manifest.history_end import Until
 
 API_VERSION = "streamsapp.dev/v1alpha1"
@@ -59,7 +59,7 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
 class Reference(_Fields, frozen=True, kw_only=True):
     """A ConfigMap or Secret of the same namespace."""
 
-    name: Text
+    name: Annotated[str, Meta(extra={"check": object_name_fault})]
 
 
 class AutoscalingSpec(_Fields, frozen=True, kw_only=True):

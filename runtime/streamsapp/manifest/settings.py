@@ -67,7 +67,7 @@ def settings_of(app: StreamsApp, code: Code | None, *, in_place: bool) -> dict[s
 
 def as_in_the_manifest(fault: str) -> str:
     """Turns a message about fields of ``StreamsConfig`` into one about the manifest's fields, also in its remedy."""
-    return re.sub(r"[a-z]+(?:_[a-z]+)+", lambda name: _path_of(name[0]), fault)
+    return re.sub(r"[a-z_]+", lambda name: _path_of(name[0]), fault)
 
 
 def text(value: Property) -> str:
@@ -76,7 +76,7 @@ def text(value: Property) -> str:
 
 
 def _path_of(name: str) -> str:
-    return f"spec.{FIELDS[name]}" if name in FIELDS else name
+    return f"spec.{FIELDS[name]}" if "_" in name and name in FIELDS else name
 
 
 def _at(sections: Mapping[str, Any], path: str) -> Any:

@@ -104,7 +104,7 @@ def _as_in_remote_state(fault: str) -> str:
     """``remote_state.kms_key_id: ...`` is ``spec.remoteState.kmsKeyId: ...``, also where it is the remedy."""
     named = re.sub(r"remote_state\.", "spec.remoteState.", fault)
     names = {field.name: field.encode_name for field in msgspec.structs.fields(RemoteStateSpec)}
-    return re.sub(r"[a-z]+(?:_[a-z]+)+", lambda found: names.get(found[0], found[0]), named)
+    return re.sub(r"[a-z_]+", lambda found: names.get(found[0], found[0]), named)
 
 
 def _mounted(secret: Reference | None, where: str, secret_dir: Path | None, name: str, instead: str) -> Path | None:

@@ -305,3 +305,37 @@ def test_whatever_a_template_says_it_is_used_or_refused_with_its_field(spec: dic
     except ManifestError as error:
         told = error.faults
     assert all(fault.startswith("spec.podTemplate.") for fault in told)
+
+
+@pytest.mark.parametrize("key", [[], {}, None, ["a"]])
+def test_an_item_whose_name_is_none_is_kept_as_kubernetes_has_it(key: Any) -> None:
+    """Elsewhere in a pod than where names matter: the API server judges it."""
+    claims = {"ephemeral": {"volumeClaimTemplate": {"spec": {"ports": [{"containerPort": key}]}}}}
+    made = pod(volumes=[{"name": "v"} | claims])
+    assert made["volumes"][-1]["ephemeral"]["volumeClaimTemplate"]["spec"]["ports"] == [{"containerPort": key}]
+
+
+@pytest.mark.parametrize("kind", ["serviceAccountToken", "podCertificate", "somethingNew"])
+def test_a_projected_volume_that_logs_a_pod_in_is_refused(kind: str) -> None:
+    sources = [{"configMap": {"name": "c"}}, {kind: {"path": "x"}}]
+    (told,) = faults({"spec": {"volumes": [{"name": "v", "projected": {"sources": sources}}]}})
+    assert told.startswith("spec.podTemplate.spec.volumes[v].projected: pods of an application carry no token")
+    assert kind in told
+
+
+def test_a_volume_of_two_kinds_is_refused() -> None:
+    (told,) = faults({"spec": {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]}})
+    assert told == (
+        "spec.podTemplate.spec.volumes[v]: is of 2 kinds, emptyDir, hostPath; a volume has one: remove the others"
+    )
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize("path", ["/models/../etc/streamsapp/code", "/..", "../x"])
+def test_a_mount_path_that_leads_upwards_is_refused(kind: str, path: str) -> None:
+    container = {
+        "name": "runtime" if kind == "containers" else "first",
+        "volumeMounts": [{"name": "v", "mountPath": path}],
+    }
+    told = faults({"spec": {kind: [container]}})
+    assert [line for line in told if "'..' may lead anywhere" in line and path in line], told

@@ -192,7 +192,19 @@ def test_every_fault_is_told_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["sasl.password", "producer.ssl.key.password", "sasl.oauthbearer.client.secret"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sasl.password",
+        "producer.ssl.key.password",
+        "sasl.oauthbearer.client.secret",
+        "ssl.keystore.key",
+        "admin.ssl.key.pem",
+        "SASL.Password",
+        "Ssl.Keystore.Key",
+        "sasl.oauthbearer.assertion.private.key.pem",
+    ],
+)
 def test_a_secret_in_the_resource_is_refused_with_where_to_put_it(key: str) -> None:
     given = app(kafka={"bootstrapServers": "kafka:9092", "properties": {key: "hush", "sasl.username": "anna"}})
 

@@ -21,7 +21,7 @@ def depth_of(value: Any) -> int:
     return levels
 
 
-@pytest.mark.parametrize("levels", [2_000, 9_999])
+@pytest.mark.parametrize("levels", [DEEPEST + 1, 400, 900, 2_000, 9_999])
 def test_what_is_nested_too_deeply_is_cut_where_it_is_and_the_rest_of_the_list_is_whole(levels: int) -> None:
     tricky = {"name": 'a "quoted" \\ {[', "more": [1, {"b": None}, "]}"]}
     text = f'{{"items":[{json.dumps(tricky)},{nested(levels)},{"[" * levels + "]" * levels},{json.dumps(tricky)}]}}'
@@ -29,6 +29,17 @@ def test_what_is_nested_too_deeply_is_cut_where_it_is_and_the_rest_of_the_list_i
     assert items[0] == items[3] == tricky
     assert depth_of(items[1]) == depth_of(items[2]) == DEEPEST - 2
     assert CUT in json.dumps(items[1])
+
+
+def test_what_is_not_too_deep_is_read_whole() -> None:
+    wide = {"items": [{"a": [[], {}, "[{" * 200, {"b": "}]" * 200}]}] * 500, "deep": json.loads(nested(DEEPEST - 1))}
+    assert read_json(json.dumps(wide).encode()) == wide
+
+
+@pytest.mark.parametrize("text", ["{" * 200 + '"\\', '"' + '\\"' * 100_000, "[" * 101 + '"' * 100_001, "{[}]" * 200])
+def test_text_that_is_no_json_is_refused_soon(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        read_json(text.encode())
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a":' * 2_000])
