@@ -5,6 +5,7 @@ Used by every layer, on any thread. The types hold no logic beyond their own ide
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias
 
@@ -57,6 +58,40 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class TopicIdentity(NamedTuple):
+    """The topic that a name stands for: one that is deleted and created again has another id, and so has the topic of
+    this name in another cluster (KIP-516). What is empty is not known."""
+
+    #: In Base64, as the client prints it.
+    topic_id: str = ""
+    cluster_id: str = ""
+
+    def is_other(self, then: TopicIdentity | None) -> bool:
+        """Return whether the name stood for another topic ``then``, as far as both are known. Topics with the same id
+        have the same records, also in two clusters: one is the mirror of the other."""
+        if then is None:
+            return False
+        if self.topic_id and then.topic_id:
+            return self.topic_id != then.topic_id
+        return bool(self.cluster_id and then.cluster_id) and self.cluster_id != then.cluster_id
+
+    @classmethod
+    def of(cls, id_bytes: bytes, cluster_id: str = "") -> TopicIdentity:
+        """The topic with this id, in the bytes that requests have it in."""
+        return cls(base64.b64encode(id_bytes).decode().rstrip("="), cluster_id)
+
+    @property
+    def id_bytes(self) -> bytes:
+        """The id as requests have it; empty if it is not known. Raises ``ValueError`` for what is no id."""
+        return base64.b64decode(f"{self.topic_id}==", validate=True) if self.topic_id else b""
+
+    def __str__(self) -> str:
+        return f"topic id {self.topic_id or 'unknown'} in cluster {self.cluster_id or 'unknown'}"
+
+
+UNKNOWN_TOPIC = TopicIdentity()
 
 
 class TaskId(NamedTuple):

@@ -12,14 +12,16 @@ import selectors
 import socket
 import struct
 import time
+from base64 import b64encode
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID, uuid4
 
 from confluent_kafka import KafkaError, KafkaException
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -30,6 +32,7 @@ from kafka.record.util import calc_crc32c
 from fetch_sessions import FetchSessions
 from instances import TIMEOUT
 from streamsapp import TopicPartition
+from streamsapp.record import TopicIdentity
 
 #: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
 #: the length makes no sense, one to another request, one that is an error, none at all; a batch that was changed on its
@@ -101,6 +104,7 @@ class FetchedBrokers:
             for topic, count in topics.items()
             for number in range(count)
         }
+        self.ids = {topic: uuid4() for topic in topics}
         self.fate: Fate = lambda broker, partition: 0
         self.fate_of_offsets: Fate = lambda broker, partition: 0
         #: Called before a broker tells which requests it knows.
@@ -110,7 +114,7 @@ class FetchedBrokers:
         #: The broker that is told to lead a partition that somebody leads.
         self.told_leader: Callable[[TopicPartition, int], int] = lambda partition, leader: leader
         #: Versions of requests that are known, by their keys.
-        self.known = {FetchRequest.API_KEY: (0, 12), ListOffsetsRequest.API_KEY: (0, 5)}
+        self.known = {FetchRequest.API_KEY: (0, 13), ListOffsetsRequest.API_KEY: (0, 5)}
         self.throttle_ms = 0
         #: Brokers that are said to be elsewhere than they are.
         self.told_addresses: dict[int, tuple[str, int]] = {}
@@ -210,6 +214,15 @@ class FetchedBrokers:
             log.batches = log.from_offset(offset)
             log.start, log.end = offset, max(log.end, offset)
 
+    def make_anew(self, topic: str) -> None:
+        """Delete a topic and create it again."""
+        with self._changed:
+            self.ids[topic] = uuid4()
+            for name, log in self.partitions.items():
+                if name.topic == topic:
+                    self.partitions[name] = Partition(log.leader)
+            self._changed.notify_all()
+
     def truncate(self, partition: TopicPartition, offset: int) -> None:
         """Lose what is from an offset on, where a batch begins, as an unclean election does."""
         with self._changed:
@@ -263,6 +276,14 @@ class FetchedBrokers:
             brokers={number: SimpleNamespace(host=at[0], port=at[1]) for number, at in brokers.items()},
             topics={topic: told},
         )
+
+    def describe_topics(self, topics: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
+        """As ``kafka.topic_ids`` asks for them."""
+        return {
+            topic: TopicIdentity(b64encode(self.ids[topic].bytes).decode().rstrip("="), "cluster")
+            for topic in topics
+            if topic in self.ids
+        }
 
     # ---- connections -------------------------------------------------------------------------------------------
 
@@ -347,9 +368,10 @@ class FetchedBrokers:
 
     def _fetch(self, broker: int, request: Any) -> tuple[Any, set[int]]:
         with self._changed:
+            self._name_topics(request)
             request, session, code = self.sessions.taken(broker, request)
             if code:
-                return FetchResponse(version=12, error_code=code, responses=[]), set()
+                return FetchResponse(version=13, error_code=code, responses=[]), set()
             self._note(broker, request)
         give_up = time.monotonic() + request.max_wait_ms / 1000
         asked = {
@@ -371,13 +393,14 @@ class FetchedBrokers:
             parts = self.sessions.news(session, parts)
         topics = [
             FetchResponse.FetchableTopicResponse(
-                topic=topic, partitions=[part for name, part in parts.items() if name.topic == topic]
+                topic_id=self.ids.get(topic) or UUID(topic),
+                partitions=[part for name, part in parts.items() if name.topic == topic],
             )
             for topic in dict.fromkeys(name.topic for name in parts)
         ]
         failed = FAILED in fates.values()
         answer = FetchResponse(
-            version=12,
+            version=13,
             throttle_time_ms=self.throttle_ms,
             error_code=int(KafkaError.UNKNOWN) if failed else 0,
             session_id=session,
@@ -385,11 +408,17 @@ class FetchedBrokers:
         )
         return answer, set(fates.values())
 
+    def _name_topics(self, request: Any) -> None:
+        """Requests have ids, and the tests names; that of a topic which is no more is its id."""
+        names = {topic_id: name for name, topic_id in self.ids.items()}
+        for of in (*request.topics, *request.forgotten_topics_data):
+            of.topic = names.get(of.topic_id, str(of.topic_id))
+
     def _refusal(self, broker: int, log: Partition | None, fate: int) -> int:
         if fate and fate > _LOCAL:
             return fate
         if log is None:
-            return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            return int(KafkaError.UNKNOWN_TOPIC_ID)
         return 0 if log.leader == broker or self.followers_answer else int(KafkaError.NOT_LEADER_FOR_PARTITION)
 
     def _part(self, broker: int, name: TopicPartition, asked: Any, fate: int, left: int | None, request: Any) -> Any:

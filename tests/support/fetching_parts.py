@@ -57,6 +57,7 @@ class Reader:
         self.offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         self.ends: list[tuple[TopicPartition, int]] = []
         self.lost: list[TopicPartition] = []
+        self.replaced: list[TopicPartition] = []
 
     def poll(self, limit: int = 10_000, timeout: float = 0.02) -> Fetched:
         fetched = self.fetcher.fetch(limit, timeout)
@@ -69,6 +70,7 @@ class Reader:
                 self.offsets[partition].append(offset)
         self.ends += fetched.ends.items()
         self.lost += fetched.out_of_range
+        self.replaced += fetched.replaced
         return fetched
 
     def until(self, done: Callable[[], object], limit: int = 10_000) -> None:
@@ -128,7 +130,9 @@ def read(stack: ExitStack) -> Read:
     ) -> Reader:
         properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
         assert left_to_librdkafka(properties) is None
-        fetcher = Fetcher(data_paths.compiled(), fetch_settings(properties), brokers.list_topics, wakeup)
+        fetcher = Fetcher(
+            data_paths.compiled(), fetch_settings(properties), brokers.list_topics, brokers.describe_topics, wakeup
+        )
 
         def end() -> None:
             fetcher.close()

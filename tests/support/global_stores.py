@@ -12,8 +12,8 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import StreamsConfig, TopicPartition, Topology
-from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.record import RawRecord
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched
+from streamsapp.record import RawRecord, TopicIdentity
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
@@ -101,7 +101,12 @@ class FakeBroker:
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
         return self.low[partition], self.committed.get(partition, self.ends[partition])
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Mapping[str, TopicIdentity] = NO_TOPICS,
+    ) -> None:
         self.positions |= positions
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:

@@ -20,6 +20,7 @@ from contextlib import closing, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from kafka.protocol.consumer import FetchResponse
@@ -244,7 +245,7 @@ def fetch_answer() -> bytes:
     part_of = topic_of.PartitionData
     aborted = [part_of.AbortedTransaction(producer_id=7, first_offset=1)]
     part = part_of(diverging_epoch=part_of.EpochEndOffset(), aborted_transactions=aborted, records=b"records")
-    response = FetchResponse(responses=[topic_of(topic="t", partitions=[part] * 2)] * 2, version=12)
+    response = FetchResponse(responses=[topic_of(topic_id=uuid4(), partitions=[part] * 2)] * 2, version=13)
     response.with_header(correlation_id=3)
     return bytes(response.encode(header=True))
 

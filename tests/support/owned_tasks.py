@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
 from streamsapp.deadline import ClosingTime, Deadline
-from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched
+from streamsapp.record import TopicIdentity
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.instance_tasks import InstanceTasks
@@ -46,9 +47,17 @@ class FakeConsumer:
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, self.by_time[timestamp_ms])
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Mapping[str, TopicIdentity] = NO_TOPICS,
+    ) -> None:
         assert not self.positions.keys() & positions.keys(), "the client refuses what is assigned already"
         self.positions |= positions
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
+        return {}
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -57,7 +66,9 @@ class FakeConsumer:
     def poll(self, limit: int, timeout: float) -> Fetched:
         return self.polls.pop(0)
 
-    def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
+    def reposition(
+        self, positions: Mapping[TopicPartition, int], topics: Mapping[str, TopicIdentity] = NO_TOPICS
+    ) -> None:
         self.unassign(positions)
         self.assign(positions)
 
@@ -144,7 +155,9 @@ class Owned:
         self.settings = config(state_dir=directory)
         self.directory = directory / self.settings.application_id
         consumer = cast(Any, self.consumer)
-        self.feeder = InputFeeder(consumer, StartPositions(consumer, self.clock), self.tasks, 1 << 20)
+        self.feeder = InputFeeder(
+            consumer, StartPositions(consumer, self.clock), self.tasks, 1 << 20, on_state_lost=self._lost
+        )
         self.life = InstanceTasks(
             TaskAssembly(self.settings, StateResources(8 << 20), self.clock),
             self.directory,
@@ -153,6 +166,9 @@ class Owned:
             cast(Any, self.restoration),
             ClosingTime(self.clock),
         )
+
+    def _lost(self, task: StreamTask, error: Exception) -> None:
+        raise error
 
     def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
         self.take_roles(dict.fromkeys(tasks, TaskRole.ACTIVE), of)

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError, KafkaException
 from fetched_batches import fetched_batch
 from streamsapp import Serdes, TaskId, TopicPartition, Topology, native
 from streamsapp.kafka.fetching.decompression import decompressed
-from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.record import RawRecord
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched
+from streamsapp.record import RawRecord, TopicIdentity
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from streamsapp.runtime.restoration import RestorationThread
@@ -63,6 +63,8 @@ class FakeConsumer:
         self.paused: set[TopicPartition] = set()
         self.packed: set[TopicPartition] = set()
         self.offsets: dict[TopicPartition, int] = {}
+        #: Ids of topics that were created anew.
+        self.ids: dict[str, str] = {}
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
@@ -79,7 +81,9 @@ class FakeConsumer:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self.paused -= set(partitions)
 
-    def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
+    def reposition(
+        self, positions: Mapping[TopicPartition, int], topics: Mapping[str, TopicIdentity] = NO_TOPICS
+    ) -> None:
         self.unassign(positions)
         self.assign(positions)
 
@@ -88,10 +92,18 @@ class FakeConsumer:
     ) -> dict[TopicPartition, int] | None:
         return None if self.silent else {each: self.offsets[each] for each in partitions if each in self.offsets}
 
+    def topics(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
+        return {each: TopicIdentity(self.ids.get(each, "first"), "cluster") for each in names}
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         return {each: (self.offsets[each], "") for each in partitions if each in self.offsets}
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Mapping[str, TopicIdentity] = NO_TOPICS,
+    ) -> None:
         self.positions |= positions
         self.packed |= set(packed)
 

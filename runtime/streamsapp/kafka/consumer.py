@@ -25,7 +25,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.kafka import offsets
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.fetching.fetched import Fetched, Fetching
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Fetching, Topics
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.librdkafka import LibrdkafkaFetching
 from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
@@ -33,6 +33,7 @@ from streamsapp.kafka.rebootstrap import RebootstrappingConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
+from streamsapp.kafka.topic_ids import topic_identities
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import TopicPartition
 
@@ -75,32 +76,40 @@ class PartitionConsumer:
             self._consumer = RebootstrappingConsumer({**properties, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
-        self._client = LibrdkafkaFetching(self._consumer, self._description, path, wakeup)
+        self._client = LibrdkafkaFetching(self._consumer, self._description, path, self._describe_topics, wakeup)
         self._fetching: Fetching = self._client
         self._fetcher: Fetcher | None = None
         if path is not None and left_to_librdkafka(properties) is None:
-            self._fetcher = Fetcher(path, fetch_settings(properties), self._consumer.list_topics, wakeup)
+            self._fetcher = Fetcher(
+                path, fetch_settings(properties), self._consumer.list_topics, self._describe_topics, wakeup
+            )
             self._fetching = self._fetcher
         self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic, held)
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Topics = NO_TOPICS,
+    ) -> None:
         """Start fetching these partitions at these offsets, beside those assigned already. Those to be ``packed`` are
-        delivered so where record batches are fetched whole, and else as others are."""
+        delivered so where record batches are fetched whole, and else as others are. ``topics`` are those that the
+        positions belong to: once a name stands for another one, its partitions are ``replaced``."""
         if positions:
-            self._fetching.assign(positions, packed)
+            self._fetching.assign(positions, packed, topics)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching; nothing of these partitions is delivered any more."""
         if partitions := list(partitions):
             self._fetching.unassign(partitions)
 
-    def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
+    def reposition(self, positions: Mapping[TopicPartition, int], topics: Topics = NO_TOPICS) -> None:
         """Go on from other offsets; what was fetched and not delivered is dropped."""
         self.unassign(positions)
-        self.assign(positions)
+        self.assign(positions, topics=topics)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver nothing of these partitions until ``resume``."""
@@ -164,11 +173,32 @@ class PartitionConsumer:
             return self._fetcher.fetch_all(limit, timeout) if at_once else self._fetcher.fetch(limit, timeout)
         except NotImplementedError as error:
             log.warning("%s: %s; librdkafka fetches from now on", self._description, error)
-            positions, paused = self._fetcher.close()
+            positions, paused, topics = self._fetcher.close()
             self._fetching = self._client
-            self._client.assign(positions)
+            for each, position in positions.items():
+                self._client.assign({each: position}, topics=topics.get(each, NO_TOPICS))
             self._client.pause(paused)
             return Fetched()
+
+    # ---- topics ------------------------------------------------------------------------------------------------
+
+    def topics(self, names: Collection[str]) -> Topics:
+        """The topics that these names stand for, of those that there are. Raises ``StreamsError``."""
+        try:
+            return self._repeated(
+                lambda: topic_identities(self._consumer, names, REQUEST_TIMEOUT), "looking up the ids of topics"
+            )
+        except KafkaException as error:
+            named = ", ".join(sorted(names))
+            raise StreamsError(f"the brokers do not tell the ids of {named}: {error.args[0].str()}") from error
+
+    def confirm(self) -> list[TopicPartition]:
+        """Return the assigned partitions of topics that were deleted and created again, of which records may have been
+        delivered: none where record batches are fetched whole. Raises ``KafkaException`` when no broker tells."""
+        return self._client.topics.confirm() if self._fetching is self._client else []
+
+    def _describe_topics(self, names: Collection[str], timeout: float) -> Topics:
+        return self._consumer.asked(lambda: topic_identities(self._consumer, names, timeout))
 
     # ---- positions ---------------------------------------------------------------------------------------------
 
@@ -237,7 +267,9 @@ class PartitionConsumer:
         """Leave the broker. A client whose request was given up is left to that request's thread."""
         if self._fetcher is not None:
             self._fetcher.close()
-        if self._requests.under_way or not (self._fetcher is None or self._fetcher.ended):
+        if self._requests.under_way or not (
+            self._client.topics.close() and (self._fetcher is None or self._fetcher.ended)
+        ):
             return
         self._consumer.close()
         self._client.close()

@@ -1,7 +1,7 @@
-/* The answer of a broker to a Fetch request, version 12, without its length; offsets of what was fetched point into it.
+/* The answer of a broker to a Fetch request, version 13, without its length; offsets of what was fetched point into it.
  */
 
-enum { LEAST_TOPIC = 3, LEAST_PARTITION = 37, LEAST_ABORTED = 17, DIVERGING_EPOCH = 0 };
+enum { LEAST_TOPIC = 18, TOPIC_ID = 16, LEAST_PARTITION = 37, LEAST_ABORTED = 17, DIVERGING_EPOCH = 0 };
 
 /* ((producer, first offset), ...) of transactions that were aborted. */
 static PyObject *aborted_of(Reader *reader) {
@@ -26,7 +26,7 @@ static int read_diverging(Reader *reader) {
     return diverging;
 }
 
-/* (topic, partition, error, high watermark, last stable offset, first offset, diverging, aborted, begin, end) */
+/* (topic id, partition, error, high watermark, last stable offset, first offset, diverging, aborted, begin, end) */
 static PyObject *partition_of(Reader *reader, const char *start, PyObject *topic) {
     int partition = read_int32(reader), error = read_int16(reader);
     long long high = read_int64(reader), stable = read_int64(reader), first = read_int64(reader);
@@ -42,11 +42,9 @@ static PyObject *partition_of(Reader *reader, const char *start, PyObject *topic
 }
 
 static int read_topic(Reader *reader, const char *start, PyObject *partitions) {
-    uint64_t size = read_unsigned(reader);
-    const unsigned char *name = size ? read_bytes(reader, size - 1) : NULL;
-    if (!name) break_reader(reader);
-    PyObject *topic = name ? PyUnicode_DecodeUTF8((const char *)name, (Py_ssize_t)size - 1, "replace") : NULL;
-    int failed = name && !topic;
+    const unsigned char *id = read_bytes(reader, TOPIC_ID);
+    PyObject *topic = id ? PyBytes_FromStringAndSize((const char *)id, TOPIC_ID) : NULL;
+    int failed = id && !topic;
     int64_t count = read_count(reader, LEAST_PARTITION);
     for (int64_t i = 0; i < count && !failed && !reader->broken; i++)
         failed = append(partitions, partition_of(reader, start, topic));

@@ -314,7 +314,7 @@ class RecordChunk(Protocol):
 #: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,
 #: first one, whether the log has other records now where the last one was read, aborted transactions as
 #: ``(producer, first offset)``, and where its record batches begin and end.
-FetchedPart = tuple[str, int, int, int, int, int, bool, list[tuple[int, int]], int, int]
+FetchedPart = tuple[bytes, int, int, int, int, int, bool, list[tuple[int, int]], int, int]
 
 
 class DataPath(Protocol):
@@ -357,7 +357,7 @@ class DataPath(Protocol):
     PackedRecords: type[PackedRecords]
 
     def answer(self, answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
-        """An answer to Fetch, version 12, without its length: the milliseconds that the broker is to be left alone, an
+        """An answer to Fetch, version 13, without its length: the milliseconds that the broker is to be left alone, an
         error, the session, and the partitions. Raises ``ValueError`` for anything else."""
 
     def stamped(self, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException
@@ -18,6 +19,7 @@ from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.changelog_reader import ChangelogReader
+from streamsapp.runtime.topics_created_anew import settle_inputs
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -64,16 +66,23 @@ def read_committed(
     tasks: Sequence[StreamTask],
     snapshots: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]],
 ) -> None:
-    """Set the offsets where active tasks continue and up to which replicas of tables may go: those committed. For
-    inputs of which the group knows nothing, it is the offset of the task's snapshot."""
+    """Set the offsets where active tasks continue and up to which replicas of tables may go: those committed, unless
+    the topic was created anew. For inputs of which the group knows nothing, it is the offset of the task's snapshot."""
+    topics = consumer.topics({each.topic for task in tasks for each in task.plan.inputs})
     committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
     for task in tasks:
         known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
         snapshot = {each: at for each, at in snapshots.get(task.id, {}).items() if each in task.plan.inputs}
-        task.start_offsets = {**snapshot, **known}
+        task.topics = {**task.topics, **topics}
+        task.start_offsets = settle_inputs(task, {**snapshot, **known}, partial(_beginning, consumer))
         if adopted := sorted(snapshot.keys() - known.keys()):
             named = ", ".join(map(str, adopted))
             log.info("task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named)
+
+
+def _beginning(consumer: PartitionConsumer, partition: TopicPartition) -> int:
+    found = consumer.watermarks(partition, cached=False)
+    return 0 if found is None else found[0]
 
 
 def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:

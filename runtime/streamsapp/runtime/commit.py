@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 from confluent_kafka import KafkaException
@@ -87,7 +87,10 @@ class Commit:
         membership: GroupCommits,
         clock: Clock,
         give_up_after: float,
+        confirm: Callable[[], None] = lambda: None,
     ) -> None:
+        """``confirm`` raises ``AbortableError`` if records were read where they must not be."""
+        self._confirm = confirm
         self._tasks = tasks
         self._collector = collector
         self._producer = producer
@@ -172,6 +175,7 @@ class Commit:
                 self._rest()  # the group assigns anew: whose the tasks are is known in a moment
                 yield
             try:
+                self._confirm()
                 self._producer.prepare(offsets, self._membership)
                 yield from self._acknowledged()
                 self._producer.commit(offsets, self._membership)

@@ -51,7 +51,7 @@ from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.thread_failure import Failures
+from streamsapp.runtime.thread_failure import Failures, ThreadFailure
 from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
@@ -103,9 +103,9 @@ class Components:
             _output_capacity(config), wakeup.notify, _RESULTS_BATCH, prompt=not config.exactly_once
         )
         self.tasks = TaskManager(extensions.scheduler, closing.end, wakeup.notify)
-        producer = StreamsProducer(config, self.membership, collector, clock, closing)
-        clients.callback(producer.close)
         self.feeder = self._feeder(config, clock, wakeup)
+        producer = StreamsProducer(config, self.membership, collector, clock, closing, self.feeder.confirm)
+        clients.callback(producer.close)
         self.owned = self._owned_tasks(config, clock)
         self.life = self._lifecycle(topology, producer, collector)
         self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000)
@@ -140,6 +140,9 @@ class Components:
             StartPositions(consumer, clock),
             self.tasks,
             config.memory.input_buffers,
+            on_state_lost=lambda task, error: self._context.failures.put(
+                ThreadFailure(f"{config.client_id}-polling", error, task.id)
+            ),
             tasks_idle=config.max_task_idle_ms > 0,
         )
 

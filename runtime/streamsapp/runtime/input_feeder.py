@@ -11,12 +11,15 @@ The work per fetch does not grow with the number of tasks, only with the number 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.errors import TaskCorruptedError
+from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.kafka.producer import AbortableError
+from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
+from streamsapp.runtime.topics_created_anew import lost_records, table_replaced, tell_created_anew
 from streamsapp.tasks.record_queue import RecordQueue
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
@@ -47,16 +50,23 @@ class InputFeeder:
         tasks: TaskManager,
         budget_bytes: int,
         *,
+        on_state_lost: Callable[[StreamTask, TaskCorruptedError], None],
         tasks_idle: bool = False,
     ) -> None:
-        """``tasks_idle`` says that tasks wait also for inputs whose ends were reached (``max.task.idle.ms``)."""
+        """``on_state_lost`` is told of tasks whose stores have to be restored; ``tasks_idle`` says that tasks wait also
+        for inputs whose ends were reached (``max.task.idle.ms``)."""
         self._consumer = consumer
         self._positions = positions
         self._tasks = tasks
+        self._on_state_lost = on_state_lost
         self._tasks_idle = tasks_idle
         self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
+        #: Partitions of topics that were created anew, whose buffers still have records of the ones before.
+        self._ending: set[TopicPartition] = set()
+        #: How often a topic was found created anew, by partition.
+        self.topics_created_anew = 0
         #: Buffers that held something when they were last looked at.
         self._filled: dict[TopicPartition, RecordQueue] = {}
         #: At least what they hold: what they did when last counted, and all that came in since.
@@ -65,12 +75,15 @@ class InputFeeder:
         self.records_consumed = 0
         self._next_observation = 0.0
 
-    def add(self, tasks: Iterable[StreamTask]) -> None:
+    def add(self, tasks: Collection[StreamTask]) -> None:
         """Fetch the inputs of restored tasks from where each stands."""
         positions = {task: self._positions.of(task) for task in tasks}
         for task, its_positions in positions.items():
             self._owners.update(dict.fromkeys(its_positions, task))
-        self._consumer.assign({each: at for its_positions in positions.values() for each, at in its_positions.items()})
+        topics = {name: topic for task in tasks for name, topic in task.topics.items()}
+        self._consumer.assign(
+            {each: at for its_positions in positions.values() for each, at in its_positions.items()}, topics=topics
+        )
 
     def remove(self, tasks: Collection[StreamTask]) -> None:
         """Stop fetching tasks' partitions."""
@@ -78,6 +91,7 @@ class InputFeeder:
         for partition in partitions:
             del self._owners[partition]
             self._paused.discard(partition)
+            self._ending.discard(partition)
             self._filled.pop(partition, None)
         self._consumer.unassign(partitions)
 
@@ -116,6 +130,8 @@ class InputFeeder:
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
+        if self._ending:
+            self._begin_ended_anew()
         if self._over_budget() and self._starving():
             self._pause_overfull()
         if self._consumer.rests and self._tasks.resting and self._holds_any:
@@ -137,6 +153,10 @@ class InputFeeder:
             self._tasks.mark_ready(touched.values())
         for partition in fetched.out_of_range:
             self._skip_deleted(partition)
+        for partition in fetched.replaced:
+            self._end(partition)
+        if self._ending:
+            self._begin_ended_anew()
         return fetched
 
     def _skip_deleted(self, partition: TopicPartition) -> None:
@@ -144,11 +164,52 @@ class InputFeeder:
         What is buffered was fetched before and stays."""
         task = self._owners.get(partition)
         if task is not None and task.state is TaskState.RUNNING:
+            topics = self._consumer.topics([partition.topic])
+            if topics.get(partition.topic, UNKNOWN_TOPIC).is_other(task.input_topic(partition)):
+                self._end(partition)
+                return
             log.warning(
                 "task %s: records of %s were deleted before they were read; going on from the %s offset",
                 task.id, partition, task.plan.inputs[partition].offset_reset or DEFAULT_POLICY,
             )  # fmt: skip
-            self._consumer.reposition({partition: self._positions.reset(task.plan, partition)})
+            self._consumer.reposition({partition: self._positions.reset(task.plan, partition)}, topics)
+
+    def _end(self, partition: TopicPartition) -> None:
+        """The topic was deleted and created again: what is buffered of the one before is processed first."""
+        task = self._owners.get(partition)
+        if task is None or task.state is not TaskState.RUNNING:
+            return
+        self.topics_created_anew += 1
+        if partition.topic in task.plan.repartition_topics:
+            raise lost_records(task.id, partition.topic)
+        if partition in task.plan.source_changelogs.values():
+            self._on_state_lost(task, table_replaced(task.id, partition.topic))
+            return
+        self._ending.add(partition)
+
+    def confirm(self) -> None:
+        """Raises ``AbortableError`` if records that were delivered since the last commit may be of topics that were
+        created anew, read at positions in those before; ``KafkaException`` if no broker tells."""
+        if replaced := self._consumer.confirm():
+            topics = ", ".join(sorted({each.topic for each in replaced}))
+            raise AbortableError(f"topic {topics} was deleted and created again while it was read")
+
+    def _begin_ended_anew(self) -> None:
+        held = self._tasks.held
+        for partition in list(self._ending):
+            task = self._owners[partition]
+            if task.queues[partition] or task in held:
+                continue
+            self._ending.discard(partition)
+            topic = self._consumer.topics([partition.topic]).get(partition.topic, UNKNOWN_TOPIC)
+            if not topic.is_other(task.input_topic(partition)):  # a broker that was behind had told of another
+                at = task.queues[partition].position
+                position = self._positions.of(task)[partition] if at is None else at
+                self._consumer.reposition({partition: position}, {partition.topic: task.input_topic(partition)})
+                continue
+            tell_created_anew(task.id, partition, task.input_topic(partition), topic)
+            task.begin_anew(partition, topic)
+            self._consumer.reposition({partition: BEGINNING}, {partition.topic: topic})
 
     def _add(self, task: StreamTask, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         queue = self._filled[partition] = task.queues[partition]

@@ -6,6 +6,7 @@ Touched by the polling thread only.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -39,7 +40,10 @@ class StreamsProducer:
         collector: RecordCollector,
         clock: Clock,
         closing: ClosingTime,
+        confirm: Callable[[], None] = lambda: None,
     ) -> None:
+        """``confirm`` raises ``AbortableError`` if tasks were given records that they must not have."""
+        self._confirm = confirm
         self._config = config
         self._membership = membership
         self._collector = collector
@@ -60,7 +64,7 @@ class StreamsProducer:
     def new_commit(self, tasks: TaskManager) -> Commit:
         """A commit of all tasks, to be advanced by the caller."""
         give_up_after = self._config.max_poll_interval_ms / 1000
-        return Commit(tasks, self._collector, self.client, self._membership, self._clock, give_up_after)
+        return Commit(tasks, self._collector, self.client, self._membership, self._clock, give_up_after, self._confirm)
 
     def close(self) -> None:
         """Drop what was not sent; ``replace`` or the end comes next."""

@@ -1,8 +1,9 @@
-"""The metadata of a committed offset, as Kafka Streams writes it, so that time does not run backwards when a task
-moves.
+"""The metadata of a committed offset, as Kafka Streams reads and writes it, so that time does not run backwards when a
+task moves; and after that the topic that the offset belongs to, so that an offset is not used in another one.
 
 The polling thread writes it with every commit and reads it when a task starts. The string is Base64 of
-``02 ‖ partition time ‖ [count ‖ (length ‖ key ‖ value)…]``; version 1 has the partition time only.
+``02 ‖ partition time ‖ [count ‖ (length ‖ key ‖ value)… ‖ [01 ‖ topic id ‖ cluster id]]``; version 1 has the partition
+time only. Kafka Streams reads as many entries as are counted, and ignores what follows them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity
+
 _log = logging.getLogger(__name__)
 
 UNKNOWN_TIME = -1
@@ -22,23 +25,28 @@ _HEAD = struct.Struct(">bq")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _TIME_ONLY, _LATEST = 1, 2
+#: Before the topic, whose id has so many bytes.
+_TOPIC, _ID_BYTES = b"\1", 16
 
 
 @dataclass(frozen=True)
 class OffsetMetadata:
-    """Highest timestamp seen in the partition (-1: unknown), and what processors want kept."""
+    """Highest timestamp seen in the partition (-1: unknown), what processors want kept, and the topic."""
 
     partition_time: int = UNKNOWN_TIME
     processor_metadata: Mapping[str, int] = field(default_factory=dict)
+    topic: TopicIdentity = UNKNOWN_TOPIC
 
     def encode(self) -> str:
         """The string to commit."""
         parts = [_HEAD.pack(_LATEST, self.partition_time)]
-        if self.processor_metadata:
+        if self.processor_metadata or self.topic.topic_id:
             parts.append(_INT.pack(len(self.processor_metadata)))
         for key, value in self.processor_metadata.items():
             encoded = key.encode()
             parts += (_INT.pack(len(encoded)), encoded, _LONG.pack(value))
+        if self.topic.topic_id:
+            parts += (_TOPIC, self.topic.id_bytes, self.topic.cluster_id.encode())
         return base64.b64encode(b"".join(parts)).decode()
 
     @classmethod
@@ -57,12 +65,12 @@ class OffsetMetadata:
         if version != _LATEST:
             _log.warning("the committed offset's metadata has version %d, known are 1 and 2", version)
             return cls()
-        return cls(partition_time, _processor_metadata(data[_HEAD.size :]))
+        return cls(partition_time, *_after_time(data[_HEAD.size :]))
 
 
-def _processor_metadata(data: bytes) -> dict[str, int]:
+def _after_time(data: bytes) -> tuple[dict[str, int], TopicIdentity]:
     if not data:
-        return {}
+        return {}, UNKNOWN_TOPIC
     metadata: dict[str, int] = {}
     at = _INT.size
     try:
@@ -76,5 +84,13 @@ def _processor_metadata(data: bytes) -> dict[str, int]:
             at = end + _LONG.size
     except (struct.error, ValueError):
         _log.warning("the committed offset's metadata is damaged; only its partition time is used")
-        return {}
-    return metadata
+        return {}, UNKNOWN_TOPIC
+    return metadata, _topic(data[at:])
+
+
+def _topic(data: bytes) -> TopicIdentity:
+    """Other programs may have written anything there."""
+    if not data.startswith(_TOPIC) or len(data) <= _ID_BYTES:
+        return UNKNOWN_TOPIC
+    topic_id, cluster_id = data[1 : 1 + _ID_BYTES], data[1 + _ID_BYTES :]
+    return TopicIdentity.of(topic_id, cluster_id.decode(errors="replace"))

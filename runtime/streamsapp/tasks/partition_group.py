@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
 
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
 from streamsapp.tasks.priority_queue import PriorityQueue
 from streamsapp.tasks.record_queue import NO_BOUND, NO_MORE, ProcessingControl, RecordQueue
 
@@ -30,6 +30,8 @@ class PartitionGroup:
 
     def __init__(self, max_task_idle_ms: int) -> None:
         self.queues: dict[TopicPartition, RecordQueue] = {}
+        #: The topic that the position in each input belongs to, as far as it is known.
+        self.topics: dict[TopicPartition, TopicIdentity] = {}
         self._queues: list[RecordQueue] = []
         self._max_task_idle_ms = max_task_idle_ms
         #: Queues that have a record, by the timestamp of their head.

@@ -16,7 +16,7 @@ from functools import cached_property
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import Operator
-from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicIdentity, TopicPartition
 from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.managed_store import FrozenEpoch
@@ -64,6 +64,11 @@ class TaskPlan:
         """Store name to the topic that restores it."""
         return {store: each.topic for store, each in self.all_changelogs.items()}
 
+    @cached_property
+    def repartition_topics(self) -> frozenset[str]:
+        """The task's inputs that the application itself writes."""
+        return frozenset(self.topic_name(each.name) for each in self.sub_topology.repartition_sources)
+
     def has_snapshots(self, stores: TaskStores) -> bool:
         """Return whether anything of ``stores``, the task's, is on disk and continued by a changelog."""
         return not stores.families.keys().isdisjoint(self.all_changelogs)
@@ -77,19 +82,21 @@ class ConsumedOffset:
     partition_time: int
     #: The metadata that the task's processors want kept; each partition carries all of it.
     processor_metadata: Mapping[str, int] = field(default_factory=dict)
+    #: The topic that the offset belongs to.
+    topic: TopicIdentity = UNKNOWN_TOPIC
     #: False for the position of a snapshot, which stands in for one that the group does not have.
     in_group: bool = True
 
     @cached_property
     def metadata(self) -> str:
         """The committed offset's metadata string, in Kafka Streams' format."""
-        return OffsetMetadata(self.partition_time, self.processor_metadata).encode()
+        return OffsetMetadata(self.partition_time, self.processor_metadata, self.topic).encode()
 
     @classmethod
     def committed(cls, offset: int, metadata: str | None, *, in_group: bool = True) -> ConsumedOffset:
         """The position that was committed with this offset and metadata string."""
         read = OffsetMetadata.decode(metadata)
-        return cls(offset, read.partition_time, read.processor_metadata, in_group)
+        return cls(offset, read.partition_time, read.processor_metadata, read.topic, in_group)
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,6 @@ class StreamTask:
         config: StreamsConfig,
         role: TaskRole = TaskRole.ACTIVE,
     ) -> None:
-        self.id = plan.id
         self.role = role
         self.plan = plan
         self.stores = stores
@@ -127,6 +133,8 @@ class StreamTask:
         self.input_lag: int | None = None
         #: The offsets that were committed when the task was created: it continues from there.
         self.start_offsets: dict[TopicPartition, ConsumedOffset] = {}
+        #: The topics that the names of its inputs and changelogs stood for when it was restored.
+        self.topics: Mapping[str, TopicIdentity] = {}
         #: Next changelog offset per store, once restored.
         self.changelog_positions: dict[str, int] = {}
         #: Stores whose last transaction ends with a control record that is not counted in their position yet.
@@ -145,6 +153,10 @@ class StreamTask:
         self._holding: list[Operator] = []
         self._group = PartitionGroup(config.max_task_idle_ms)
         self._committed: dict[TopicPartition, int] = {}
+
+    @property
+    def id(self) -> TaskId:
+        return self.plan.id
 
     # ---- life --------------------------------------------------------------------------------------------------
 
@@ -193,6 +205,7 @@ class StreamTask:
         self._group = PartitionGroup(config.max_task_idle_ms)
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
+        self._group.topics = {each: self.topics.get(each.topic, UNKNOWN_TOPIC) for each in self.plan.inputs}
         for partition, consumed in self.start_offsets.items():
             queue = self._group.queues[partition]
             queue.position = consumed.offset
@@ -241,6 +254,20 @@ class StreamTask:
     def reached_end(self, partition: TopicPartition) -> None:
         """The consumer has delivered everything the broker has of a partition (polling thread)."""
         self._group.queues[partition].at_end = True
+
+    def begin_anew(self, partition: TopicPartition, topic: TopicIdentity) -> None:
+        """An input whose records are all processed goes on with another topic (polling thread). No thread holds the
+        task."""
+        queue = self._group.queues[partition]
+        # Before the topic, which a commit looks at first: the offset is never that of one and the topic the other.
+        queue.position = None
+        queue.at_end = False
+        self._group.topics[partition] = topic
+        self._committed.pop(partition, None)
+
+    def input_topic(self, partition: TopicPartition) -> TopicIdentity:
+        """The topic that the position in an input belongs to."""
+        return self._group.topics.get(partition, UNKNOWN_TOPIC)
 
     @property
     def buffered_records(self) -> int:
@@ -359,9 +386,11 @@ class StreamTask:
         self.touched = False
         metadata = self.context.kept.to_commit()
         offsets = {
-            partition: ConsumedOffset(queue.position, queue.partition_time, metadata)
+            partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()
-            if queue.position is not None and queue.position != self._committed.get(partition)
+            if (topic := self.input_topic(partition)) is not None
+            and (position := queue.position) is not None
+            and position != self._committed.get(partition)
         }
         frozen = self.stores.freeze()
         self.context.commit_requested = False

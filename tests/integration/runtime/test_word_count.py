@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from base64 import b64decode
 from collections import Counter
 
 import pytest
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from instances import PATIENT, Instances, eventually, last_counts, produce, stored_counts
@@ -63,9 +65,11 @@ def test_commits_the_last_read_offset_with_the_partition_time_as_kafka_streams_w
     eventually(lambda: len(kafka.read(sink)) == 4)
     assert instance.close()
 
-    assert kafka.committed(config.application_id, source) == {0: (3, OffsetMetadata(9000).encode())}
-    # Base64 of version 2 and the time as eight bytes, so that Kafka Streams can take over.
-    assert OffsetMetadata(9000).encode() == "AgAAAAAAACMo"
+    [(offset, text)] = kafka.committed(config.application_id, source).values()
+    # Version 2, the time as eight bytes and no entries, so that Kafka Streams can take over; then the topic.
+    assert (offset, b64decode(text)[:13]) == (3, b"\2" + (9000).to_bytes(8, "big") + bytes(4))
+    [described] = kafka.admin.describe_topics(TopicCollection([source])).values()
+    assert OffsetMetadata.decode(text).topic.topic_id == str(described.result().topic_id)
     repartitioned = kafka.committed(config.application_id, f"{config.application_id}-words-repartition")
     assert OffsetMetadata.decode(repartitioned[0][1]).partition_time == 9000
 

@@ -131,6 +131,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
 
     monkeypatch.setattr(module, "RebootstrappingConsumer", make)
     take(None, monkeypatch)  # the native data path wants a client of librdkafka's
+    monkeypatch.setattr(module, "topic_identities", lambda client, names, timeout: {})
     monkeypatch.setattr(offsets, "committed", lambda consumer, partitions, timeout: consumer.answer(partitions))
     monkeypatch.setattr(offsets, "commit", lambda consumer, positions: consumer.answer(positions))
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)

@@ -154,7 +154,8 @@ def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     monkeypatch.setattr(leaders, "_PAUSE", 3600.0)
     monkeypatch.setattr(leaders, "_LONGEST_PAUSE", 7200.0)
     pauses: list[float] = []
-    made = leaders.Leaders(start({}).list_topics, lambda: pauses.append(made.look_up({A})))
+    brokers = start({})
+    made = leaders.Leaders(brokers.list_topics, brokers.describe_topics, lambda: pauses.append(made.look_up({A})))
     made.look_up({A})
 
     eventually(made.close, "its end")
@@ -247,7 +248,9 @@ def test_a_broker_that_was_left_alone_is_asked_later(start: Start, read: Read) -
 
 def at_brokers(brokers: FetchedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Consumers that are made from now on fetch from them, and ask others for anything else."""
-    made: Any = lambda path, settings, _, wakeup: Fetcher(path, settings, brokers.list_topics, wakeup)  # noqa: E731
+    made: Any = lambda path, settings, *others: Fetcher(  # noqa: E731
+        path, settings, brokers.list_topics, brokers.describe_topics, others[-1]
+    )
     monkeypatch.setattr(consumer_module, "Fetcher", made)
     data_paths.take(data_paths.compiled(), monkeypatch)
 
@@ -482,7 +485,7 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
     if polls == 50:
         reader.until(lambda: len(reader.ends) == 3)
         eventually(lambda: connections(brokers) == 6)
-    positions, paused = reader.fetcher.close()
+    positions, paused, _ = reader.fetcher.close()
 
     assert positions.keys() == brokers.partitions.keys()
     assert paused == []

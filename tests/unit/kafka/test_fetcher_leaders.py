@@ -12,6 +12,7 @@ from fetched_brokers import (
     SILENT,
 )
 from fetching_parts import (
+    A1,
     ENDLESS,
     MOVED,
     A,
@@ -102,6 +103,7 @@ def test_a_broker_that_is_elsewhere_is_asked_there(start: Start, read: Read, mon
     monkeypatch.setattr(module, "_LATE", 0.02)
     monkeypatch.setattr(module, "_NO_ANSWER", ENDLESS)
     before, now = start({"a": 1}), start({"a": 1})
+    now.ids = before.ids
     now.write(A, 5)
     before.fate = lambda *asked: SILENT
     reader = read(before, {A: 0})
@@ -135,10 +137,48 @@ def test_leaders_are_told_together_with_that_there_is_more_to_know(start: Start)
         told.append(made.of(A))
         return brokers.list_topics(topic, timeout)
 
-    made = leaders.Leaders(look_up, lambda: None)
+    made = leaders.Leaders(look_up, brokers.describe_topics, lambda: None)
     for leader in (1, 2):
         brokers.move(A, leader)
         made._begin([A, B], leaders._nothing)
         eventually(made.close, "its end")
         assert (made.changed, made.of(A)) == (True, leader)
     assert told == [None, None, 1, 1]
+
+
+@pytest.mark.parametrize("count", [3, 5, 8], ids=["shorter", "as long", "longer"])
+def test_nothing_is_read_of_a_topic_that_was_created_anew_at_a_position_in_the_one_before(
+    count: int, start: Start, read: Read
+) -> None:
+    brokers = start({"a": 2, "b": 1})
+    for each in (A, A1, B):
+        brokers.write(each, 5)
+    reader = read(brokers, {A: 0, A1: 0, B: 0})
+    reader.until_end((A, 5), (A1, 5), (B, 5))
+
+    brokers.make_anew("a")
+    brokers.write(A, count)
+    brokers.write(B, 2)
+    reader.until(lambda: {A, A1} <= set(reader.replaced))
+    reader.until_end((B, 7))
+    reader.nothing_comes()
+    assert (reader.offsets[A], reader.lost) == (list(range(5)), [])
+    assert sorted(reader.replaced) == [A, A1]
+
+    reader.fetcher.unassign([A, A1])
+    reader.fetcher.assign({A: 0, A1: 0}, topics=brokers.describe_topics(["a"], 1))
+    reader.until_end((A, count), (A1, 0))
+    assert reader.offsets[A] == [*range(5), *range(count)]
+    assert sorted(reader.replaced) == [A, A1]
+
+
+def test_a_position_in_a_topic_that_is_gone_is_not_used_from_the_beginning(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    before = brokers.describe_topics(["a"], 1)
+    brokers.make_anew("a")
+    brokers.write(A, 5)
+    reader = read(brokers, {})
+    reader.fetcher.assign({A: 2}, topics=before)
+    reader.until(lambda: reader.replaced)
+
+    assert (reader.replaced, reader.offsets[A]) == ([A], [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from kafka.protocol.consumer import FetchResponse
@@ -36,7 +37,7 @@ def part_of(rng: random.Random) -> Any:
 
 def an_answer(rng: random.Random) -> tuple[bytes, Any]:
     responses = [
-        TOPIC(topic=rng.choice(["t", "ü" * 100]), partitions=[part_of(rng) for _ in range(rng.choice([0, 1, 3]))])
+        TOPIC(topic_id=UUID(bytes=rng.randbytes(16)), partitions=[part_of(rng) for _ in range(rng.choice([0, 1, 3]))])
         for _ in range(rng.choice([0, 1, 3]))
     ]
     response = FetchResponse(
@@ -44,7 +45,7 @@ def an_answer(rng: random.Random) -> tuple[bytes, Any]:
         error_code=rng.choice([0, 71]),
         session_id=rng.randrange(1 << 31),
         responses=responses,
-        version=12,
+        version=13,
     )
     response.with_header(correlation_id=rng.randrange(1 << 31))
     return bytes(response.encode(header=True)), response
@@ -59,7 +60,7 @@ def test_answers_are_read_as_they_were_given(compiled: native.DataPath, seed: in
     assert (throttled, error, session) == (given.throttle_time_ms, given.error_code, given.session_id)
     assert [(*part[:8], data[part[8] : part[9]]) for part in parts] == [
         (
-            topic.topic,
+            topic.topic_id.bytes,
             part.partition_index,
             part.error_code,
             *(getattr(part, name) for name in OFFSETS),
@@ -87,7 +88,7 @@ def test_an_answer_that_breaks_off_is_refused_and_nothing_else_happens(compiled:
 
 
 def test_fields_of_later_versions_are_passed_over(compiled: native.DataPath) -> None:
-    response = FetchResponse(responses=[TOPIC(topic="t", partitions=[])], version=12)
+    response = FetchResponse(responses=[TOPIC(topic_id=uuid4(), partitions=[])], version=13)
     response.with_header(correlation_id=1)
     data, later = bytes(response.encode(header=True)), b"\2\7\3abc\x88\1\0"
     assert (data[4], data[-2:]) == (0, b"\0\0")

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
 from streamsapp import TopicPartition
+from streamsapp.errors import TaskCorruptedError, TopicError
+from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.record import TopicIdentity
 from streamsapp.runtime.input_feeder import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
+from streamsapp.topology.nodes import RepartitionTopic
 from task_parts import raw, task_of, through
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -28,12 +35,23 @@ class FakeConsumer:
         self.paused: set[TopicPartition] = set()
         self.marks: dict[TopicPartition, tuple[int, int]] = {}
         self.rests = False
+        #: The topics that names stand for, and those that the assigned positions belong to.
+        self.found: dict[str, TopicIdentity] = {}
+        self.of: dict[str, TopicIdentity] = {}
 
     def end_rest(self) -> None:
         self.rests = False
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int], *, topics: Mapping[str, TopicIdentity]) -> None:
         self.assigned |= positions
+        self.of |= topics
+
+    def topics(self, names: Iterable[str]) -> Mapping[str, TopicIdentity]:
+        return {each: self.found[each] for each in names}
+
+    def reposition(self, positions: Mapping[TopicPartition, int], topics: Mapping[str, TopicIdentity]) -> None:
+        self.unassign(positions)
+        self.assign(positions, topics=topics)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -57,13 +75,19 @@ class Fed:
 
     def __init__(self, budget: int = 1 << 30, *, tasks_idle: bool = False) -> None:
         self.consumer = FakeConsumer()
+        self.errors: list[Exception] = []
         self.tasks = TaskManager(MostBufferedFirst())
         self.task: StreamTask = task_of(through(topics=("a", "b")))
         self.tasks.add(self.task)
         consumer = cast(Any, self.consumer)
         positions = StartPositions(consumer, MockClock())
-        self.feeder = InputFeeder(consumer, positions, self.tasks, budget, tasks_idle=tasks_idle)
+        self.feeder = InputFeeder(
+            consumer, positions, self.tasks, budget, on_state_lost=self.lost, tasks_idle=tasks_idle
+        )
         self.feeder.add([self.task])
+
+    def lost(self, task: StreamTask, error: Exception) -> None:
+        self.errors.append(error)
 
     def arrives(self, partition: TopicPartition, *offsets: int, timestamp: int = 0, value: bytes = b"v") -> None:
         records = [raw(offset, timestamp, topic=partition.topic, value=value) for offset in offsets]
@@ -286,3 +310,77 @@ def test_the_lag_is_observed_only_now_and_then() -> None:
     assert it.task.input_lag == 10
     it.feeder.observe_lag(LAG_PERIOD)
     assert it.task.input_lag == 20
+
+
+FIRST, SECOND = TopicIdentity("AAAAAAAAAAAAAAAAAAAAAQ", "c"), TopicIdentity("AAAAAAAAAAAAAAAAAAAAAg", "c")
+
+
+def of_topic(task: StreamTask, topic: TopicIdentity) -> None:
+    task._group.topics = dict.fromkeys(task.queues, topic)
+
+
+def test_a_topic_that_was_created_anew_is_read_from_its_beginning_once_the_one_before_is_processed() -> None:
+    it = Fed()
+    of_topic(it.task, FIRST)
+    it.consumer.found["a"] = SECOND
+    it.ends(B)
+    it.arrives(A, 0, 1)
+    it.task.process(it.task.control, 1)
+    it.task.freeze()
+
+    it.consumer.polls.append(Fetched(replaced=[A]))
+    it.feeder.feed(0)
+    held = it.tasks.take(0)
+    assert held is it.task
+    it.task.process(it.task.control, 1)
+    it.feeder.feed(0)
+    assert it.task.input_topic(A) == FIRST  # a processing thread holds the task
+    epoch = it.task.freeze()
+    assert epoch is not None
+    assert (epoch.offsets[A].offset, epoch.offsets[A].topic) == (2, FIRST)
+    it.tasks.give_back(held, more=False)
+    it.feeder.feed(0)
+
+    assert (it.consumer.assigned[A], it.consumer.of["a"]) == (BEGINNING, SECOND)
+    it.arrives(A, 0, 1)
+    it.task.process(it.task.control, 2)
+    epoch = it.task.freeze()
+    assert epoch is not None  # the offset is the one that was committed of the topic before
+    assert (epoch.offsets[A].offset, epoch.offsets[A].topic) == (2, SECOND)
+    assert it.feeder.topics_created_anew == 1
+
+
+def test_a_topic_that_ends_before_the_position_may_be_another_one() -> None:
+    it = Fed()
+    of_topic(it.task, FIRST)
+    it.consumer.found = {"a": SECOND, "b": FIRST}
+    it.consumer.polls.append(Fetched(out_of_range=[A, B]))
+
+    it.feeder.feed(0)
+
+    assert it.consumer.of == {"a": SECOND, "b": FIRST}
+    assert it.task.input_topic(A) == SECOND
+
+
+def test_lost_records_of_a_repartition_topic_end_the_instance() -> None:
+    it = Fed()
+    of_topic(it.task, FIRST)
+    part = replace(it.task.plan.sub_topology, repartition_sources=(RepartitionTopic("a"),))
+    it.task.plan = replace(it.task.plan, sub_topology=part)
+    it.consumer.polls.append(Fetched(replaced=[A]))
+
+    with pytest.raises(TopicError, match="repartition topic a was deleted and created again"):
+        it.feeder.feed(0)
+
+
+def test_a_table_that_its_source_topic_restores_begins_anew_with_it() -> None:
+    it = Fed()
+    of_topic(it.task, FIRST)
+    it.task.plan = replace(it.task.plan, source_changelogs={"table": A})
+    it.consumer.polls.append(Fetched(replaced=[A]))
+
+    it.feeder.feed(0)
+
+    [error] = it.errors
+    assert isinstance(error, TaskCorruptedError)
+    assert "topic a" in str(error)

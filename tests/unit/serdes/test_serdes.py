@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from streamsapp.errors import TopologyError
+from streamsapp.record import TopicIdentity
 from streamsapp.serdes.adapt import as_deserializer, as_serializer
 from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.serdes.change import change_serde
@@ -80,6 +82,18 @@ def test_offset_metadata_equals_java(vector: dict[str, Any]) -> None:
     metadata = OffsetMetadata(*vector["input"])
     assert metadata.encode() == vector["java"]
     assert OffsetMetadata.decode(vector["java"]) == metadata
+
+
+@pytest.mark.parametrize("kept", [{}, {"ü": -1, "b": 7}], ids=["no entries", "entries"])
+def test_the_topic_of_an_offset_comes_after_all_that_java_reads(kept: dict[str, int]) -> None:
+    metadata = OffsetMetadata(5, kept, TopicIdentity("ovENmxWJQ2qPly/cKkEDqw", "a cluster"))
+
+    assert OffsetMetadata.decode(metadata.encode()) == metadata
+    java = b64decode(OffsetMetadata(5, kept).encode()) + (b"" if kept else bytes(4))
+    ours = b64decode(metadata.encode())
+    assert ours.startswith(java)
+    for end in range(len(java), len(ours) - len("a cluster")):
+        assert OffsetMetadata.decode(b64encode(ours[:end]).decode()) == OffsetMetadata(5, kept)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from confluent_kafka import KafkaError
 
 from streamsapp import native
 from streamsapp.errors import TopicError
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
 
 #: Errors of topics that may not be read.
 NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+
+#: The topics that names stand for.
+Topics: TypeAlias = Mapping[str, TopicIdentity]
+NO_TOPICS: Topics = {}
 
 
 @dataclass
@@ -32,6 +37,9 @@ class Fetched:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     #: Partitions whose position the broker no longer (or not yet) has.
     out_of_range: list[TopicPartition] = field(default_factory=list)
+    #: Partitions of a topic that was deleted and created again since they were assigned: no record of the new one is
+    #: delivered, and none is before they are assigned anew.
+    replaced: list[TopicPartition] = field(default_factory=list)
     #: Says whether brokers are known to have more of partitions whose records these are, or may have and do not tell.
     more: bool = False
 
@@ -41,15 +49,20 @@ class Fetched:
         return sum(len(records) for _, records in self.records) + sum(len(packed) for _, packed in self.packed)
 
     def __bool__(self) -> bool:
-        return bool(self.records or self.packed or self.ends or self.out_of_range)
+        return bool(self.records or self.packed or self.ends or self.out_of_range or self.replaced)
 
 
 class Fetching(Protocol):
     """The fetching of assigned partitions, as ``PartitionConsumer`` has it."""
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Topics = NO_TOPICS,
+    ) -> None:
         """Begin with partitions that were not assigned. Those to be ``packed`` are delivered so where that is possible,
-        and else as others are."""
+        and else as others are. ``topics`` are those that the positions belong to; by default those that there are."""
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions, and that they were paused."""

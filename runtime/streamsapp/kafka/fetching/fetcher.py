@@ -23,14 +23,14 @@ from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
 from streamsapp.kafka.fetching.broker_connections import RECONNECT, BrokerConnections
 from streamsapp.kafka.fetching.decompression import decompressed
-from streamsapp.kafka.fetching.fetched import Fetched, not_authorised
-from streamsapp.kafka.fetching.leaders import Leaders, ListTopics
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Topics, not_authorised
+from streamsapp.kafka.fetching.leaders import DescribeTopics, Leaders, ListTopics
 from streamsapp.kafka.fetching.partition import Doubt, FetchedPartition
 from streamsapp.kafka.fetching.session import ENDED, Asked
 from streamsapp.kafka.fetching.settings import FetchSettings
 from streamsapp.kafka.rest import FEW
 from streamsapp.kafka.wakeup import Wakeup
-from streamsapp.record import TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 
 log = client_log(__name__)
 
@@ -45,7 +45,12 @@ _DOUBT = 1.0
 #: How often a batch that cannot be read is fetched again: it may be the network's fault.
 _TRIES = 3
 
-_MOVED = ELSEWHERE | {KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE}
+_MOVED = ELSEWHERE | {
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError.INCONSISTENT_TOPIC_ID,
+}
 _WHICH = {OFFSET_BEGINNING: -2, OFFSET_END: -1}
 
 #: Takes an answer, of the broker that leads what was asked.
@@ -56,31 +61,44 @@ class Fetcher:
     """Fetches from explicitly assigned partitions."""
 
     def __init__(
-        self, path: native.DataPath, settings: FetchSettings, list_topics: ListTopics, wakeup: Wakeup | None
+        self,
+        path: native.DataPath,
+        settings: FetchSettings,
+        list_topics: ListTopics,
+        describe_topics: DescribeTopics,
+        wakeup: Wakeup | None,
     ) -> None:
         """A ``wakeup`` that is given ends a wait for records when other threads notify it."""
         self._path = path
         self._settings = settings
         self._may_be_interrupted = wakeup is not None
         self._wakeup = wakeup or Wakeup()
-        self._leaders = Leaders(list_topics, self._wakeup.notify)
+        self._leaders = Leaders(list_topics, describe_topics, self._wakeup.notify)
         self._partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
         self._news: dict[TopicPartition, FetchedPartition] = {}
         self._connections = BrokerConnections(settings, self._wakeup)
         #: The partitions of each leader, as long as nothing has changed; those without one.
         self._led: dict[int, list[FetchedPartition]] = {}
+        #: The names of topics whose partitions have a leader, by their ids.
+        self._names: dict[bytes, str] = {}
         self._leaderless: set[TopicPartition] = set()
         self._changed = True
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Topics = NO_TOPICS,
+    ) -> None:
         for name, position in positions.items():
-            self._leaders.begin(name)
-            self._partitions[name] = FetchedPartition(name, position, packed=name in packed)
+            topic = topics.get(name.topic, UNKNOWN_TOPIC)
+            self._leaders.begin(name, topic)
+            self._partitions[name] = FetchedPartition(name, position, topic, packed=name in packed)
         self._changed = True
-        with suppress(StreamsError):  # it is met again where records are wanted
+        with suppress(StreamsError, NotImplementedError):  # it is met again where records are wanted
             self._find_leaders()  # at once: it takes a moment
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -101,11 +119,14 @@ class Fetcher:
         found = self._partitions.get(partition)
         return None if found is None or found.high < 0 else (max(found.first, 0), found.high)
 
-    def close(self) -> tuple[dict[TopicPartition, int], list[TopicPartition]]:
-        """Stop. Returns where each partition stands, and those that are paused."""
+    def close(self) -> tuple[dict[TopicPartition, int], list[TopicPartition], dict[TopicPartition, Topics]]:
+        """Stop. Returns where each partition stands, those that are paused, and the topics of those that have one."""
         self._connections.close()
         paused = [name for name, partition in self._partitions.items() if partition.paused]
-        return {name: partition.next for name, partition in self._partitions.items()}, paused
+        topics: dict[TopicPartition, Topics] = {
+            name: {name.topic: TopicIdentity.of(it.topic_id)} for name, it in self._partitions.items()
+        }
+        return {name: partition.next for name, partition in self._partitions.items()}, paused, topics
 
     @property
     def ended(self) -> bool:
@@ -182,9 +203,9 @@ class Fetcher:
                 taken += count
         except ValueError as error:
             self._note_broken(partition, error)
-        if partition.lost:
+        if partition.ended:
             if not partition.chunks:
-                fetched.out_of_range.append(partition.name)
+                (fetched.replaced if partition.replaced else fetched.out_of_range).append(partition.name)
         elif self._settings.tells_ends and partition.reached_end(committed_only=self._settings.committed_only):
             fetched.ends[partition.name] = partition.position
         return taken
@@ -292,7 +313,8 @@ class Fetcher:
         broker.session.answered(session)
         broker.session.has_nothing = all(begin == end for *_, begin, end in parts)
         for part in parts:
-            if (partition := self._asked_of(leader, asked, TopicPartition(part[0], part[1]))) is not None:
+            name = TopicPartition(self._names.get(part[0], ""), part[1])
+            if (partition := self._asked_of(leader, asked, name)) is not None and partition.topic_id == part[0]:
                 if part[2]:
                     self._note_error(partition, part[2])
                 else:
@@ -302,7 +324,7 @@ class Fetcher:
         """The partition of which a part of an answer tells, unless it was assigned anew, has another leader by now, or
         what was asked came from another one."""
         partition, position, _ = asked.get(name, (None, 0, 0))
-        if partition is None or self._partitions.get(name) is not partition or partition.lost:
+        if partition is None or self._partitions.get(name) is not partition or partition.ended:
             return None
         if partition.position != position:
             return None
@@ -364,17 +386,27 @@ class Fetcher:
         makes sense to look again."""
         if self._changed or self._leaders.changed:
             self._changed = self._leaders.changed = False
-            missing, self._led, self._leaderless = self._leaderless, {}, set()
+            missing, self._led, self._leaderless, self._names = self._leaderless, {}, set(), {}
             for partition in self._partitions.values():
                 leader = self._leaders.of(partition.name)
                 if leader is None:
                     self._leaderless.add(partition.name)
-                else:
+                elif self._is_of_its_topic(partition):
                     self._led.setdefault(leader, []).append(partition)
+                    self._names[partition.topic_id] = partition.name.topic
             if missing and not self._leaderless:
                 self._leaders.found_all()
         self._leaders.refresh(self._partitions)
         return self._leaders.look_up(self._leaderless) if self._leaderless else _LATE
+
+    def _is_of_its_topic(self, partition: FetchedPartition) -> bool:
+        """Return whether a partition's name still stands for the topic that its position belongs to."""
+        found = self._leaders.topic(partition.name.topic).id_bytes
+        partition.topic_id = partition.topic_id or found
+        if partition.topic_id != found and not partition.replaced:
+            partition.doubt = Doubt.REPLACED
+            self._news[partition.name] = partition
+        return not partition.replaced
 
     def _forget_leader(self, partition: FetchedPartition) -> None:
         self._leaders.forget(partition.name)

@@ -1,4 +1,4 @@
-"""The leaders of partitions, and the addresses of brokers, as the client's own consumer tells them.
+"""The leaders of partitions, the ids of topics and the addresses of brokers, as the client's own consumer tells them.
 
 Asked on the thread that a consumer belongs to; each look-up has a thread of its own, as it may take its time.
 """
@@ -15,8 +15,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, gone, not_authorised, without
-from streamsapp.record import TopicPartition
+from streamsapp.kafka.fetching.broker import TooOldError
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Topics, gone, not_authorised, without
+from streamsapp.record import TopicIdentity, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 #: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
 ListTopics = Callable[[str, float], Any]
+#: The topics that names stand for, as ``kafka.topic_ids`` asks for them.
+DescribeTopics = Callable[[Collection[str], float], Topics]
 #: Takes what was told of a topic of which these partitions are wanted.
 _Judge = Callable[[str, Iterable[TopicPartition], Any], None]
 
@@ -43,9 +46,11 @@ _Judge = Callable[[str, Iterable[TopicPartition], Any], None]
 class Leaders:
     """The leaders that are known."""
 
-    def __init__(self, list_topics: ListTopics, notify: Callable[[], None]) -> None:
+    def __init__(self, list_topics: ListTopics, describe_topics: DescribeTopics, notify: Callable[[], None]) -> None:
         """``notify`` is called when there is more to know."""
         self._list_topics = list_topics
+        self._describe_topics = describe_topics
+        self._topics: Topics = NO_TOPICS
         self._notify = notify
         self._leaders: dict[TopicPartition, int] = {}
         #: Those that were forgotten since the last look-up began, which may tell of them once more.
@@ -66,6 +71,10 @@ class Leaders:
         """The leader's number."""
         return self._leaders.get(partition)
 
+    def topic(self, topic: str) -> TopicIdentity:
+        """The topic that the name of one with a known leader stands for."""
+        return self._topics[topic]
+
     def address(self, leader: int) -> tuple[str, int]:
         """A leader's host and port."""
         return self._addresses[leader]
@@ -75,8 +84,10 @@ class Leaders:
         if (leader := self._leaders.pop(partition, None)) is not None:
             self._forgotten[partition] = leader
 
-    def begin(self, partition: TopicPartition) -> None:
-        """It is wanted from now on: nothing that was found before is held against it."""
+    def begin(self, partition: TopicPartition, topic: TopicIdentity) -> None:
+        """It is wanted from now on, of this topic: nothing that was found before is held against it."""
+        if topic.topic_id and topic != self._topics.get(partition.topic):
+            self.forget(partition)
         for each in (partition, _whole(partition.topic)):
             self._missing.pop(each, None)
             self._failures.pop(each, None)
@@ -125,20 +136,36 @@ class Leaders:
     def _run(self, wanted: list[TopicPartition], judge: _Judge) -> None:
         # Told all at once, with ``changed``: until it has looked, the consumer asks those of before.
         found: dict[TopicPartition, int] = {}
+        topics = self._identified({each.topic for each in wanted})
         for topic, partitions in groupby(wanted, attrgetter("topic")):
             try:
                 metadata = self._list_topics(topic, _REQUEST)
-                found |= self._leaders_of(topic, metadata)
+                if topic in topics:
+                    found |= self._leaders_of(topic, metadata)
+                    self._refuse_without_id(topic, topics)
                 judge(topic, partitions, metadata.topics[topic])
             except KafkaException as error:
                 log.debug("the leaders of %s are not known: %s", topic, error)
                 break  # the others would be asked for in vain as well
             except Exception as error:
                 self._failures[_whole(topic)] = error
+        self._topics = {**self._topics, **topics}
         self._leaders |= {name: leader for name, leader in found.items() if self._forgotten.get(name) != leader}
         self._busy = False
         self.changed = True
         self._notify()
+
+    def _refuse_without_id(self, topic: str, topics: Topics) -> None:
+        if not topics[topic].topic_id:
+            raise TooOldError(f"the brokers tell no id of topic {topic}")
+
+    def _identified(self, topics: set[str]) -> Topics:
+        """Asked for before the leaders: a topic that is created anew in between is not fetched by the old id."""
+        try:
+            return self._describe_topics(topics, _REQUEST)
+        except KafkaException as error:
+            log.debug("the ids of %s are not known: %s", ", ".join(sorted(topics)), error)
+            return NO_TOPICS
 
     def _leaders_of(self, topic: str, metadata: Any) -> dict[TopicPartition, int]:
         self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})

@@ -17,7 +17,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamsapp import native
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, Fetched, gone, not_authorised
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Fetched, Topics, gone, not_authorised
+from streamsapp.kafka.fetching.leaders import DescribeTopics
+from streamsapp.kafka.fetching.topic_id_watch import TopicIdWatch
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
@@ -45,7 +47,12 @@ class LibrdkafkaFetching:
     """Fetches from explicitly assigned partitions."""
 
     def __init__(
-        self, consumer: Consumer, description: str, path: native.DataPath | None, wakeup: Wakeup | None
+        self,
+        consumer: Consumer,
+        description: str,
+        path: native.DataPath | None,
+        describe_topics: DescribeTopics,
+        wakeup: Wakeup | None,
     ) -> None:
         """A ``wakeup`` ends the wait for records when other threads notify it."""
         self._consumer = consumer
@@ -56,6 +63,7 @@ class LibrdkafkaFetching:
         self._known: set[str] = set()
         #: Where fetching began, of the partitions that are assigned.
         self._began: dict[TopicPartition, int] = {}
+        self.topics = TopicIdWatch(describe_topics)
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
         self._quiet_at = 0.0
@@ -65,9 +73,15 @@ class LibrdkafkaFetching:
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
-    def assign(self, positions: Mapping[TopicPartition, int], packed: Collection[TopicPartition] = ()) -> None:
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Topics = NO_TOPICS,
+    ) -> None:
         """Start fetching these partitions at these offsets, beside those assigned already; none is packed."""
         if positions:
+            self.topics.assign(positions, topics)
             self._find_leaders({each.topic for each in positions} - self._known)
             self._began.update(positions)
             self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
@@ -90,6 +104,7 @@ class LibrdkafkaFetching:
             # The client remembers that a partition was paused, also for the next time it is assigned.
             self._consumer.resume(given_up)
             self._consumer.incremental_unassign(given_up)
+            self.topics.unassign(partitions)
             for each in partitions:
                 self._began.pop(each, None)
 
@@ -105,6 +120,7 @@ class LibrdkafkaFetching:
 
     def fetch(self, limit: int, timeout: float) -> Fetched:
         fetched = self._fetch(limit, timeout)
+        fetched.replaced += self.topics.replaced()
         now = time.monotonic()
         if fetched or not self._began:
             self._quiet_at = now + _QUIET
@@ -189,8 +205,9 @@ class LibrdkafkaFetching:
             "%s: the broker has no offset %d of %s, where it was read before; fetching it again where it stands, at %d",
             self._description, offset, partition, at,
         )  # fmt: skip
+        topics = self.topics.of(partition)
         self.unassign([partition])
-        self.assign({partition: at})
+        self.assign({partition: at}, topics=topics)
 
     def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
         low, high = self._consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)

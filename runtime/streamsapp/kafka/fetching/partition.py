@@ -10,30 +10,38 @@ from enum import Enum, auto
 
 from streamsapp import native
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.record import TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 
 #: So many answers of a partition may wait: one is taken while the next one comes.
 _AHEAD = 2
 
 
 class Doubt(Enum):
-    """The steps before a broker is believed that it does not have what was to be fetched."""
+    """The steps before a broker is believed that it does not have what was to be fetched, and the ends."""
 
     NONE = auto()
     #: It said so; after a pause it is looked who leads the partition.
     PAUSES = auto()
     #: The broker that leads it now is asked, and is believed.
     ASKS = auto()
+    #: The broker does not have what was to be fetched.
+    LOST = auto()
+    #: The name of the topic stands for another one by now.
+    REPLACED = auto()
 
 
 class FetchedPartition:
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
-    __slots__ = ("broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "lost", "name", "packed", "paused",
-                 "position", "retry_at", "stable")  # fmt: skip
+    __slots__ = ("broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed", "paused",
+                 "position", "retry_at", "stable", "topic_id")  # fmt: skip
 
-    def __init__(self, name: TopicPartition, position: int, *, packed: bool = False) -> None:
+    def __init__(
+        self, name: TopicPartition, position: int, topic: TopicIdentity = UNKNOWN_TOPIC, *, packed: bool = False
+    ) -> None:
         self.name = name
+        #: Of the topic that the position belongs to; empty until it is known, for a position that came without.
+        self.topic_id = topic.id_bytes
         #: Its records are taken packed.
         self.packed = packed
         #: The offset from which on it is to be fetched, or the client's number for where it begins or ends.
@@ -42,8 +50,6 @@ class FetchedPartition:
         self.epoch = -1
         self.chunks: deque[native.RecordChunk] = deque()
         self.paused = False
-        #: The broker does not have what was to be fetched.
-        self.lost = False
         #: How far it is with a broker that has said so, and is not believed at once.
         self.doubt = Doubt.NONE
         #: How often, one after the other, what came could not be read.
@@ -57,13 +63,28 @@ class FetchedPartition:
         self.end_told = -1
 
     @property
+    def lost(self) -> bool:
+        """The broker does not have what was to be fetched."""
+        return self.doubt is Doubt.LOST
+
+    @property
+    def replaced(self) -> bool:
+        """The name of its topic stands for another one by now."""
+        return self.doubt is Doubt.REPLACED
+
+    @property
+    def ended(self) -> bool:
+        """True if nothing more is fetched of it."""
+        return self.lost or self.replaced
+
+    @property
     def next(self) -> int:
         """The offset after what was taken."""
         return self.chunks[0].position if self.chunks else self.position
 
     def is_wanted(self, now: float) -> bool:
         """Return whether to ask for more of it."""
-        return not (self.paused or self.lost or len(self.chunks) >= _AHEAD or now < self.retry_at)
+        return not (self.paused or self.ended or len(self.chunks) >= _AHEAD or now < self.retry_at)
 
     def add(self, chunk: native.RecordChunk) -> None:
         """Records of it have come."""
@@ -94,14 +115,16 @@ class FetchedPartition:
             self.position = self.next
             self.epoch = -1
             self.chunks.clear()
-        self.doubt = Doubt.NONE
+        if not self.ended:
+            self.doubt = Doubt.NONE
         self.broken += 1
 
     def is_lost(self, until: float) -> bool:
         """A broker does not have what was to be fetched: returns whether that is so. It is not believed at first:
         nobody is asked ``until`` then, and whoever leads the partition afterwards."""
-        self.lost = self.doubt is Doubt.ASKS
-        if not self.lost:
+        if self.doubt is Doubt.ASKS:
+            self.doubt = Doubt.LOST
+        else:
             self.doubt, self.retry_at = Doubt.PAUSES, until
         return self.lost
 

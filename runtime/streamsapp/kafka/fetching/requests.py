@@ -1,7 +1,8 @@
 """The requests of a fetcher, most in kafka-python's classes, and what is read of answers; those to Fetch are read in C
 (``native/answer.h``), as they bring the records. Pure.
 
-The version of each request is fixed: later ones of Fetch name topics by ids (KIP-516).
+The version of each request is fixed. Fetch names topics by their ids (KIP-516), so that a topic which was created anew
+is never read at a position in the one before.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Request: TypeAlias = Any
 #: The bytes of a request, by its number.
 Encoded: TypeAlias = Callable[[int], bytes]
 
-FETCH_VERSION, OFFSETS_VERSION = 12, 5
+FETCH_VERSION, OFFSETS_VERSION = 13, 5
 
 _SIZE, _HEADER = struct.Struct(">i"), struct.Struct(">hhih")
 #: From the replica's number to the session's; a partition, up to its tagged fields (KIP-482).
@@ -35,20 +36,20 @@ def fetch(
     settings: FetchSettings,
     session: FetchSession,
     named: Iterable[FetchedPartition],
-    forgotten: Iterable[TopicPartition],
+    forgotten: Iterable[FetchedPartition],
     wait: float,
     each: int,
 ) -> Encoded:
     """Ask for records of what a session knows, of which these partitions are new or have moved, and those are to be
     forgotten; ``each`` partition so many bytes. Written by hand: it is asked so often that kafka-python's classes were
     a third of what few records cost."""
-    asked: dict[str, list[bytes]] = {}
+    asked: dict[bytes, list[bytes]] = {}
     for one in named:
         of_it = _PARTITION.pack(one.name.partition, -1, one.position, one.epoch, -1, each, _NO_TAGS)
-        asked.setdefault(one.name.topic, []).append(of_it)
-    left: dict[str, list[bytes]] = {}
-    for name in forgotten:
-        left.setdefault(name.topic, []).append(_SIZE.pack(name.partition))
+        asked.setdefault(one.topic_id, []).append(of_it)
+    left: dict[bytes, list[bytes]] = {}
+    for one in forgotten:
+        left.setdefault(one.topic_id, []).append(_SIZE.pack(one.name.partition))
     body = b"".join(
         (
             _FETCH.pack(
@@ -116,11 +117,10 @@ def lacks(answer: bytearray) -> bool:
     return False
 
 
-def _by_topic(parts: Mapping[str, Sequence[bytes]]) -> bytes:
+def _by_topic(parts: Mapping[bytes, Sequence[bytes]]) -> bytes:
     encoded = [compact_count(len(parts))]
-    for topic, of_it in parts.items():
-        name = topic.encode()
-        encoded += (compact_count(len(name)), name, compact_count(len(of_it)), *of_it, b"\0")
+    for topic_id, of_it in parts.items():
+        encoded += (topic_id, compact_count(len(of_it)), *of_it, b"\0")
     return b"".join(encoded)
 
 

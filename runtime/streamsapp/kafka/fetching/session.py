@@ -19,8 +19,12 @@ from streamsapp.record import TopicPartition
 #: another assignment are told.
 Asked: TypeAlias = dict[TopicPartition, tuple[FetchedPartition, int, int]]
 
+#: A broker's, which the client has no name for.
+_FETCH_SESSION_TOPIC_ID_ERROR = 106
 #: Errors of a session, which begins anew then.
-ENDED = frozenset({KafkaError.FETCH_SESSION_ID_NOT_FOUND, KafkaError.INVALID_FETCH_SESSION_EPOCH})
+ENDED = frozenset(
+    {KafkaError.FETCH_SESSION_ID_NOT_FOUND, KafkaError.INVALID_FETCH_SESSION_EPOCH, _FETCH_SESSION_TOPIC_ID_ERROR}
+)
 
 _LAST_EPOCH = 2**31 - 1
 
@@ -46,7 +50,7 @@ class FetchSession:
 
     def ask(
         self, wanted: Sequence[FetchedPartition], each: int
-    ) -> tuple[Sequence[FetchedPartition], Iterable[TopicPartition]]:
+    ) -> tuple[Sequence[FetchedPartition], Iterable[FetchedPartition]]:
         """The partitions to name when these are wanted, so many bytes of each, and those to be forgotten."""
         before, self.asked, named = self.asked, {}, []
         for one in wanted:
@@ -60,7 +64,7 @@ class FetchSession:
             self._each, self._epoch = each, 0
         if not self.kept:
             return wanted, ()
-        return named, before.keys() - self.asked
+        return named, [before[name][0] for name in before.keys() - self.asked.keys()]
 
     def answered(self, session: int) -> None:
         """The broker has answered, and remembers what was asked under this id; 0: it remembers nothing."""
