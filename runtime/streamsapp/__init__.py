@@ -6,6 +6,7 @@ without loading the Kafka client or RocksDB.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         SlidingWindows as SlidingWindows,
         TimeWindows as TimeWindows,
         UnlimitedWindows as UnlimitedWindows,
+        Windows as Windows,
     )
     from streamsapp.processor.api import (
         Processor as Processor,
@@ -104,6 +106,7 @@ _HOMES = {
         "SlidingWindows",
         "TimeWindows",
         "UnlimitedWindows",
+        "Windows",
     ),
     "streamsapp.processor.api": ("Processor", "ProcessorContext", "PunctuationType"),
     "streamsapp.record": ("Record", "TaskId", "TopicPartition"),
@@ -141,7 +144,7 @@ def __getattr__(name: str) -> Any:
 
         return version("streamsapp")
     if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; its public names: {', '.join(__all__)}")
+        raise _unknown(name)
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
@@ -149,3 +152,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _unknown(name: str) -> Exception:
+    from streamsapp.java_names.lookup import unknown_class  # late, as all else
+
+    here = unknown_class(name)
+    if here is None:
+        return AttributeError(f"module {__name__!r} has no attribute {name!r}; its public names: {', '.join(__all__)}")
+    # `from streamsapp import X` replaces an AttributeError by one without a remedy; only importlib asks for it then.
+    kind = ImportError if sys._getframe(2).f_globals.get("__name__") == "importlib._bootstrap" else AttributeError
+    return kind(f"there is no {name} here; {here}", name=name)

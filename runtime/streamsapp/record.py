@@ -9,6 +9,8 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias
 
+from streamsapp.java_names.lookup import java_names
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # a type checker knows it; defaults are in typing from Python 3.13 on
 
@@ -112,6 +114,7 @@ class TaskId(NamedTuple):
         return cls(int(subtopology), int(partition))
 
 
+@java_names("Record")
 @dataclass(slots=True)
 class Record(Generic[K, V]):
     """A record as processors see it: key, value, event time in milliseconds since the epoch, headers (KIP-478)."""

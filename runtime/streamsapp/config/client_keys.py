@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamsapp.errors import ConfigError
+from streamsapp.java_names import properties
 
 #: The most specific comes last and wins. Names as Kafka Streams'; ``restore.consumer`` reads changelogs,
 #: ``global.consumer`` the topics of global stores.
@@ -102,7 +103,8 @@ def split_prefix(key: str) -> tuple[str, str]:
 
 
 def check_client_keys(keys: Iterable[str]) -> None:
-    """Raise ``ConfigError`` for the first key that would break a guarantee, or that only Java clients know."""
+    """Raise ``ConfigError`` for the first key that would break a guarantee, or that only Java clients and Kafka
+    Streams know."""
     for key in keys:
         bare = split_prefix(key)[1]
         if bare in OWNED:
@@ -110,3 +112,5 @@ def check_client_keys(keys: Iterable[str]) -> None:
             raise ConfigError(f"kafka property {key!r} is owned by the runtime: {reason}; {remedy}")
         if bare in JAVA_NAMES:
             raise ConfigError(f"kafka property {key!r} is known to Java clients only: {JAVA_NAMES[bare]}")
+        if (answer := properties.answer(bare)) is not None:
+            raise ConfigError(f"kafka property {key!r} is a property of Kafka Streams: {answer}")

@@ -14,6 +14,7 @@ from streamsapp.config.client_keys import CONSUMER_ONLY, OWNED, PREFIXES_OF, PRO
 from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
+from streamsapp.java_names import properties
 
 ClientProperties: TypeAlias = dict[str, str | int | float | bool]
 
@@ -168,5 +169,5 @@ def _reads(kind: str, key: str) -> bool:
 
 
 def _suggestion(key: str) -> str:
-    close = difflib.get_close_matches(key, _KNOWN_KEYS, n=1)
+    close = difflib.get_close_matches(key, (*_KNOWN_KEYS, *properties.FIELDS), n=1)
     return f"did you mean {close[0]!r}?" if close else "correct or remove it (names are librdkafka's)"

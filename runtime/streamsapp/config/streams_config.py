@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.endpoint import is_endpoint
+from streamsapp.config.java_values import from_java
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.errors import ConfigError
+from streamsapp.java_names import properties as java_properties
+from streamsapp.java_names.lookup import java_names
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
@@ -42,6 +45,7 @@ _SERVER = re.compile(r"([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
+@java_names("StreamsConfig", java_properties.constants())
 @dataclass(frozen=True, kw_only=True)
 class StreamsConfig:
     """The configuration of an application, named as in Kafka Streams' ``StreamsConfig``. Only ``application_id`` and
@@ -114,6 +118,8 @@ class StreamsConfig:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, from_java(each.name, getattr(self, each.name)))
         _check_text(self)
         _check_serdes(self)
         _check_numbers(self)
@@ -167,39 +173,56 @@ class StreamsConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> StreamsConfig:
-        """Makes a configuration from Kafka's dotted names: ``application.id`` and the like; keys that are not ours go
-        to the clients."""
-        own = {name.replace("_", "."): name for name in (f.name for f in fields(cls))} | _KAFKA_STREAMS_NAMES
-        topic = {k.removeprefix("topic."): str(v) for k, v in properties.items() if k.startswith("topic.")}
-        known = {own[key]: _coerce(own[key], value) for key, value in properties.items() if key in own}
-        kafka = {k: str(v) for k, v in properties.items() if k not in own and not k.startswith("topic.")}
+        """Makes a configuration from Kafka Streams' dotted names: ``application.id`` and the like, and its values:
+        classes of Java's that have a counterpart here are taken by name.
+
+        Keys that are not ours go to the clients. Raises ``ConfigError`` for what has no meaning here, all at once.
+        """
         for required in ("application.id", "bootstrap.servers"):
             if required not in properties:
                 raise ConfigError(f"{required} is not set")
-        return cls(**(known | {"topic_properties": topic, "kafka": kafka}))
+        faults = [f"{key}: {java_properties.answer(key)}" for key in properties if key in java_properties.NO_MEANING]
+        if faults:
+            raise ConfigError("; ".join(faults))
+        return cls(**_settings(cls, properties))
 
 
-#: Kafka Streams' keys whose name is not simply ours with dots.
-_KAFKA_STREAMS_NAMES = {
-    "num.standby.replicas": "standby_replicas",
-    "num.stream.threads": "threads",
-    "errors.dead.letter.queue.topic.name": "dead_letter_queue_topic",
-}
+def _settings(kind: type[StreamsConfig], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that dotted names stand for: ours, and what is left for the clients and internal topics."""
+    own = {name.replace("_", "."): name for name in (f.name for f in fields(kind))} | dict(java_properties.FIELDS)
+    nested: dict[str, dict[str, str]] = {"topic_properties": {}, "client_tags": {}, "kafka": {}}
+    settings: dict[str, Any] = {}
+    # The deprecated names of handlers, which begin so, give way to the new ones.
+    for key, value in sorted(given.items(), key=lambda item: not item[0].startswith("default.")):
+        prefix = next((each for each in _NESTED if key.startswith(each)), None)
+        if prefix is not None:
+            nested[_NESTED[prefix]][key.removeprefix(prefix)] = str(value)
+        elif key in own:
+            settings[own[key]] = _coerce(own[key], value)
+        else:
+            nested["kafka"][java_properties.RENAMED.get(key, key)] = str(value)
+    return nested | settings
+
+
+#: Prefixes of names that belong together in one field.
+_NESTED = {"topic.": "topic_properties", "client.tag.": "client_tags"}
 
 #: Settings that are none of an instance's, with what to do instead.
 _INSTEAD = {
     "http_port": "HTTP is served by `streamsapp run --http-port`; in a program of yours ask StreamsRuntime itself",
-    "default_deserialization_exception_handler": "is called deserialization_exception_handler here",
-    "default_production_exception_handler": "is called production_exception_handler here",
 }
 
 
 def _unknown(name: str, known: Collection[str]) -> str:
     if name in _INSTEAD:
         return _INSTEAD[name]
-    java = _KAFKA_STREAMS_NAMES.get(name.replace("_", "."))
-    if java is not None:
-        return f"is called {java} here"
+    dotted = name.replace("_", ".")
+    if dotted in java_properties.FIELDS:
+        return f"is called {java_properties.FIELDS[dotted]} here"
+    if dotted in java_properties.CLIENTS or dotted in java_properties.RENAMED:
+        return f'is a property of the clients; write kafka={{"{java_properties.RENAMED.get(dotted, dotted)}": ...}}'
+    if (answer := java_properties.answer(dotted)) is not None:
+        return answer
     close = get_close_matches(name, known, n=1)
     return f"there is no such setting; {f'did you mean {close[0]}?' if close else 'see docs/configuration.md'}"
 
@@ -339,8 +362,6 @@ def _coerce(name: str, value: Any) -> Any:
         return value
     if name in _INTEGERS:
         return int(value) if re.fullmatch(r"-?\d+", value) else value
-    if name == "processing_guarantee":
-        return EXACTLY_ONCE if value == "exactly_once_v2" else value
     if name == "tracing":
         return {"true": True, "false": False}.get(value.lower(), value)
     return Path(value) if name == "state_dir" else value

@@ -13,6 +13,7 @@ from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import Branch, PassThrough
 from streamsapp.dsl.options import Branched
 from streamsapp.dsl.place import Place
+from streamsapp.java_names.lookup import java_names
 
 if TYPE_CHECKING:
     from streamsapp.dsl.kstream import KStream
@@ -21,6 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@java_names("BranchedKStream")
 class BranchedKStream(Generic[K, V]):
     """A stream being split: each record goes to the first branch whose predicate holds.
 

@@ -45,11 +45,11 @@ from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import table_store
 from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.java_names import JavaNames
 from streamsapp.topology.name_rules import check_read_only_store, check_store_builder
 
 K = TypeVar("K")

@@ -27,14 +27,13 @@ from streamsapp.dsl.windows import (
     EmitStrategy,
     SessionWindows,
     SlidingWindows,
-    TimeWindows,
-    UnlimitedWindows,
+    Windows,
     require_windows,
 )
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 VR = TypeVar("VR")
@@ -122,12 +121,10 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, VR]: ...
 
     @overload
-    def windowed_by(
-        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows
-    ) -> TimeWindowedCogroupedKStream[K, VR]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, VR]: ...
 
     def windowed_by(
-        self, windows: TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+        self, windows: Windows | SlidingWindows | SessionWindows
     ) -> TimeWindowedCogroupedKStream[K, VR] | SessionWindowedCogroupedKStream[K, VR]:
         """Returns the same streams, to be aggregated per key and window. Raises ``TopologyError`` for anything else
         than a definition of windows."""
@@ -155,7 +152,7 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
 class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
     """Grouped streams that are aggregated into one table per key and time window."""
 
-    def __init__(self, cogroup: Cogroup, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> None:
+    def __init__(self, cogroup: Cogroup, windows: Windows | SlidingWindows) -> None:
         self._cogroup = cogroup
         self._windows = windows
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from streamsapp.dsl.table_store import TableStore
+from streamsapp.java_names.lookup import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class GlobalKTable(Generic[K, V]):
+class GlobalKTable(JavaNames, Generic[K, V]):
     """A topic as a table that is complete on every instance, whatever the topic's partitions (KIP-99).
 
     Any processor reads it by the name of its store: ``context.get_state_store(table.queryable_store_name)``.

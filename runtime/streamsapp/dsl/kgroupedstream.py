@@ -22,10 +22,10 @@ from streamsapp.dsl.session_windowed import SessionWindowedKStream
 from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.dsl.time_windowed import TimeWindowedKStream
-from streamsapp.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, require_windows
+from streamsapp.dsl.windows import SessionWindows, SlidingWindows, Windows, require_windows
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -112,10 +112,10 @@ class KGroupedStream(JavaNames, Generic[K, V]):
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
 
     @overload
-    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
 
     def windowed_by(
-        self, windows: TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+        self, windows: Windows | SlidingWindows | SessionWindows
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """Returns the same records, to be aggregated per key and window. Raises ``TopologyError`` for anything else
         than a definition of windows."""

@@ -19,9 +19,9 @@ from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")

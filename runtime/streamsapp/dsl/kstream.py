@@ -56,8 +56,8 @@ from streamsapp.dsl.table_store import table_store
 from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.processor.api import Processor, TopicNameExtractor
-from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -31,7 +31,7 @@ from streamsapp.dsl.table_join import TableJoinType, TableSide
 from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.table_supplier import DerivedTable, FilteredTable, TableSupplier
 from streamsapp.errors import TopologyError
-from streamsapp.topology.java_names import JavaNames
+from streamsapp.java_names.lookup import JavaNames
 
 if TYPE_CHECKING:
     from streamsapp.dsl.kgroupedtable import KGroupedTable

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.names import validate_name
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import java_names
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Duration, StreamPartitioner
 from streamsapp.processor.timestamps import TimestampExtractor
@@ -27,6 +28,7 @@ VO = TypeVar("VO")
 KO = TypeVar("KO")
 
 
+@java_names("Named")
 @dataclass(frozen=True)
 class Named:
     """Names the node of an operator."""
@@ -53,6 +55,7 @@ class _Option:
                 object.__setattr__(self, field_name, plain_text(name))
 
 
+@java_names("Consumed")
 @dataclass(frozen=True)
 class Consumed(_Option, Generic[K, V]):
     """Says how topics are read.
@@ -77,6 +80,7 @@ class Consumed(_Option, Generic[K, V]):
             require_arity("Consumed's timestamp_extractor", self.timestamp_extractor, *arguments)
 
 
+@java_names("Produced")
 @dataclass(frozen=True)
 class Produced(_Option, Generic[K, V]):
     """Says how a topic is written.
@@ -91,6 +95,7 @@ class Produced(_Option, Generic[K, V]):
     name: str | None = None
 
 
+@java_names("Grouped")
 @dataclass(frozen=True)
 class Grouped(_Option, Generic[K, V]):
     """Says how grouped records travel through a repartition topic, if one is needed.
@@ -112,6 +117,7 @@ class Grouped(_Option, Generic[K, V]):
     combine: bool = False
 
 
+@java_names("Repartitioned")
 @dataclass(frozen=True)
 class Repartitioned(_Option, Generic[K, V]):
     """Says how ``KStream.repartition`` writes its topic (KIP-221).
@@ -132,6 +138,7 @@ class Repartitioned(_Option, Generic[K, V]):
             raise TopologyError(f"Repartitioned(partitions={self.partitions}): a topic has at least one partition")
 
 
+@java_names("Materialized")
 @dataclass(frozen=True)
 class Materialized(_Option, Generic[K, V]):
     """Says how a table is kept. A table that is given a ``store_name`` can be queried by it.
@@ -165,6 +172,7 @@ class Materialized(_Option, Generic[K, V]):
             raise TopologyError(f"Materialized(emit={self.emit!r}): use 'update' or 'commit'")
 
 
+@java_names("Joined")
 @dataclass(frozen=True)
 class Joined(_Option, Generic[K, V, VO]):
     """Says how a stream is joined with a table: the serdes of a repartition topic, if one is needed, and its name.
@@ -181,6 +189,7 @@ class Joined(_Option, Generic[K, V, VO]):
     grace: Duration | None = None
 
 
+@java_names("StreamJoined")
 @dataclass(frozen=True)
 class StreamJoined(_Option, Generic[K, V, VO]):
     """Says how two streams are joined: serdes, names, and the window stores that keep both sides (KIP-479).
@@ -220,6 +229,7 @@ class StreamJoined(_Option, Generic[K, V, VO]):
             )
 
 
+@java_names("TableJoined")
 @dataclass(frozen=True)
 class TableJoined(_Option, Generic[K, KO]):
     """Says how a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775).
@@ -233,6 +243,7 @@ class TableJoined(_Option, Generic[K, KO]):
     name: str | None = None
 
 
+@java_names("Branched")
 @dataclass(frozen=True)
 class Branched(_Option, Generic[K, V]):
     """Names a branch, and says what becomes of it (KIP-418).
@@ -251,6 +262,7 @@ class Branched(_Option, Generic[K, V]):
             raise TopologyError("Branched takes a function or a consumer, not both")
 
 
+@java_names("Printed")
 @dataclass(frozen=True)
 class Printed(_Option, Generic[K, V]):
     """Says how ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into the file ``path``.

@@ -10,9 +10,11 @@ from typing import ClassVar, TypeAlias
 
 from streamsapp.dsl.names import validate_name
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Duration, duration_ms
 
 
+@java_names("BufferConfig")
 @dataclass(frozen=True)
 class BufferConfig:
     """Says how much a suppression may hold, and what happens when it is full (KIP-328).
@@ -83,6 +85,7 @@ def _at_least_one(name: str, value: int) -> int:
 _Buffer: TypeAlias = BufferConfig
 
 
+@java_names("Suppressed")
 @dataclass(frozen=True)
 class Suppressed:
     """Says when updates of a table may go on downstream, and how many may wait meanwhile (KIP-328)."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Materialized
-from streamsapp.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import duration_ms
 from streamsapp.serdes.api import AnySerde
@@ -99,7 +99,7 @@ def window_store(
     materialized: Materialized[Any, Any] | None,
     key_serde: AnySerde | None,
     value_serde: AnySerde | None,
-    windows: TimeWindows | SlidingWindows | UnlimitedWindows,
+    windows: Windows | SlidingWindows,
     emit: EmitStrategy,
 ) -> TableStore:
     """Returns the store of an aggregation by time window. It keeps a window as long as its results may change, or

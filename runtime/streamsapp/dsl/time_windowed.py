@@ -20,7 +20,7 @@ from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.table_store import TableStore, window_store
 from streamsapp.dsl.table_supplier import MakeStored
 from streamsapp.dsl.windowed import AGGREGATE, WindowedKStream
-from streamsapp.dsl.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import Windowed, time_windowed
@@ -30,7 +30,7 @@ V = TypeVar("V")
 VR = TypeVar("VR")
 
 
-class TimeWindowedKStream(WindowedKStream[K, V, TimeWindows | SlidingWindows | UnlimitedWindows]):
+class TimeWindowedKStream(WindowedKStream[K, V, Windows | SlidingWindows]):
     """Records grouped by key and time window (KIP-182, KIP-450). Results have
     :class:`~streamsapp.serdes.windowed.Windowed` keys.
 
@@ -87,17 +87,20 @@ class TimeWindowedKStream(WindowedKStream[K, V, TimeWindows | SlidingWindows | U
         return self._windows.grace_ms
 
 
-def time_aggregate(
-    windows: TimeWindows | SlidingWindows | UnlimitedWindows, emit: EmitStrategy, aggregation: Aggregation
-) -> MakeStored:
+def time_aggregate(windows: Windows | SlidingWindows, emit: EmitStrategy, aggregation: Aggregation) -> MakeStored:
     """The function that makes the operator of an aggregation."""
     if isinstance(windows, SlidingWindows):
         return partial(SlidingAggregate, windows, emit, aggregation)
-    operator = WindowCount if aggregation is COUNTING else WindowAggregate
-    return partial(operator, windows, emit, aggregation)
+    if aggregation is COUNTING and isinstance(windows, TimeWindows | UnlimitedWindows):
+        return partial(WindowCount, windows, emit, aggregation)
+    return partial(WindowAggregate, windows, emit, aggregation)
 
 
-def time_key_serde(store: TableStore, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> AnySerde | None:
+def time_key_serde(store: TableStore, windows: Windows | SlidingWindows) -> AnySerde | None:
     """The serde of the result's keys, as far as that of the store's keys is known."""
-    size_ms = windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
-    return None if store.key_serde is None else time_windowed(store.key_serde, max(1, size_ms))
+    if store.key_serde is None:
+        return None
+    if isinstance(windows, SlidingWindows):
+        return time_windowed(store.key_serde, max(1, windows.difference_ms))
+    own_end = None if isinstance(windows, TimeWindows | UnlimitedWindows) else windows.end_of
+    return time_windowed(store.key_serde, max(1, windows.size_ms), own_end)

@@ -20,10 +20,10 @@ from streamsapp.dsl.table_store import TableStore
 from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")

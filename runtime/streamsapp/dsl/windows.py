@@ -6,6 +6,7 @@ threads. All durations are ``timedelta`` or whole milliseconds, all timestamps a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from enum import Enum
 from math import gcd
 
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNamedEnum, java_names
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 
@@ -28,8 +30,45 @@ def _milliseconds(window: str, field: str, duration: object, *, least: int) -> i
     return value
 
 
+@java_names("Windows")
+class Windows(ABC):
+    """Windows of your own (Kafka Streams' ``Windows``), such as the days of a time zone. ``TimeWindows`` and
+    ``UnlimitedWindows`` are such, too.
+
+    A subclass has ``size_ms``, which no window is longer than, and may have ``grace_ms``, which is how long after its
+    end a window still takes late records, in stream time. A window is told by its start alone, in stores and in the
+    bytes of keys: ``windows_for`` has to give the same end for a start each time, in every process. Windows that are
+    sent when they close wait until ``size_ms`` and ``grace_ms`` after their start have passed, as in Kafka Streams.
+    """
+
+    size_ms: int
+    grace_ms: int = 0
+
+    @abstractmethod
+    def windows_for(self, timestamp: int) -> Iterable[tuple[int, int]]:
+        """Returns the windows that a timestamp belongs to, the earliest first: pairs of a start, which belongs to the
+        window, and an end, which does not. All are milliseconds since 1970."""
+
+    def starts_for(self, timestamp: int) -> Iterable[int]:
+        """Returns the starts of the windows that a timestamp belongs to. Raises ``ValueError`` for windows that it does
+        not belong to, and for ones longer than ``size_ms``."""
+        found = tuple(self.windows_for(timestamp))
+        for start, end in found:
+            if not max(0, end - self.size_ms) <= start <= timestamp < end:
+                raise ValueError(
+                    f"{type(self).__name__}.windows_for({timestamp}) gave [{start}, {end}): a window begins at 0 or "
+                    f"later, has the timestamp in it, and is at most size_ms={self.size_ms} long"
+                )
+        return [start for start, _ in found]
+
+    def end_of(self, start: int) -> int:
+        """Returns the end of the window that begins at ``start``; the end itself is outside."""
+        return next((end for begin, end in self.windows_for(start) if begin == start), start + self.size_ms)
+
+
+@java_names("TimeWindows")
 @dataclass(frozen=True)
-class TimeWindows:
+class TimeWindows(Windows):
     """Windows of a fixed size that begin at multiples of their advance: they tumble, or hop if they overlap.
 
     A record belongs to every window with ``start <= timestamp < start + size``. ``grace_ms`` is how long after its end
@@ -62,6 +101,10 @@ class TimeWindows:
         first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp + 1, self.advance_ms)
 
+    def windows_for(self, timestamp: int) -> Iterable[tuple[int, int]]:
+        """Returns the windows that a timestamp belongs to, as pairs of their start and end."""
+        return [(start, self.end_of(start)) for start in self.starts_for(timestamp)]
+
     @property
     def step_ms(self) -> int:
         """The milliseconds within which nothing changes: windows begin and end at multiples of it. 1 if that is less
@@ -81,8 +124,9 @@ class TimeWindows:
         return min(start + self.size_ms, MAX_TIMESTAMP)
 
 
+@java_names("UnlimitedWindows")
 @dataclass(frozen=True)
-class UnlimitedWindows:
+class UnlimitedWindows(Windows):
     """One window from a start on, without an end; records before the start belong to no window."""
 
     start_ms: int
@@ -102,6 +146,10 @@ class UnlimitedWindows:
         """Returns the one start, for records that are not before it."""
         return (self.start_ms,) if timestamp >= self.start_ms else ()
 
+    def windows_for(self, timestamp: int) -> Iterable[tuple[int, int]]:
+        """Returns the window, with its start and end, for records that are not before it."""
+        return [(start, MAX_TIMESTAMP) for start in self.starts_for(timestamp)]
+
     @property
     def step_ms(self) -> int:
         """The milliseconds within which nothing changes: the window begins at a multiple of it. 1 if there is none but
@@ -117,6 +165,7 @@ class UnlimitedWindows:
         return MAX_TIMESTAMP
 
 
+@java_names("SlidingWindows")
 @dataclass(frozen=True)
 class SlidingWindows:
     """Windows around records: two records are in one window if their timestamps differ by at most ``difference_ms``
@@ -134,6 +183,7 @@ class SlidingWindows:
         )
 
 
+@java_names("SessionWindows")
 @dataclass(frozen=True)
 class SessionWindows:
     """Sessions: records of a key whose timestamps are at most ``gap_ms`` apart are in one session (KIP-94)."""
@@ -150,6 +200,7 @@ class SessionWindows:
         )
 
 
+@java_names("JoinWindows")
 @dataclass(frozen=True)
 class JoinWindows:
     """The distance that the timestamps of two records may have that join: the other record is at most ``before_ms``
@@ -181,7 +232,7 @@ class JoinWindows:
         return self.before_ms + self.after_ms
 
 
-class EmitStrategy(Enum):
+class EmitStrategy(Enum, metaclass=JavaNamedEnum):
     """Says when a windowed aggregation sends its results downstream (KIP-825)."""
 
     WINDOW_UPDATE = "window_update"
@@ -200,9 +251,13 @@ class EmitStrategy(Enum):
 
 def require_windows(windows: object) -> None:
     """Raises ``TopologyError`` for anything else than a definition of windows."""
-    if isinstance(windows, (TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows)):
+    if isinstance(windows, Windows):
+        _milliseconds(type(windows).__name__, "size_ms", getattr(windows, "size_ms", None), least=1)
+        _milliseconds(type(windows).__name__, "grace_ms", windows.grace_ms, least=0)
+        return
+    if isinstance(windows, (SlidingWindows, SessionWindows)):
         return
     raise TopologyError(
         f"windowed_by: {windows!r} is no window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
-        "SessionWindows.of(...) or UnlimitedWindows.of()"
+        "SessionWindows.of(...), UnlimitedWindows.of() or a subclass of Windows"
     )

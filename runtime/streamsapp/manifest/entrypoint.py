@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import re
 import shutil
 import sys
 import tempfile
@@ -181,11 +182,27 @@ def _blame_user_code(error: BaseException, doing: str, folders: Sequence[Path], 
     if isinstance(error, SystemExit):
         guard = 'put what runs as a program under `if __name__ == "__main__":`'
         raise _fault(f"{field}: {doing} ended Python with sys.exit({_shown(error.code)}){line}; {guard}") from error
-    raise _fault(f"{field}: {doing} raised {type(error).__name__}: {error}{line}") from error
+    raise _fault(f"{field}: {doing} raised {type(error).__name__}: {error}{line}{_java_hint(error)}") from error
 
 
 def _shown(code: object) -> str:
     return "" if code is None else f"{code!r:.200}"
+
+
+#: Java that is no Python, as it stands in a line that could not be read.
+_JAVA = (
+    (
+        re.compile(r"\.(with|as)\s*\("),
+        "options are made by their class: Consumed(key_serde, value_serde), Materialized(name)",
+    ),
+    (re.compile(r"\)\s*->|\w\s*->"), "a function is written lambda key, value: ..., or with def"),
+    (re.compile(r"\bnew\s+\w+"), "an object is made without new: StreamsBuilder()"),
+)
+
+
+def _java_hint(error: BaseException) -> str:
+    line = (error.text or "") if isinstance(error, SyntaxError) else ""
+    return next((f"; {hint}" for java, hint in _JAVA if java.search(line)), "")
 
 
 def _user_line(error: BaseException, folders: Sequence[Path]) -> str:

@@ -37,6 +37,7 @@ from streamsapp.manifest.model import (
 )
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp.manifest.schedule import parse_schedule
+from streamsapp.manifest.settings import as_in_the_manifest
 from streamsapp.manifest.to_config import remote_state_config
 from streamsapp.manifest.yaml_text import parse_yaml
 from streamsapp.structs import converted
@@ -132,7 +133,7 @@ def _kafka_faults(kafka: KafkaSpec) -> Iterator[str]:
         try:
             check_client_keys([key])
         except ConfigError as error:
-            yield f"spec.kafka.properties.{key}: {error}"
+            yield f"spec.kafka.properties.{key}: {as_in_the_manifest(str(error))}"
 
 
 def _remote_state_faults(state: RemoteStateSpec | None) -> Iterator[str]:

@@ -67,7 +67,12 @@ def settings_of(app: StreamsApp, code: Code | None, *, in_place: bool) -> dict[s
 
 def as_in_the_manifest(fault: str) -> str:
     """Turns a message about fields of ``StreamsConfig`` into one about the manifest's fields, also in its remedy."""
-    return re.sub(r"[a-z_]+", lambda name: _path_of(name[0]), fault)
+    return re.sub(r"(the setting )?([a-z_]+)", _named_as_in_the_manifest, fault)
+
+
+def _named_as_in_the_manifest(found: re.Match[str]) -> str:
+    said, name = found.group(1, 2)
+    return (said or "") + (_path_of(name) if said or "_" in name else name)
 
 
 def text(value: Property) -> str:

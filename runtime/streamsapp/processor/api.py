@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
@@ -15,6 +15,8 @@ from streamsapp.errors import TopologyError
 from streamsapp.record import Record, RecordMetadata, TaskId
 
 S = TypeVar("S")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: A duration: ``timedelta`` or whole milliseconds.
 Duration: TypeAlias = timedelta | int
@@ -30,6 +32,19 @@ def duration_ms(duration: Duration) -> int:
             f"a duration is a timedelta or whole milliseconds, got {duration!r}; write timedelta(seconds=10), or 10_000"
         )
     return duration
+
+
+def instant_ms(instant: datetime | int) -> int:
+    """Returns a time in milliseconds since 1970; a whole number is one already. Raises ``TopologyError`` for anything
+    else, and for a ``datetime`` without a time zone."""
+    if isinstance(instant, datetime) and instant.tzinfo is not None:
+        return (instant - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(instant, bool) or not isinstance(instant, int):
+        raise TopologyError(
+            f"a time is a datetime with a time zone or milliseconds since 1970, got {instant!r}; write "
+            "datetime(2026, 1, 1, tzinfo=UTC)"
+        )
+    return instant
 
 
 class PunctuationType(Enum):
@@ -80,9 +95,21 @@ class ProcessorContext(Protocol):
         """Hands a record to all children, or to the named one. Raises ``TopologyError`` for an unknown name."""
         ...
 
-    def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,
+        callback: Callable[[int], None],
+        start: datetime | int | None = None,
+    ) -> Cancellable:
         """Calls ``callback(timestamp_ms)`` every ``interval`` (a ``timedelta`` or milliseconds) of stream or wall-clock
-        time, until the returned handle is cancelled (KIP-138)."""
+        time, until the returned handle is cancelled (KIP-138).
+
+        Calls are due at ``start`` plus multiples of the interval (KIP-1146): a ``datetime`` with a time zone or
+        milliseconds since 1970, which may have passed. Without it they follow the first record (stream time) or the
+        present (wall clock).
+        Raises ``TopologyError`` for other arguments.
+        """
         ...
 
     def commit(self) -> None:

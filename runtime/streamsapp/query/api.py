@@ -12,6 +12,7 @@ from heapq import merge
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from streamsapp.errors import InvalidQueryError
+from streamsapp.java_names.lookup import java_names
 from streamsapp.membership.api import Peer
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
@@ -119,6 +120,7 @@ class Staleness:
         return (self.max_lag is None or task.lag <= self.max_lag) and (self.max_age is None or age <= self.max_age)
 
 
+@java_names("KeyQueryMetadata")
 @dataclass(frozen=True)
 class KeyQueryMetadata:
     """The instances that have a key, as ``host:port``, which each instance's ``application_server`` says (KIP-535)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from pathlib import Path
 
 from streamsapp.errors import ConfigError, StateStoreError
@@ -36,3 +37,19 @@ class DirectoryLock:
     def release(self) -> None:
         """Others may have it."""
         self._file.close()
+
+
+def delete_state(directory: Path) -> None:
+    """Deletes an application's state directory. Raises ``ConfigError`` if an instance uses it, and ``StateStoreError``
+    for what cannot be deleted."""
+    if not directory.exists():
+        return
+    lock = DirectoryLock(directory)
+    try:
+        shutil.rmtree(directory)
+    except OSError as error:
+        raise StateStoreError(
+            f"the state directory {directory} cannot be deleted: {error}; delete it by hand"
+        ) from error
+    finally:
+        lock.release()

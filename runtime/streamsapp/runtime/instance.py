@@ -26,6 +26,7 @@ from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.config.topology_optimization import missing_fault
 from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import TaskAssignor
@@ -35,6 +36,7 @@ from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.components import Components
+from streamsapp.runtime.directory_lock import delete_state
 from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.figures import figures
 from streamsapp.runtime.listeners import (
@@ -55,7 +57,7 @@ from streamsapp.web.tokens import peer_proof
 log = logging.getLogger(__name__)
 
 
-class StreamsRuntime:
+class StreamsRuntime(JavaNames):
     """Runs a topology until it is closed or fails for good."""
 
     def __init__(
@@ -71,6 +73,11 @@ class StreamsRuntime:
         which instance runs which task (KIP-924)."""
         if not isinstance(topology, Topology):
             raise ConfigError(f"StreamsRuntime runs a Topology, got {type(topology).__name__}{_build(topology)}")
+        if not isinstance(config, StreamsConfig):
+            raise ConfigError(
+                f"StreamsRuntime takes a StreamsConfig, got {type(config).__name__}; make one with StreamsConfig(...), "
+                "or StreamsConfig.from_properties({...}) for Kafka Streams' names"
+            )
         fault = missing_fault(config.topology_optimization, topology.optimized)
         if fault is not None:
             raise ConfigError(f"topology_optimization: {fault}")
@@ -165,6 +172,19 @@ class StreamsRuntime:
         if threading.current_thread() in self._components.threads:
             return False  # the end waits for this thread
         return self._state.wait_for(lambda state: state.ended, seconds)
+
+    def clean_up(self) -> None:
+        """Deletes the local state of the application, before ``start`` or after ``close`` (Kafka Streams' ``cleanUp``):
+        the next instance in this directory restores its stores whole. What is in Kafka and remote state stays.
+
+        Raises ``StreamsError`` while the instance runs, and ``ConfigError`` while another one uses the directory.
+        """
+        with self._lock:
+            if self._components is not None and not self._state.state.ended:
+                raise StreamsError(
+                    f"clean_up deletes the state of a running instance ({self.state.value}); close it first"
+                )
+            delete_state(self._config.state_dir / self._config.application_id)
 
     def drain(self, timeout: float | timedelta = 60.0) -> bool:
         """Hands every task over to another instance, each as soon as one has caught up with it, and ends the instance.

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, overload
 
 import orjson
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import PlainForm, Serde, T, identity
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
@@ -114,6 +115,7 @@ _MSGPACK: Serde[Any] = msgpack_of(object)
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
 
 
+@java_names("Serdes")
 class Serdes:
     """Gives every serde by name; bytes are those of Kafka's Java serdes. ``None`` needs none: a null key or value stays
     null."""

@@ -5,10 +5,12 @@ Windowed aggregations put these keys on records; the serdes run on processing th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import AnySerde, PlainForm, Serde
 from streamsapp.serdes.wrapping import WrappingSerde
 
@@ -23,6 +25,7 @@ _TWO_LONGS = Struct(">qq")
 _pack_long, _pack_two_longs = _LONG.pack, _TWO_LONGS.pack
 
 
+@java_names("Windowed")
 class Windowed(NamedTuple, Generic[K]):
     """A key within a window, ``start_ms`` inclusive; ``end_ms`` is exclusive for time windows and inclusive for session
     windows."""
@@ -40,8 +43,11 @@ def windowed(key: K, start_ms: int, end_ms: int) -> Windowed[K]:
     return _new_tuple(Windowed, (key, start_ms, end_ms))
 
 
-def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
-    """Keys of time windows: ``key ‖ start``. The end is not written, so the reader has to know the windows' size."""
+def time_windowed(
+    inner: Serde[K], size: int | timedelta, end_of: Callable[[int], int] | None = None
+) -> Serde[Windowed[K]]:
+    """Keys of time windows: ``key ‖ start``. The end is not written, so the reader has to know the windows' size, or
+    ``end_of`` the start."""
     size_ms = size // timedelta(milliseconds=1) if isinstance(size, timedelta) else size
     if size_ms < 1:
         raise ValueError(f"the size of a time window must be at least 1 ms, got {size_ms}")
@@ -56,10 +62,11 @@ def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
         if len(data) < 8:
             raise ValueError(f"a time-windowed key ends with 8 bytes of window start, got {len(data)} bytes in all")
         (start_ms,) = _LONG.unpack_from(data, len(data) - 8)
-        return Windowed(deserialize_key(data[:-8]), start_ms, min(start_ms + size_ms, MAX_TIMESTAMP))
+        end_ms = start_ms + size_ms if end_of is None else end_of(start_ms)
+        return Windowed(deserialize_key(data[:-8]), start_ms, min(end_ms, MAX_TIMESTAMP))
 
     def build(bound: Serde[K]) -> Serde[Windowed[K]]:
-        return time_windowed(bound, size_ms)
+        return time_windowed(bound, size_ms, end_of)
 
     plain = _plain_form(inner)
     return WrappingSerde(serialize, deserialize, inner.immutable, _TIME_WINDOWED, plain=plain, inner=inner, build=build)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.plain_text import plain_text
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.iterators import KeyValueIterator
@@ -21,6 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@java_names("ValueAndTimestamp")
 class ValueAndTimestamp(NamedTuple):
     """The value that a timestamped store holds for a key, and its timestamp in milliseconds since 1970."""
 
@@ -35,6 +37,7 @@ class Engine(Enum):
     MEMORY = "memory"
 
 
+@java_names("StoreBuilder")
 @dataclass(frozen=True)
 class StoreBuilder:
     """Holds everything that is decided about a store before a task makes it.
@@ -55,6 +58,9 @@ class StoreBuilder:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", plain_text(self.name))
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # settings are a dictionary; builders of one name are compared
 
     def with_logging_enabled(self, config: dict[str, str] | None = None) -> StoreBuilder:
         """Returns the same with a changelog topic, which is the default; ``config`` holds topic settings on top of the

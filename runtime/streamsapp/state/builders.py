@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
@@ -94,6 +95,7 @@ class VersionedStoreSupplier:
             )
 
 
+@java_names("Stores")
 class Stores:
     """Makes suppliers of stores, and the builders that add serdes to them (Kafka Streams' ``Stores``). Durations are
     ``timedelta`` or whole milliseconds.

@@ -10,11 +10,13 @@ from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from streamsapp.errors import StateStoreError
+from streamsapp.java_names.lookup import java_names
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+@java_names("KeyValueIterator")
 class KeyValueIterator(Iterator[tuple[K, V]], Generic[K, V]):
     """Entries of a store, as pairs of key and value.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp
@@ -29,6 +30,7 @@ from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
 
+@java_names("KeyValueStore")
 class KeyValueStoreImpl(SerdeFacade):
     """A store of plain values. Its changelog carries the timestamp of the record that wrote the value."""
 

@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Any
 
 from streamsapp.errors import StateStoreError
+from streamsapp.java_names.lookup import java_names
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.engine import Reads
@@ -81,6 +82,7 @@ class IndexedSegments(Segments):
         return ((key[_MARK + 1 :], entry) for key, entry in writes.writes() if key[_MARK] == mark)
 
 
+@java_names("SessionStore")
 class SessionStoreImpl(SegmentedFacade):
     """Keeps values by key and session."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, checked_timestamp
@@ -35,6 +36,7 @@ from streamsapp.state.write_back import WriteBack
 __all__ = ["PUT_RETURN_CODE_NOT_PUT", "PUT_RETURN_CODE_VALID_TO_UNDEFINED", "VersionedRecord"]
 
 
+@java_names("VersionedKeyValueStore")
 class VersionedStoreImpl(SerdeFacade):
     """Keeps values by key and time."""
 

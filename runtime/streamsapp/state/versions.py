@@ -16,6 +16,7 @@ from struct import Struct
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.engine import Reads
@@ -53,6 +54,7 @@ class Version(NamedTuple):
         return tuple.__sizeof__(self) + getsizeof(self.value)
 
 
+@java_names("VersionedRecord")
 class VersionedRecord(NamedTuple):
     """A value of a versioned store, the time since when it is valid, and the time until when (``None`` for the latest),
     in milliseconds since 1970."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
+from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed, time_windowed_inner
@@ -88,6 +89,7 @@ class WindowSegments(Segments):
         ]
 
 
+@java_names("WindowStore")
 class WindowStoreImpl(SegmentedFacade):
     """Keeps values by key and window start."""
 
@@ -98,6 +100,7 @@ class WindowStoreImpl(SegmentedFacade):
         self._counted: CountedWindows | None = None
         #: The layers in which counts are changed in place.
         self.layers = parts.layers
+        self.keeps_timestamps = kind.keeps_timestamps
         #: True if entries may be counted up in place: every count fits a long.
         self.counts_in_place = kind.keeps_timestamps and parts.value_serde is Serdes.long()
         self._serdes = parts.key_serde, parts.value_serde

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from streamsapp.errors import TopologyError
-from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
+from streamsapp.java_names.lookup import java_names
+from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms, instant_ms
 from streamsapp.processor.operator import LateAnswer, Push, Tally, nowhere
 from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
@@ -171,6 +173,7 @@ class NodeBinding:
         return UserContext(self)
 
 
+@java_names("ProcessorContext")
 class UserContext:
     """The binding of a user's processor."""
 
@@ -216,7 +219,13 @@ class UserContext:
         push(key, value, timestamp, list(headers) if headers else None)
         self._task.timestamp = outer
 
-    def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,
+        callback: Callable[[int], None],
+        start: datetime | int | None = None,
+    ) -> Cancellable:
         period = duration_ms(interval)
         if not isinstance(type, PunctuationType) or not callable(callback):
             raise TopologyError(
@@ -224,12 +233,14 @@ class UserContext:
             )
         if period < 1:
             raise TopologyError(f"processor {self._node.node_name} schedules every {period} ms; the least is 1 ms")
-        if type is PunctuationType.STREAM_TIME:
-            schedule = Schedule(self._node.node_name, 0, period, callback)
-            self._task.stream_time_punctuation.add(schedule)
-        else:
-            schedule = Schedule(self._node.node_name, self._task.clock.now_ms() + period, period, callback)
-            self._task.wall_clock_punctuation.add(schedule)
+        by_stream_time = type is PunctuationType.STREAM_TIME
+        now = self._task.stream_time if by_stream_time else self._task.clock.now_ms()
+        first = (0 if by_stream_time else now + period) if start is None else instant_ms(start)
+        schedule = Schedule(self._node.node_name, first, period, callback)
+        if start is not None and first < now:
+            schedule.advance(now)
+        queue = self._task.stream_time_punctuation if by_stream_time else self._task.wall_clock_punctuation
+        queue.add(schedule)
         return schedule
 
     def commit(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, InputRecord, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
@@ -32,7 +33,7 @@ from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
 from streamsapp.tasks.task_context import record_by_record
 from streamsapp.testing.mock_clock import MockClock
-from streamsapp.testing.stores import ReadOnlyValues, ReadOnlyWindows
+from streamsapp.testing.stores import PlainValues, PlainWindows
 from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
@@ -42,7 +43,7 @@ _TASK = TaskId(0, 0)
 S = TypeVar("S")
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(JavaNames):
     """Pipes records through a topology and gives back the results, without a broker (KIP-247).
 
     ``config`` may leave ``bootstrap_servers`` out. Wall-clock time stands still, beginning at ``initial_wall_clock_ms``
@@ -109,12 +110,12 @@ class TopologyTestDriver:
     def get_key_value_store(self, name: str) -> Any:
         """Returns the store with plain values, even if it keeps timestamps; raises ``KeyError`` if there is none of
         that name."""
-        return ReadOnlyValues(self.get_state_store(name))
+        return PlainValues(self.get_state_store(name), self._clock.now_ms)
 
     def get_window_store(self, name: str) -> Any:
-        """Returns the window store with plain values, for reading, even if it keeps timestamps; raises ``KeyError`` if
-        there is none."""
-        return ReadOnlyWindows(self._store_of(name, WindowStoreImpl))
+        """Returns the window store with plain values, even if it keeps timestamps; raises ``KeyError`` if there is
+        none."""
+        return PlainWindows(self._store_of(name, WindowStoreImpl), self._clock.now_ms)
 
     def get_session_store(self, name: str) -> Any:
         """Returns the session store; raises ``KeyError`` if there is none of that name."""

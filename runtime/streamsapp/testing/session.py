@@ -17,6 +17,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.errors import SerializationError, StreamsError, TopologyError
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.processor.api import Duration, Processor, ProcessorContext
 from streamsapp.record import InputRecord, RawRecord, Record, TopicPartition
 from streamsapp.serdes.api import AnySerde, or_configured
@@ -36,7 +37,7 @@ KEPT = 1_000
 _ANEW = "begin a new Session"
 
 
-class Session:
+class Session(JavaNames):
     """A topology to try out: feed records, see what every node sends on, read stores and results, replace the topology
     and go on with the state there is.
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.record import Headers, Record
 from streamsapp.serdes.api import AnySerde
 from streamsapp.tasks.output import OutputRecord
@@ -15,7 +16,7 @@ from streamsapp.tasks.output import OutputRecord
 Pipe = Callable[[str, bytes | None, bytes | None, int, Headers | None, int], None]
 
 
-class TestInputTopic:
+class TestInputTopic(JavaNames):
     """Pipes records into the topology; each is processed completely before ``pipe_input`` returns."""
 
     __test__ = False  # not a test case, whatever its name suggests to pytest
@@ -54,6 +55,11 @@ class TestInputTopic:
         """Processes one record, given whole."""
         self.pipe_input(record.key, record.value, record.timestamp, record.headers or None, partition)
 
+    def pipe_records(self, records: Iterable[Record]) -> None:
+        """Processes records, each given whole."""
+        for record in records:
+            self.pipe_record(record)
+
     def pipe_values(self, values: Iterable[Any]) -> None:
         """Processes values without keys."""
         for value in values:
@@ -69,7 +75,7 @@ class TestInputTopic:
         self._now_ms += milliseconds
 
 
-class TestOutputTopic:
+class TestOutputTopic(JavaNames):
     """Reads what the topology wrote to a topic, oldest first."""
 
     __test__ = False
@@ -107,6 +113,10 @@ class TestOutputTopic:
     def read_value(self) -> Any:
         """Returns the next record's value; raises ``LookupError`` if there is none."""
         return self.read_record().value
+
+    def read_values(self) -> list[Any]:
+        """Returns the values of all records that are left."""
+        return [record.value for record in self.read_records()]
 
     def read_key_value(self) -> tuple[Any, Any]:
         """Returns the next record's key and value; raises ``LookupError`` if there is none."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from streamsapp.errors import TopologyError, place_of_caller
+from streamsapp.java_names.lookup import JavaNames
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.timestamps import TimestampExtractor
@@ -18,7 +19,6 @@ from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer,
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology import subtopologies
 from streamsapp.topology.description import TopologyDescription
-from streamsapp.topology.java_names import JavaNames
 from streamsapp.topology.name_rules import (
     check_read_only_store,
     check_store_builder,

@@ -6,7 +6,7 @@ Called by the topology builder, on the thread that builds the topology.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set as AbstractSet
 from typing import TypeAlias
 
 from streamsapp.errors import TopologyError
@@ -61,10 +61,13 @@ def _check_plain(name: str, kind: type) -> None:
 
 
 def supplied_stores(supplier: NodeSupplier) -> Iterable[StoreBuilder]:
-    """The stores a supplier brings along: what its ``stores()`` gives (on a class: a static or class method)."""
+    """The stores a supplier brings along: what its ``stores()`` gives (on a class: a static or class method).
+
+    Those of a set come by name, so that every process builds the same topology."""
     if isinstance(supplier, type):
         declared = inspect.getattr_static(supplier, "stores", None)
         if not isinstance(declared, staticmethod | classmethod):
             return ()
     stores = getattr(supplier, "stores", None)
-    return tuple(stores()) if callable(stores) else ()
+    found = stores() if callable(stores) else ()
+    return sorted(found, key=lambda builder: builder.name) if isinstance(found, AbstractSet) else tuple(found or ())

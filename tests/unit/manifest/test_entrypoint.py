@@ -75,6 +75,20 @@ def test_an_exception_while_importing_is_told_with_the_users_line(tmp_path: Path
     assert line.endswith(f"{module}.py:2)")
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("text = Consumed.with(1, 2)", "options are made by their class: Consumed(key_serde, value_serde)"),
+        ('counts = Materialized.as("counts")', "options are made by their class"),
+        ("words.map_values(v -> v)", "a function is written lambda key, value: ..."),
+        ("builder = new StreamsBuilder()", "an object is made without new"),
+    ],
+)
+def test_a_line_of_java_is_answered_with_its_python(tmp_path: Path, line: str, hint: str) -> None:
+    module = write(tmp_path, f"x = 1\n{line}\n")
+    assert f"; {hint}" in fault(tmp_path, f"{module}:topology")
+
+
 def test_a_syntax_error_tells_file_and_line(tmp_path: Path) -> None:
     module = write(tmp_path, "x = 1\ndef (:\n")
     assert f"{module}.py, line 2" in fault(tmp_path, f"{module}:topology")

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.runtime import components, instance as module, state_components
 from streamsapp.runtime.client_state import StateHolder
+from streamsapp.runtime.directory_lock import DirectoryLock
 from task_parts import config, through
 
 #: Nothing here takes long unless it hangs, or the machine stands still for a moment.
@@ -183,6 +185,35 @@ def test_an_instance_that_a_later_client_refuses_leaves_no_client_open(monkeypat
 
     assert made
     assert closed == made[::-1]
+
+
+def test_local_state_is_deleted_before_the_start_and_after_the_end_only(
+    it: StreamsRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "app"
+    monkeypatch.setattr(it, "_config", config(state_dir=tmp_path))
+    it.clean_up()  # nothing is there
+    for ended in (False, True):
+        (state / "0_0").mkdir(parents=True)
+        it.clean_up()
+        assert not state.exists()
+        if not ended:
+            it.start()
+            with pytest.raises(StreamsError, match="clean_up deletes the state of a running instance"):
+                it.clean_up()
+            assert it.close(SOON)
+
+
+def test_the_state_of_another_instance_is_not_deleted(
+    it: StreamsRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(it, "_config", config(state_dir=tmp_path))
+    other = DirectoryLock(tmp_path / "app")
+    with pytest.raises(ConfigError, match="another instance uses"):
+        it.clean_up()
+    other.release()
+    it.clean_up()
+    assert not (tmp_path / "app").exists()
 
 
 def test_an_instance_that_was_never_started_can_be_closed_again_and_again_but_not_started(it: StreamsRuntime) -> None:

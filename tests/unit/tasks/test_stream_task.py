@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import pytest
 
 from changelog import changelog_records
 from streamsapp import Processor, ProcessorContext, PunctuationType, Record, Serdes, Stores, TopicPartition, Topology
-from streamsapp.errors import ProcessingError, StreamsError
+from streamsapp.errors import ProcessingError, StreamsError, TopologyError
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
@@ -187,12 +189,12 @@ def test_closing_user_code_drops_buffered_input() -> None:
 class Ticking(Processor):
     """Forwards the time its callback was given."""
 
-    def __init__(self, kind: PunctuationType, *, fails: bool = False) -> None:
-        self._kind, self._fails = kind, fails
+    def __init__(self, kind: PunctuationType, *, fails: bool = False, start: datetime | int | None = None) -> None:
+        self._kind, self._fails, self._start = kind, fails, start
 
     def init(self, context: ProcessorContext) -> None:
         self._context = context
-        self.handle = context.schedule(10, self._kind, self._tick)
+        self.handle = context.schedule(10, self._kind, self._tick, self._start)
 
     def process(self, record: Record) -> None:
         """Only the callback writes."""
@@ -207,6 +209,12 @@ class Ticking(Processor):
 def ticking(kind: PunctuationType, clock: MockClock, *, fails: bool = False) -> StreamTask:
     topology = Topology().add_source("source", "in")
     topology.add_processor("node", lambda: Ticking(kind, fails=fails), "source").add_sink("sink", "out", "node")
+    return task_of(topology, clock=clock)
+
+
+def started_at(start: datetime | int, kind: PunctuationType, clock: MockClock) -> StreamTask:
+    topology = Topology().add_source("source", "in")
+    topology.add_processor("node", lambda: Ticking(kind, start=start), "source").add_sink("sink", "out", "node")
     return task_of(topology, clock=clock)
 
 
@@ -267,6 +275,44 @@ def test_wall_clock_callbacks_follow_the_clock_from_the_moment_they_were_schedul
 
     assert ticks(task) == [1_015, 1_040]
     assert task.touched
+
+
+@pytest.mark.parametrize(
+    ("start", "due"),
+    [
+        (1_020, [1_020, 1_030]),
+        (1_005, [1_005, 1_015, 1_025]),  # now
+        (1_002, [1_012, 1_022]),  # has passed: the next one that it would have had
+        (2, [1_012, 1_022]),
+        (datetime.fromtimestamp(1.018, UTC), [1_018, 1_028]),
+    ],
+)
+def test_wall_clock_callbacks_are_due_at_their_start_and_multiples_of_the_interval(
+    start: datetime | int, due: list[int]
+) -> None:
+    clock = MockClock(1_005)
+    task = started_at(start, PunctuationType.WALL_CLOCK_TIME, clock)
+
+    for _ in range(26):
+        task.punctuate_wall_clock()
+        clock.advance(1)
+
+    assert ticks(task) == due
+
+
+def test_stream_time_callbacks_are_due_at_their_start_and_multiples_of_the_interval() -> None:
+    task = started_at(25, PunctuationType.STREAM_TIME, MockClock())
+    feed(task, [raw(n, timestamp) for n, timestamp in enumerate([3, 24, 25, 34, 36, 60])])
+
+    process_all(task)
+
+    assert ticks(task) == [25, 36, 60]
+
+
+@pytest.mark.parametrize("start", [datetime(2026, 1, 1), "12:00", True, 1.5])  # noqa: DTZ001 - the one without a zone
+def test_a_start_that_is_no_time_is_refused(start: Any) -> None:
+    with pytest.raises(TopologyError, match="a time is a datetime with a time zone or milliseconds since 1970, got"):
+        started_at(start, PunctuationType.WALL_CLOCK_TIME, MockClock())
 
 
 def test_a_wall_clock_callback_that_is_not_due_leaves_the_task_untouched() -> None:

@@ -64,6 +64,22 @@ def base() -> Topology:
     return topology.add_state_store(store("s"))
 
 
+class SetOfStores(Idle):
+    """Brings its stores along as Java does."""
+
+    @staticmethod
+    def stores() -> set[StoreBuilder]:
+        return {store(name) for name in ("zeta", "alpha", "mid")}
+
+
+def test_a_supplier_brings_a_set_of_stores_in_the_same_order_everywhere() -> None:
+    topology = Topology().add_source("in", "a").add_processor("p", SetOfStores, "in")
+
+    (only,) = topology.sub_topologies()
+    assert [each.name for each in only.stores] == ["alpha", "mid", "zeta"]
+    assert {store("alpha"), store("alpha")} == {store("alpha")}
+
+
 def test_nodes_carry_children_in_the_order_of_adding_and_the_serdes_of_either_form() -> None:
     topology = Topology().add_source("in", "a", key_deserializer=Serdes.string(), value_deserializer=bytes.decode)
     topology.add_processor("z", Idle, "in").add_processor("y", make_pass_on, "in")

@@ -48,7 +48,14 @@ class EmitFinal:
     before the store expires them, whatever the interval: Kafka Streams 4.3 loses those (docs/departures.md).
     """
 
-    def __init__(self, context: NodeContext, store: TimedStore, size_ms: int, grace_ms: int) -> None:
+    def __init__(
+        self,
+        context: NodeContext,
+        store: TimedStore,
+        size_ms: int,
+        grace_ms: int,
+        end_of: Callable[[int], int] | None = None,
+    ) -> None:
         self._forward = context.forward
         self._clock = context.processor_context
         self._interval = context.emit_interval_ms
@@ -56,6 +63,7 @@ class EmitFinal:
         self._store = store
         self._size = size_ms
         self._grace = grace_ms
+        self._end_of = end_of
         self._emitted = context.counter("emit-final-records")
         self._next_emit = 0
         #: Windows that ended by then were sent; kept with the committed offsets, as Kafka Streams keeps it.
@@ -84,9 +92,10 @@ class EmitFinal:
         first = 0 if self._sent_until is None else self._sent_until - self._size + 1
         if last < 0 or last < first or not (self._store.expired_at(timestamp) > first or self._due()):
             return
-        forward, from_stored = self._forward, self._store.from_stored
+        forward, from_stored, end_of = self._forward, self._store.from_stored, self._end_of
         for windowed, (stored, at) in self._store.between(first, last):
-            forward(windowed, (from_stored(stored), None), at, headers)
+            key = windowed if end_of is None else windowed._replace(end_ms=end_of(windowed.start_ms))
+            forward(key, (from_stored(stored), None), at, headers)
             self._emitted.value += 1
         self._sent_until = self._metadata[self._store.name] = closed_until
 

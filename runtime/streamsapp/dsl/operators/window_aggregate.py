@@ -7,22 +7,27 @@ counts, as in Kafka Streams.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
-from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
+from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows, Windows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.window import WindowStoreImpl
 
 
-class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
+class WindowAggregate(WindowedAggregate[Windows]):
     """Folds a record into every window that its time belongs to."""
 
     def _closes_after(self) -> tuple[int, int]:
         return self._windows.size_ms, self._windows.grace_ms
+
+    def _end_of(self) -> Callable[[int], int] | None:
+        # Those of the user's own differ in length, which the store does not know.
+        return None if isinstance(self._windows, TimeWindows | UnlimitedWindows) else self._windows.end_of
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
         (initializer, fold, _), windows = self._aggregation, self._windows
@@ -43,11 +48,11 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
                 stream_time = timestamp
             closed_until = stream_time - grace_ms
             try:
-                key_bytes = key_bytes_of(key)
+                key_bytes, starts = key_bytes_of(key), starts_for(timestamp)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            for start in starts_for(timestamp):
+            for start in starts:
                 end = end_of(start)
                 if end <= closed_until:
                     dropped(EXPIRED_WINDOW)

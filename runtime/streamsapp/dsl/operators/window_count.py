@@ -31,6 +31,8 @@ from streamsapp.state.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
 class WindowCount(WindowAggregate):
     """Counts a record in every window that its time belongs to."""
 
+    _windows: TimeWindows | UnlimitedWindows
+
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
         asked_more = self._send_old_values or context.record_is_read
         if not store.counts_in_place or (self._emit_at_commit and asked_more):

@@ -68,7 +68,7 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
         if self._emit is EmitStrategy.WINDOW_UPDATE:
             return self._add(context, store, update)
-        final = EmitFinal(context, store, *self._closes_after())
+        final = EmitFinal(context, store, *self._closes_after(), self._end_of())
         return final.before(self._add(context, store, later), takes_null=self.takes_null_values)
 
     def _stream_time(self, context: NodeContext, store: TimedStore, observed: Callable[[], int]) -> int:
@@ -88,6 +88,10 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
     @abstractmethod
     def _add(self, context: NodeContext, store: Any, update: Update) -> Push:
         """The function that adds a record to its windows, and calls ``update`` for each of them."""
+
+    def _end_of(self) -> Callable[[int], int] | None:
+        """The function that gives the end of a window by its start; ``None`` if the store knows it."""
+        return None
 
     @abstractmethod
     def _closes_after(self) -> tuple[int, int]:
