@@ -1,9 +1,10 @@
 """Marks the classes that users come to with Kafka Streams' names, so that a name of Java's is answered with ours.
 
-``JavaNames`` is a base of classes that programs are built with: its ``__getattr__`` runs for names that are not there
-only, and answers every one. ``java_names`` decorates classes whose members are read for each record, and those whose
-names are asked for on the class itself (``Serdes.String()``): it puts a descriptor under each of Java's names, so that
-every other name costs what it did before.
+Classes are marked on the thread that imports them; a name is answered on the thread that asks for it. ``JavaNames`` is
+a base of classes that programs are built with: its ``__getattr__`` runs for names that are not there only, and answers
+every one. ``java_names`` decorates classes whose members are read for each record, and those whose names are asked for
+on the class itself (``Serdes.String()``): it puts a descriptor under each of Java's names, so that every other name
+costs what it did before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable, Mapping
 from enum import EnumType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from streamsapp.java_names.table import CLASSES, GROUPED, MEMBERS
+from streamsapp.java_names.classes import CLASSES
+from streamsapp.java_names.members import GROUPED, MEMBERS
 
 C = TypeVar("C", bound=type)
 
