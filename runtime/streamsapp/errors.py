@@ -86,6 +86,14 @@ class TopicError(StreamsError):
     """A topic is missing, has the wrong number of partitions, or may not be accessed."""
 
 
+class TopicGoneError(TopicError):
+    """A topic that was read was deleted."""
+
+    def __init__(self, topic: str, text: str) -> None:
+        super().__init__(text)
+        self.topic = topic
+
+
 class MissingTopicError(TopicError):
     """A topic that is read or written does not exist, or this user may not see it."""
 

@@ -20,6 +20,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.group_follower import GroupFollower
+from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
@@ -83,10 +84,11 @@ class FakeInstanceTasks:
     def holdings(self, generation: int) -> Holdings:
         return Holdings(generation)
 
-    def give_up(self) -> None:
+    def give_up(self) -> bool:
         for task_id in self.giving_up:
             del self.all[task_id]
         self.giving_up = {}
+        return True
 
     def close(self, tasks: Iterable[StreamTask]) -> None:
         self.closed += [str(task.id) for task in tasks]
@@ -202,6 +204,11 @@ class Life:
             UncaughtExceptions(SimpleQueue(), lambda: self._handler, "global"),
             self.state,
         )
+
+    def lay_out(self, layout: ApplicationLayout) -> None:
+        """The application has started with this layout."""
+        self.life.layout = layout
+        self.life.layouts = Layouts(through(), config(), layout)
 
     def with_global_stores(self) -> threading.Event:
         """The event that says they are restored."""

@@ -13,7 +13,7 @@ import pytest
 from kafka_cluster import Kafka
 from streamsapp import StreamsConfig, TaskId, TopicPartition
 from streamsapp.clock import SystemClock
-from streamsapp.membership.api import Assignment, Holdings, Lost, News, TaskInfo
+from streamsapp.membership.api import Assignment, GroupTasks, Holdings, Lost, MatchedTopics, News, TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.member import GroupMember
 
@@ -48,6 +48,20 @@ def tasks_of(topic: str, partitions: int, *, stateful: bool = True) -> dict[Task
     }
 
 
+class FixedTasks:
+    """An application that names its topics: implements ``TaskCatalogue``."""
+
+    def __init__(self, tasks: Mapping[TaskId, TaskInfo]) -> None:
+        self._tasks = GroupTasks(tasks)
+
+    def found(self) -> GroupTasks:
+        return self._tasks
+
+    def decided(self, matched: Mapping[int, MatchedTopics]) -> GroupTasks:
+        assert matched == {}
+        return self._tasks
+
+
 class Instance:
     """A member and what it would run: takes on what it is assigned, gives up at once what it is to give up."""
 
@@ -62,7 +76,7 @@ class Instance:
         self.gives_up = True
         #: Says whether its polling thread is alive.
         self.polls = True
-        self.member.start(tasks, lambda: self.held)
+        self.member.start(FixedTasks(tasks), lambda: self.held)
 
     @property
     def active(self) -> set[int]:

@@ -38,12 +38,20 @@ _ALIASES = {
 _LINGER_MS = 10
 #: In seconds: a commit may be far away.
 _HELD = 0.1
+#: Kafka's default of ``metadata.max.age.ms``; and the shortest time between two looks at all topics, in seconds.
+_AGE_MS, _SHORTEST_AGE = 300_000, 0.2
 
 
 def main_consumer(config: StreamsConfig) -> ClientProperties:
     """The properties of the consumer that reads the sources; they carry the group id under which offsets are
     committed."""
     return _client(config, "main consumer", _consumer_defaults(), _consumer_owned(config, "consumer"))
+
+
+def metadata_max_age(config: StreamsConfig) -> float:
+    """Returns the seconds within which topics that match a pattern are to be found (``metadata.max.age.ms`` of the main
+    consumer, whose client refuses what is no number)."""
+    return max(_SHORTEST_AGE, float(main_consumer(config).get("metadata.max.age.ms", _AGE_MS)) / 1000)
 
 
 def input_rest(config: StreamsConfig) -> float:

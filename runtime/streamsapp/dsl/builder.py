@@ -70,7 +70,8 @@ class StreamsBuilder(JavaNames):
         self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
     ) -> KStream[K, V]:
         """Reads a topic, several topics, or every topic whose whole name matches a compiled pattern, and returns the
-        records as a ``KStream``."""
+        records as a ``KStream``. Topics that match later are read from then on, with all records they have, and those
+        that are deleted are left; ``metadata.max.age.ms`` bounds how late that is noticed."""
         require("stream", consumed, Consumed, "Consumed(key_serde, value_serde)")
         options: Consumed[K, V] = consumed or Consumed()
         name = self._names.named(options.name, "KSTREAM-SOURCE-")

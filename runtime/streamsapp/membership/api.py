@@ -7,7 +7,7 @@ of its own, so that neither processing nor a long commit delays a rebalance, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from streamsapp.kafka.group_member import Member
@@ -33,6 +33,60 @@ class TaskInfo:
         if self.stores is None or other.stores is None:
             return self.definition == other.definition
         return self.partitions == other.partitions and other.stores <= self.stores
+
+
+@dataclass(frozen=True)
+class MatchedTopics:
+    """The topics that the patterns of a sub-topology match."""
+
+    #: The same for all programs that name the same topics and patterns there.
+    sources: str
+    #: With the number of partitions of each.
+    topics: Mapping[str, int]
+    #: Those of them that came after the application had started.
+    late: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class GroupTasks:
+    """Everything the application consists of, as one instance knows it."""
+
+    tasks: Mapping[TaskId, TaskInfo]
+    #: By sub-topology that reads topics by pattern.
+    matched: Mapping[int, MatchedTopics] = field(default_factory=dict)
+    #: The description of each such sub-topology's tasks without their partitions.
+    by_pattern: Mapping[int, TaskInfo] = field(default_factory=dict)
+
+    def of_member(
+        self, tasks: Mapping[TaskId, TaskInfo], by_pattern: Mapping[int, tuple[str, TaskInfo]]
+    ) -> Mapping[TaskId, TaskInfo]:
+        """Returns another member's ``tasks`` with the topics that are known here: which of them match a pattern is for
+        the leader to say. ``by_pattern`` has the sources of each sub-topology, as ``MatchedTopics`` has them."""
+        ours = {
+            number: info
+            for number, (sources, info) in by_pattern.items()
+            if number in self.matched and self.matched[number].sources == sources
+        }
+        if not ours:
+            return tasks
+        theirs = {task: info for task, info in tasks.items() if task.subtopology not in ours}
+        return theirs | {
+            task: replace(ours[task.subtopology], partitions=known.partitions)
+            for task, known in self.tasks.items()
+            if task.subtopology in ours
+        }
+
+
+class TaskCatalogue(Protocol):
+    """Tells the membership's thread what the application consists of."""
+
+    def found(self) -> GroupTasks:
+        """As this instance found the topics last."""
+        ...
+
+    def decided(self, matched: Mapping[int, MatchedTopics]) -> GroupTasks:
+        """With the topics that the group's leader found. Raises ``StreamsAppError`` if there are no such tasks."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -81,6 +135,8 @@ class Assignment:
     notes: tuple[str, ...] = ()
     #: Tasks that no member gets, as too few know them.
     held_back: frozenset[TaskId] = frozenset()
+    #: The topics that the tasks read by pattern, by sub-topology, as the leader found them.
+    matched: Mapping[int, MatchedTopics] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -120,9 +176,8 @@ class Membership(Protocol):
         """The time since which the coordinator is out of reach, in monotonic seconds, and why; ``None``: it answers."""
         ...
 
-    def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
-        """Join; ``tasks`` is everything the application consists of. ``holdings`` is called on the membership's thread
-        whenever it joins."""
+    def start(self, catalogue: TaskCatalogue, holdings: Callable[[], Holdings]) -> None:
+        """Join. ``catalogue`` and ``holdings`` are asked on the membership's thread."""
         ...
 
     def poll(self) -> News | None:

@@ -14,6 +14,7 @@ from streamsapp.brokers.connection import Connection, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership import fencing, leader_decision
+from streamsapp.membership.api import GroupTasks, TaskCatalogue
 from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
 from streamsapp.membership.fencing import DepartedMembers
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
@@ -24,16 +25,27 @@ log = logging.getLogger(__name__)
 class GroupLeader:
     """This member as the leader of its group, whenever it is that."""
 
-    def __init__(self, config: StreamsConfig, clock: Clock, assignor: TaskAssignor, connection: Connection) -> None:
+    def __init__(
+        self,
+        config: StreamsConfig,
+        clock: Clock,
+        assignor: TaskAssignor,
+        connection: Connection,
+        catalogue: TaskCatalogue,
+    ) -> None:
         self._config = config
         self._clock = clock
         self._assignor = assignor
         self._connection = connection
+        self._catalogue = catalogue
         self._follow_up = math.inf
+        #: The tasks by which the group was assigned last; ``None`` while another member leads.
+        self._led_by: GroupTasks | None = None
 
     async def lead(self, members: Mapping[str, bytes], departed: DepartedMembers) -> dict[str, bytes]:
         """The assignment of each member, given what all of them subscriptions."""
-        reader = SubscriptionReader()
+        self._led_by = known = self._catalogue.found()
+        reader = SubscriptionReader(known)
         read = {member: reader.read(member, metadata) for member, metadata in members.items()}
         subscriptions = {member: each for member, each in read.items() if each is not None}
         settings = AssignorSettings(
@@ -43,7 +55,7 @@ class GroupLeader:
             rack_tags=tuple(sorted(self._config.client_tags)),
         )
         dead = await self._dead(subscriptions, departed, everybody=len(subscriptions) == len(members))
-        decision = leader_decision.decide(members, subscriptions, self._assignor, settings, dead)
+        decision = leader_decision.decide(members, subscriptions, self._assignor, settings, dead, known.matched)
         due = self._clock.monotonic() + self._config.probing_rebalance_interval_ms / 1000
         self._follow_up = due if decision.follow_up else math.inf
         return dict(decision.answers)
@@ -70,6 +82,12 @@ class GroupLeader:
             self._follow_up = math.inf
         return due
 
+    @property
+    def topics_changed(self) -> bool:
+        """True if this member leads and topics that match the patterns have come or gone since it assigned."""
+        return self._led_by is not None and self._catalogue.found().matched != self._led_by.matched
+
     def forget_follow_up(self) -> None:
         """The group has moved on: who leads it next decides anew."""
         self._follow_up = math.inf
+        self._led_by = None

@@ -9,16 +9,16 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import msgspec
 
 from streamsapp.membership import member_messages, wire
-from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.api import GroupTasks, MatchedTopics, TaskInfo
 from streamsapp.membership.assignor.exclusive_use import ExclusiveUse
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan, TaskAssignor
 from streamsapp.membership.member_messages import (
     AssignmentInfo,
-    Definition,
     GroupView,
     MalformedError,
     PeerEntry,
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 _UNKNOWN = TaskInfo(frozenset(), stateful=False)
 #: A member is told of so many tasks that it was given and does not get.
 _MOST_NOTES = 20
+#: Of an application that names its topics.
+_NONE: Mapping[int, MatchedTopics] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,16 @@ class _KnownTasks:
 class SubscriptionReader:
     """Reads what the members of one generation said. Most of them know the same tasks: these are unpacked once."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: GroupTasks) -> None:
+        """``own``: as the leader knows the application, whose word it is which topics match a pattern."""
+        self._own = own
         self._known: dict[bytes, _KnownTasks] = {}
 
     def read(self, member: str, metadata: bytes) -> MemberSubscription | None:
         """``None`` for what cannot be read."""
         try:
             subscription = Subscription.decode(wire.user_data_of_subscription(metadata))
-            known = self._unpacked(subscription.definitions)
+            known = self._unpacked(subscription)
             state = MemberState(
                 host=subscription.host,
                 threads=subscription.threads,
@@ -88,10 +92,11 @@ class SubscriptionReader:
             subscription.nonce,
         )
 
-    def _unpacked(self, definitions: list[Definition]) -> _KnownTasks:
-        key = msgspec.msgpack.encode(definitions)
+    def _unpacked(self, subscription: Subscription) -> _KnownTasks:
+        key = msgspec.msgpack.encode((subscription.definitions, subscription.by_pattern))
         if key not in self._known:
-            tasks = member_messages.unpack_definitions(definitions)
+            told = member_messages.unpack_definitions(subscription.definitions)
+            tasks = self._own.of_member(told, member_messages.unpack_patterns(subscription.by_pattern))
             self._known[key] = _KnownTasks(tasks, frozenset(task for task, info in tasks.items() if info.stateful))
         return self._known[key]
 
@@ -111,8 +116,10 @@ def decide(
     assignor: TaskAssignor,
     settings: AssignorSettings,
     dead: Collection[str],
+    matched: Mapping[int, MatchedTopics] = _NONE,
 ) -> Decision:
-    """Decide what each of ``members`` is told; ``subscriptions`` lacks those that could not be read.
+    """Decide what each of ``members`` is told; ``subscriptions`` lacks those that could not be read. ``matched``: the
+    topics that the leader found for patterns, by which the subscriptions were read.
 
     A member with whom nothing can be decided is left out, as if it could not be read, and the others go on. It is found
     by deciding for more and more of them, first for those whose topology most of them have. An error
@@ -121,7 +128,7 @@ def decide(
 
     def decide_for(some: Mapping[str, MemberSubscription]) -> Decision:
         decided = plan(some, assignor, settings)
-        return Decision(answers(members, some, decided, dead), decided.follow_up)
+        return Decision(answers(members, some, decided, dead, matched), decided.follow_up)
 
     try:
         return decide_for(subscriptions)
@@ -204,11 +211,15 @@ def _allowed(
 
 
 def answers(
-    members: Collection[str], subscriptions: Mapping[str, MemberSubscription], decided: Plan, dead: Collection[str]
+    members: Collection[str],
+    subscriptions: Mapping[str, MemberSubscription],
+    decided: Plan,
+    dead: Collection[str],
+    matched: Mapping[int, MatchedTopics] = _NONE,
 ) -> dict[str, bytes]:
     """The message to each of ``members``; ``subscriptions`` lacks those that could not be read. Raises
     ``MalformedError`` for what they could not read."""
-    group = _group_view(subscriptions, decided, dead).encode()
+    group = _group_view(subscriptions, decided, dead, matched).encode()
     GroupView.decode(group)
     return {
         member: _encoded_share(subscriptions[member], decided.members[member], group)
@@ -218,7 +229,12 @@ def answers(
     }
 
 
-def _group_view(subscriptions: Mapping[str, MemberSubscription], decided: Plan, dead: Collection[str]) -> GroupView:
+def _group_view(
+    subscriptions: Mapping[str, MemberSubscription],
+    decided: Plan,
+    dead: Collection[str],
+    matched: Mapping[int, MatchedTopics],
+) -> GroupView:
     peers = [
         PeerEntry(
             member,
@@ -231,9 +247,9 @@ def _group_view(subscriptions: Mapping[str, MemberSubscription], decided: Plan, 
         for member, each in sorted(subscriptions.items())
     ]
     held_back = member_messages.pack(decided.held_back)
-    return GroupView(
-        member_messages.VERSION, peers, sorted(dead), any(each.shutdown for each in subscriptions.values()), held_back
-    )
+    shutdown = any(each.shutdown for each in subscriptions.values())
+    topics = member_messages.pack_matched(matched)
+    return GroupView(member_messages.VERSION, peers, sorted(dead), shutdown, held_back, topics)
 
 
 def _encoded_share(subscription: MemberSubscription, share: MemberPlan, group: bytes) -> bytes:

@@ -24,7 +24,7 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StreamsError
 from streamsapp.kafka import group_member
 from streamsapp.membership import fencing, wire
-from streamsapp.membership.api import Holdings, News, TaskInfo
+from streamsapp.membership.api import Holdings, News, TaskCatalogue
 from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.membership.group_leader import GroupLeader
 from streamsapp.membership.mailbox import MembershipMailbox
@@ -33,7 +33,7 @@ from streamsapp.membership.own_subscription import OwnSubscription
 from streamsapp.membership.rebalance import RebalanceHandler
 from streamsapp.membership.settings import group_settings
 from streamsapp.membership.wire import Identity
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class GroupMember:
     def outage(self) -> tuple[float, str] | None:
         return None if self._rebalance is None else self._rebalance.group.coordinator.outage
 
-    def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
+    def start(self, catalogue: TaskCatalogue, holdings: Callable[[], Holdings]) -> None:
         group_member.check_group_metadata()
         self._connection = connection = Connection(self._connection_settings)
         self._mailbox.poll()  # the polling thread is alive from now on
@@ -117,8 +117,8 @@ class GroupMember:
             self._clock,
             connection,
             self._mailbox,
-            OwnSubscription(self._config, self._mailbox, tasks, holdings),
-            GroupLeader(self._config, self._clock, self._assignor, connection),
+            OwnSubscription(self._config, self._mailbox, catalogue, holdings),
+            GroupLeader(self._config, self._clock, self._assignor, connection, catalogue),
         )
         self._connection.start()
         self._rebalance.start()
@@ -155,6 +155,9 @@ class GroupMember:
         except UnreachableError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"offsets: {error}", False, True)) from error
         for partition, code in wire.commit_errors(answer).items():
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART and self._rebalance.own.no_task_reads(partition):
+                log.info("the offset of %s is not committed: no task reads it any more", partition)
+                continue
             if code in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE):
                 coordinator.forget()
             text = f"the offset of {partition} was not committed: {KafkaError(code).str()}"

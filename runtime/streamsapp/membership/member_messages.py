@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from streamsapp.config.endpoint import ENDPOINT
-from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.api import GroupTasks, MatchedTopics, TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.structs import decoder
 
@@ -105,6 +105,26 @@ class Definition(Message, frozen=True):
     stores: Annotated[list[tuple[_Text, _Text]], Meta(max_length=MAX_TASKS)] | None = None
 
 
+class PatternSources(Message, frozen=True):
+    """A sub-topology that reads topics by pattern; its tasks have these whatever topics they are."""
+
+    subtopology: _Number
+    #: Of the topics and patterns as the program names them.
+    sources: _Text
+    fingerprint: _Text
+    stateful: bool
+    stores: Annotated[list[tuple[_Text, _Text]], Meta(max_length=MAX_TASKS)]
+
+
+class Matched(Message, frozen=True):
+    """The topics that the patterns of a sub-topology match, with their partitions; and those that came late."""
+
+    subtopology: _Number
+    sources: _Text
+    topics: Annotated[dict[_Topic, Annotated[int, Meta(ge=1, le=MAX_READS)]], Meta(max_length=MAX_READS)]
+    late: Annotated[list[_Topic], Meta(max_length=MAX_READS)]
+
+
 class Subscription(Message, frozen=True):
     """A member's message about itself when it joins."""
 
@@ -124,6 +144,7 @@ class Subscription(Message, frozen=True):
     lags: Lags
     on_disk: Tasks
     definitions: Annotated[list[Definition], Meta(max_length=MAX_TASKS)]
+    by_pattern: Annotated[list[PatternSources], Meta(max_length=MAX_TASKS)] = []
 
 
 class PeerEntry(Message, frozen=True):
@@ -147,6 +168,7 @@ class GroupView(Message, frozen=True):
     shutdown: bool
     #: Tasks that nobody gets.
     held_back: Tasks = {}
+    matched: Annotated[list[Matched], Meta(max_length=MAX_TASKS)] = []
 
 
 class AssignmentInfo(Message, frozen=True):
@@ -240,6 +262,36 @@ def _tasks_of(definition: Definition) -> Iterator[tuple[TaskId, TaskInfo]]:
         reads = frozenset([*(TopicPartition(topic, number) for topic in definition.topics), *special])
         info = TaskInfo(reads, definition.stateful, definition.fingerprint, stores)
         yield TaskId(definition.subtopology, number), info
+
+
+def pack_patterns(known: GroupTasks) -> list[PatternSources]:
+    return [
+        PatternSources(number, known.matched[number].sources, info.definition, info.stateful, sorted(info.stores or ()))
+        for number, info in sorted(known.by_pattern.items())
+    ]
+
+
+def unpack_patterns(patterns: Iterable[PatternSources]) -> dict[int, tuple[str, TaskInfo]]:
+    return {
+        each.subtopology: (
+            each.sources,
+            TaskInfo(frozenset(), each.stateful, each.fingerprint, frozenset(each.stores)),
+        )
+        for each in patterns
+    }
+
+
+def pack_matched(known: Mapping[int, MatchedTopics]) -> list[Matched]:
+    return [
+        Matched(number, each.sources, dict(each.topics), sorted(each.late)) for number, each in sorted(known.items())
+    ]
+
+
+def unpack_matched(matched: Iterable[Matched]) -> dict[int, MatchedTopics]:
+    """Raises ``MalformedError`` for more partitions than there can be: each of them may become a task."""
+    matched = list(matched)
+    _refuse_more_than(MAX_READS, sum(sum(each.topics.values()) for each in matched), "partitions")
+    return {each.subtopology: MatchedTopics(each.sources, each.topics, frozenset(each.late)) for each in matched}
 
 
 def _runs(partitions: Iterable[int]) -> list[int]:

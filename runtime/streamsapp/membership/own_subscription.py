@@ -6,14 +6,14 @@ Written on the membership's thread; ``draining`` and ``shutdown`` are set by the
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership import member_messages, wire
-from streamsapp.membership.api import Holdings, TaskInfo
+from streamsapp.membership.api import GroupTasks, Holdings, TaskCatalogue
 from streamsapp.membership.mailbox import MembershipMailbox
-from streamsapp.membership.member_messages import Subscription
-from streamsapp.record import TaskId
+from streamsapp.membership.member_messages import Definition, Subscription
+from streamsapp.record import TopicPartition
 
 
 class OwnSubscription:
@@ -23,16 +23,15 @@ class OwnSubscription:
         self,
         config: StreamsConfig,
         mailbox: MembershipMailbox,
-        tasks: Mapping[TaskId, TaskInfo],
+        catalogue: TaskCatalogue,
         holdings: Callable[[], Holdings],
     ) -> None:
-        """``tasks``: all of the application's; ``holdings`` tells which of them the instance holds now."""
+        """``holdings`` tells which of the application's tasks the instance holds now."""
         self._config = config
         self._mailbox = mailbox
         self._holdings = holdings
-        self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
-        self._definitions = member_messages.pack_definitions(tasks)
-        self.tasks = frozenset(tasks)
+        self.catalogue = catalogue
+        self._packed: tuple[GroupTasks, set[str], list[Definition]] | None = None
         #: True if the others are to take over, and if the whole application is to stop.
         self.draining = self.shutdown = False
         #: The holdings that the last subscription tells of.
@@ -45,6 +44,7 @@ class OwnSubscription:
         self.nonce = random.getrandbits(32) or 1
         self.held = held = self._mailbox.take_stock(self._holdings)
         config = self._config
+        known, topics, definitions = self._known()
         said = Subscription(
             version=member_messages.VERSION,
             nonce=self.nonce,
@@ -58,6 +58,20 @@ class OwnSubscription:
             active=member_messages.pack(held.active),
             lags=member_messages.pack_lags(held.lags),
             on_disk=member_messages.pack(held.on_disk),
-            definitions=self._definitions,
+            definitions=definitions,
+            by_pattern=member_messages.pack_patterns(known),
         )
-        return wire.subscription(self._topics, said.encode())
+        return wire.subscription(topics, said.encode())
+
+    def no_task_reads(self, partition: TopicPartition) -> bool:
+        """Return whether a partition is none of the application's, as one of a topic that matched a pattern and is
+        gone. Any thread."""
+        return all(partition not in info.partitions for info in self.catalogue.found().tasks.values())
+
+    def _known(self) -> tuple[GroupTasks, set[str], list[Definition]]:
+        """The tasks of the application with their topics, packed once as long as they are the same."""
+        known = self.catalogue.found()
+        if self._packed is None or self._packed[0] is not known:
+            topics = {topic for info in known.tasks.values() for topic, _ in info.partitions}
+            self._packed = known, topics, member_messages.pack_definitions(known.tasks)
+        return self._packed

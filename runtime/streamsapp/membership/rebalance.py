@@ -12,9 +12,9 @@ from typing import Any
 
 from streamsapp.brokers.connection import Connection
 from streamsapp.clock import Clock
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsAppError, StreamsError
 from streamsapp.membership import fencing, member_messages
-from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
+from streamsapp.membership.api import Assignment, Lost, MatchedTopics, Peer, ShutdownRequested
 from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.fencing import DepartedMembers
 from streamsapp.membership.group_leader import GroupLeader
@@ -24,6 +24,7 @@ from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.member_messages import AssignmentInfo, GroupView, MalformedError
 from streamsapp.membership.own_subscription import OwnSubscription
 from streamsapp.membership.wire import GroupSettings, Identity
+from streamsapp.record import TaskId
 
 log = logging.getLogger(__name__)
 
@@ -145,12 +146,20 @@ class RebalanceHandler:
             },
             notes=tuple(share.notes),
             held_back=member_messages.unpack(view.held_back),
+            matched=member_messages.unpack_matched(view.matched),
         )
-        unknown = (assignment.active | assignment.standby | assignment.warmup) - self.own.tasks
+        unknown = (assignment.active | assignment.standby | assignment.warmup) - self._known(assignment.matched)
         if unknown:
             named = ", ".join(str(task) for task in sorted(unknown)[:10])
             raise MalformedError(f"it has {len(unknown)} tasks that this application does not have ({named})")
         return assignment
+
+    def _known(self, matched: Mapping[int, MatchedTopics]) -> frozenset[TaskId]:
+        """The tasks that there are with the topics that the leader found."""
+        try:
+            return frozenset(self.own.catalogue.decided(matched).tasks)
+        except StreamsAppError as error:
+            raise MalformedError(f"no tasks follow from the topics it has for patterns: {error}") from error
 
     def lost(self, reason: str) -> None:
         self._joins += 1
@@ -196,6 +205,8 @@ class RebalanceHandler:
             now = self._clock.monotonic()
             if self._leader.take_follow_up():
                 self.group.rejoin("the leader looks again")
+            elif self._leader.topics_changed:
+                self.group.rejoin("topics that match the patterns have come or gone")
             alive = now - self._mailbox.polled_at < limit
             if present and not alive:
                 await self.group.step_out(f"the polling thread did nothing for {limit:g} s (max_poll_interval_ms)")

@@ -1,22 +1,23 @@
 """The layout of an application: its tasks, made from its topology and the topics that exist.
 
-Runs on the polling thread when an instance starts; afterwards the layout is fixed. ``changes`` tells later whether the
-source topics still have the partitions that the layout was made from.
+Runs on the polling thread when an instance starts, and later on the threads of ``layouts`` when topics that match a
+pattern come or go. ``changes`` tells whether the other source topics still have the partitions that they had.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from hashlib import sha256
 
 from streamsapp.config.client_properties import producer
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import MissingTopicError
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.api import GroupTasks, MatchedTopics, TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.stream_task import TaskPlan
@@ -27,6 +28,11 @@ from streamsapp.topology.partition_grouper import group_by_partition
 from streamsapp.topology.partitioning import partition_counts, repartition_topic, source_topics
 
 log = logging.getLogger(__name__)
+
+#: Topics that no pattern matches, as consumers leave them out (``exclude.internal.topics``), and how the names of the
+#: application's own end.
+_KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_INTERNAL = ("-changelog", "-repartition")
 
 
 @dataclass(frozen=True)
@@ -39,27 +45,67 @@ class ApplicationLayout:
     #: Repartition topics, whose consumed records are deleted.
     repartition_topics: frozenset[str]
     dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(None))
+    #: Of each sub-topology that reads topics by pattern, those that match.
+    matched: Mapping[int, MatchedTopics] = field(default_factory=dict)
+    #: The description of the tasks of such a sub-topology, without their partitions.
+    by_pattern: Mapping[int, TaskInfo] = field(default_factory=dict)
+    #: All topics that were there, internal ones that were made included, with their partitions.
+    existing: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def group_tasks(self) -> GroupTasks:
+        """Everything that the group is told."""
+        return GroupTasks(self.task_infos, self.matched, self.by_pattern)
+
+    @property
+    def found_by_pattern(self) -> frozenset[str]:
+        """The source topics that no source names."""
+        return frozenset(topic for each in self.matched.values() for topic in each.topics)
+
+    @property
+    def late(self) -> frozenset[str]:
+        """Topics that came after the application had started."""
+        return frozenset().union(*(each.late for each in self.matched.values()))
+
+    def agrees(self, matched: Mapping[int, MatchedTopics]) -> bool:
+        """Return whether the leader found the same topics, as far as it leads the same program."""
+        return all(each == self._shared(number, each, matched) for number, each in self.matched.items())
+
+    def with_topics(self, matched: Mapping[int, MatchedTopics]) -> dict[str, int]:
+        """The topics there are when those that match the patterns are the leader's."""
+        topics = {name: count for name, count in self.existing.items() if name not in self.found_by_pattern}
+        for number, each in self.matched.items():
+            topics |= self._shared(number, each, matched).topics
+        return topics
+
+    @staticmethod
+    def _shared(number: int, own: MatchedTopics, matched: Mapping[int, MatchedTopics]) -> MatchedTopics:
+        told = matched.get(number, own)
+        return told if told.sources == own.sources else own
 
     @property
     def task_infos(self) -> dict[TaskId, TaskInfo]:
         """The description of every task that the group is given."""
         parts = {plan.sub_topology.id: plan.sub_topology for plan in self.plans.values()}
-        definitions = {number: fingerprint(part) for number, part in parts.items()}
-        stores = {number: frozenset((each.name, each.type.name) for each in it.stores) for number, it in parts.items()}
+        infos = {number: _info(part) for number, part in parts.items()}
         return {
-            task_id: TaskInfo(
-                frozenset(plan.inputs),
-                bool(plan.all_changelogs),
-                definitions[task_id.subtopology],
-                stores[task_id.subtopology],
-            )
+            task_id: replace(infos[task_id.subtopology], partitions=frozenset(plan.inputs))
             for task_id, plan in self.plans.items()
         }
 
+    def with_dead_letters(self, letters: DeadLetters) -> ApplicationLayout:
+        """Returns the same with dead letters of this form."""
+        plans = {task_id: replace(plan, dead_letters=letters) for task_id, plan in self.plans.items()}
+        return replace(self, plans=plans, dead_letters=letters)
+
     def changes(self, existing: Mapping[str, int]) -> str | None:
-        """A sentence that says how the source topics have changed since; ``None`` if they have not."""
+        """A sentence that says how the source topics have changed since; ``None`` if they have not, or if those that
+        are gone were found by a pattern."""
+        found_by_pattern = self.found_by_pattern
         for topic, count in self.sources.items():
             now = existing.get(topic)
+            if now is None and topic in found_by_pattern:
+                continue
             if now is None:
                 return f"source topic {topic} is gone: create it again with {count} partitions, then restart"
             if now != count:
@@ -78,6 +124,32 @@ def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) ->
     return layout
 
 
+def laid_out_again(
+    topology: Topology,
+    config: StreamsConfig,
+    before: ApplicationLayout,
+    existing: Mapping[str, int],
+    matched: Mapping[int, MatchedTopics] | None = None,
+) -> tuple[ApplicationLayout, tuple[InternalTopic, ...]]:
+    """The layout that follows from other topics, which were found here or ``matched`` by the leader, and the internal
+    topics it needs; nothing is created. Topics that were not there before are late."""
+    late = frozenset(before.late).union(*(each.late for each in (matched or {}).values()))
+    if matched is None:
+        late |= match_patterns(topology, config, existing) - before.found_by_pattern
+    layout, needed = lay_out(topology, config, existing, _missing, late)
+    return layout.with_dead_letters(before.dead_letters), needed
+
+
+def match_patterns(topology: Topology, config: StreamsConfig, existing: Iterable[str]) -> frozenset[str]:
+    """The topics that match the patterns of sources. Raises ``TopologyError`` for one that matches two of them."""
+    parts = topology.sub_topologies(_readable(existing, config))
+    return frozenset(topic for part in parts for node in part.sources if node.pattern for topic in node.topics)
+
+
+def _missing(topic: str) -> str:
+    return f"topic {topic} does not exist"
+
+
 def plan_layout(
     topology: Topology, config: StreamsConfig, admin: TopicAdmin
 ) -> tuple[ApplicationLayout, tuple[InternalTopic, ...]]:
@@ -91,8 +163,7 @@ def plan_layout(
     if topic is None or topic not in existing:
         return layout, missing
     letters = DeadLetters(topic, min(limit, admin.max_message_bytes(topic) or limit))
-    plans = {task_id: replace(plan, dead_letters=letters) for task_id, plan in layout.plans.items()}
-    return replace(layout, plans=plans, dead_letters=letters), missing
+    return layout.with_dead_letters(letters), missing
 
 
 def _check_written(
@@ -115,35 +186,90 @@ def _check_written(
 
 
 def lay_out(
-    topology: Topology, config: StreamsConfig, existing: Mapping[str, int], why_missing: Callable[[str], str]
+    topology: Topology,
+    config: StreamsConfig,
+    existing: Mapping[str, int],
+    why_missing: Callable[[str], str],
+    late: Collection[str] = (),
 ) -> tuple[ApplicationLayout, tuple[InternalTopic, ...]]:
-    """The tasks that follow from the topics there are, and the internal topics they need; nothing is created."""
+    """The tasks that follow from the topics there are, and the internal topics they need; nothing is created. Topics
+    that came ``late`` and are found by a pattern are read from their beginning where the policy is ``latest``: they
+    have nothing from before the application's start, and what was written before they were found would be lost."""
     topology.validate()
     global_stores = {each.store.name: each.topic for each in topology.global_stores()}
-    parts = tuple(part.with_access_to(global_stores) for part in topology.sub_topologies(existing))
+    parts = tuple(part.with_access_to(global_stores) for part in topology.sub_topologies(_readable(existing, config)))
     application_id = config.application_id
     names = _Names(application_id, parts)
     sources = _source_counts(parts, names, global_stores.values(), existing, why_missing)
-    counts = partition_counts(parts, application_id, sources)
+    internal = {full: existing[full] for full in map(names.full, names.internal) if full in existing}
+    counts = partition_counts(parts, application_id, sources, internal)
     grouper = config.partition_grouper or group_by_partition
     groups = grouper(source_topics(parts, application_id), counts)
-    if parts and not groups:
-        raise MissingTopicError("no topic matches the topology's patterns yet, so there is nothing to read")
+    matched = _matched(parts, existing, late)
+    for topics in matched.values():
+        if not topics.topics:
+            log.warning("no topic matches the topology's patterns yet; they are looked for again and again")
     needed = internal_topics(parts, application_id, counts, groups, config.topic_properties)
     by_id = {part.id: part for part in parts}
+    there = {**existing, **counts}
     plans = {
-        task_id: _plan(task_id, by_id[task_id.subtopology], partitions, names, {**existing, **counts})
+        task_id: _plan(task_id, by_id[task_id.subtopology], partitions, names, there, late)
         for task_id, partitions in groups.items()
     }
     repartition_topics = frozenset(names.full(topic) for topic in names.internal)
     letters = DeadLetters(config.dead_letter_queue_topic, int(producer(config)["message.max.bytes"]))
-    return ApplicationLayout(plans, sources, repartition_topics, letters), needed
+    by_pattern = {number: _info(by_id[number]) for number in matched}
+    return ApplicationLayout(plans, sources, repartition_topics, letters, matched, by_pattern, there), needed
+
+
+def _readable(existing: Iterable[str], config: StreamsConfig) -> list[str]:
+    """The topics that a pattern may match: not those of Kafka itself, nor the application's internal topics and dead
+    letters, which would be read as its input."""
+    own = config.application_id + "-"
+    return [
+        topic
+        for topic in existing
+        if topic not in _KAFKAS_OWN
+        and topic != config.dead_letter_queue_topic
+        and not (topic.startswith(own) and topic.endswith(_INTERNAL))
+    ]
+
+
+def _matched(
+    parts: Iterable[SubTopology], existing: Mapping[str, int], late: Collection[str]
+) -> dict[int, MatchedTopics]:
+    matched = {}
+    for part in parts:
+        found = sorted(topic for node in part.sources if node.pattern is not None for topic in node.topics)
+        if any(node.pattern is not None for node in part.sources):
+            written = sorted(repr(_as_written(node)) for node in part.sources)
+            sources = sha256(repr(written).encode()).hexdigest()[:16]
+            topics = {topic: existing[topic] for topic in found}
+            matched[part.id] = MatchedTopics(sources, topics, frozenset(found).intersection(late))
+    return matched
+
+
+def _as_written(node: SourceNode) -> tuple[object, ...]:
+    """The topics of a source as the program names them: which of them match a pattern changes."""
+    return node.topics if node.pattern is None else (node.pattern.pattern, node.pattern.flags)
+
+
+def _info(part: SubTopology) -> TaskInfo:
+    stateful = any(store.logging or store.changelog_topic is not None for store in part.stores)
+    stores = frozenset((each.name, each.type.name) for each in part.stores)
+    return TaskInfo(frozenset(), stateful, fingerprint(part), stores)
 
 
 def fingerprint(part: SubTopology) -> str:
-    """The same for sub-topologies with the same nodes, edges, topics and stores. User code is not looked into."""
+    """The same for sub-topologies with the same nodes, edges, topics and stores, patterns as such. User code is not
+    looked into."""
     nodes = [
-        (type(each).__name__, each.name, getattr(each, "children", ()), getattr(each, "topics", ()))
+        (
+            type(each).__name__,
+            each.name,
+            getattr(each, "children", ()),
+            _as_written(each) if isinstance(each, SourceNode) else (),
+        )
         for each in part.nodes
     ]
     stores = [(each.name, each.type.name) for each in part.stores]
@@ -181,14 +307,20 @@ def _similar(topic: str, existing: Iterable[str]) -> str:
     return f" (there is a topic {close[0]})" if close else ""
 
 
+def _reading(node: SourceNode, topic: str, late: Collection[str]) -> SourceNode:
+    whole = node.pattern is not None and node.offset_reset == "latest" and topic in late
+    return replace(node, offset_reset="earliest") if whole else node
+
+
 def _plan(
     task_id: TaskId,
     part: SubTopology,
     partitions: frozenset[TopicPartition],
     names: _Names,
     counts: Mapping[str, int],
+    late: Collection[str],
 ) -> TaskPlan:
-    owners: dict[str, SourceNode] = {names.full(topic): node for node in part.sources for topic in node.topics}
+    owners = {names.full(topic): _reading(node, topic, late) for node in part.sources for topic in node.topics}
     # In the order of the sources: at equal timestamps, that is the order in which inputs are read.
     ranks = {topic: rank for rank, topic in enumerate(owners)}
     ordered = sorted(partitions, key=lambda each: (ranks[each.topic], each.partition))

@@ -28,8 +28,8 @@ class ApplicationTopics:
     """Source, sink and internal topics."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, admin: TopicAdmin, clock: Clock) -> None:
-        self._topology = topology
-        self._config = config
+        self.topology = topology
+        self.config = config
         self._admin = admin
         self._clock = clock
         #: Since when (monotonic seconds) the instance has waited for a broker in order to start, and the last error;
@@ -40,7 +40,7 @@ class ApplicationTopics:
     @property
     def application_id(self) -> str:
         """The id of the application that the topics belong to."""
-        return self._config.application_id
+        return self.config.application_id
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
         """Return when a broker answers, or when ``given_up()``."""
@@ -57,16 +57,16 @@ class ApplicationTopics:
         """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``, also where nothing
         tells at which offsets tasks would go on."""
         layout = self._lay_out()
-        refuse_lost_offsets(layout, self._config, self._admin)
+        refuse_lost_offsets(layout, self.config, self._admin)
         return layout
 
     def _lay_out(self) -> ApplicationLayout:
         for _ in range(LOOK_UPS - 1):
             try:
-                return make_layout(self._topology, self._config, self._admin)
+                return make_layout(self.topology, self.config, self._admin)
             except MissingTopicError:
                 time.sleep(LOOK_UP_PERIOD)
-        return make_layout(self._topology, self._config, self._admin)
+        return make_layout(self.topology, self.config, self._admin)
 
     def purge(self, layout: ApplicationLayout | None, tasks: Iterable[StreamTask], now: float) -> None:
         """Let the broker drop what was consumed from repartition topics, now and then (``now``: monotonic seconds)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from streamsapp.membership.api import Assignment
@@ -14,7 +14,8 @@ from streamsapp.tasks.states import TaskRole
 class Changes:
     """The way from the roles that tasks have to those they are assigned; tasks that are not named stay as they are."""
 
-    #: Active tasks that somebody else gets once they are committed and given up; what becomes of each here.
+    #: Active tasks that somebody else gets once they are committed and given up, or that are made anew here then, as
+    #: they read other topics now; what becomes of each here.
     given_up: Mapping[TaskId, TaskRole | None]
     #: Replicas that become active.
     promoted: frozenset[TaskId]
@@ -35,18 +36,26 @@ def assigned_roles(assignment: Assignment) -> dict[TaskId, TaskRole]:
     }
 
 
-def changes(current: Mapping[TaskId, TaskRole], wanted: Mapping[TaskId, TaskRole]) -> Changes:
-    """Compare the roles that tasks have with those they are to have."""
+def changes(
+    current: Mapping[TaskId, TaskRole], wanted: Mapping[TaskId, TaskRole], altered: Collection[TaskId] = ()
+) -> Changes:
+    """Compare the roles that tasks have with those they are to have. Tasks that are ``altered`` read other partitions
+    than before: they are made anew."""
     active = {task_id for task_id, role in current.items() if role is TaskRole.ACTIVE}
-    replicas = current.keys() - active
+    anew = (current.keys() - active) & {*altered}
+    replicas = current.keys() - active - anew
     return Changes(
-        given_up={each: wanted.get(each) for each in sorted(active) if wanted.get(each) is not TaskRole.ACTIVE},
+        given_up={
+            each: wanted.get(each)
+            for each in sorted(active)
+            if wanted.get(each) is not TaskRole.ACTIVE or each in altered
+        },
         promoted=frozenset(each for each in replicas if wanted.get(each) is TaskRole.ACTIVE),
-        dropped=frozenset(replicas - wanted.keys()),
+        dropped=frozenset((replicas - wanted.keys()) | anew),
         renamed={
             each: wanted[each]
             for each in sorted(replicas & wanted.keys())
             if wanted[each] not in (current[each], TaskRole.ACTIVE)
         },
-        created={each: wanted[each] for each in sorted(wanted.keys() - current.keys())},
+        created={each: wanted[each] for each in sorted(wanted.keys() - (current.keys() - anew))},
     )

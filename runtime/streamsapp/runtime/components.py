@@ -181,13 +181,14 @@ class Components:
         config, failures = self._context.config, self._context.failures
         limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
         cleanup = Cleanup(self.stores.directory, lambda: list(self.owned.all), limit)
-        topics = TopicWatch(self._context.admin, lambda: self.life.layout)
+        topics = TopicWatch(self._context.admin, lambda: self.life.layouts)
         retention = ChangelogRetention(self._context.admin, self._context.clock)
         name = config.client_id
+        topics_period = min(TOPICS_PERIOD, client_properties.metadata_max_age(config))
         return [
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
-            PeriodicThread(f"{name}-topics", TOPICS_PERIOD, topics.run, failures),
+            PeriodicThread(f"{name}-topics", topics_period, topics.run, failures),
             PeriodicThread(
                 f"{name}-retention", RETENTION_PERIOD, lambda: retention.see_to(self.owned.active), failures
             ),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.producer import AbortableError
-from streamsapp.membership.api import Assignment, Holdings, Membership, TaskInfo
+from streamsapp.membership.api import Assignment, Holdings, Membership, TaskCatalogue
 from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.global_stores.thread import GlobalThread
@@ -58,14 +58,14 @@ class GroupFollower:
 
     # ---- joining -----------------------------------------------------------------------------------------------
 
-    def join(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[int], Holdings]) -> None:
+    def join(self, catalogue: TaskCatalogue, holdings: Callable[[int], Holdings]) -> None:
         """Join, or have the global stores restored first. ``holdings`` is given the generation of the assignment, on
         the membership's thread."""
 
         def held() -> Holdings:
             return holdings(-1 if self.assignment is None else self.assignment.generation)
 
-        self._join = lambda: self.membership.start(tasks, held)
+        self._join = lambda: self.membership.start(catalogue, held)
         if self._global is None:
             self._enter()
         else:

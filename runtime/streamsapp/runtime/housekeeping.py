@@ -17,11 +17,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from streamsapp.errors import StateStoreError, TopicError
+from streamsapp.errors import StateStoreError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_fetch import DATABASE
-from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.task_stores import TaskStores
 
@@ -121,25 +121,17 @@ class _Left(NamedTuple):
 
 
 class TopicWatch:
-    """Notices source topics that gained partitions or went away."""
+    """Notices source topics that gained partitions or went away, and those that match a pattern and came."""
 
-    def __init__(self, admin: TopicAdmin, layout: Callable[[], ApplicationLayout | None]) -> None:
+    def __init__(self, admin: TopicAdmin, layouts: Callable[[], Layouts | None]) -> None:
         self._admin = admin
-        self._layout = layout
+        self._layouts = layouts
 
     def run(self) -> None:
         """Check the topics once; raises ``TopicError`` that names the topic. A broker out of reach tells nothing."""
-        layout = self._layout()
-        if layout is None:
-            return
-        try:
-            existing = self._admin.partition_counts()
-        except TopicError as error:
-            log.warning("topics were not checked: %s", error)
-            return
-        change = layout.changes(existing)
-        if change is not None:
-            raise TopicError(change)
+        layouts = self._layouts()
+        if layouts is not None:
+            layouts.look(self._admin)
 
 
 class StoreStatistics:

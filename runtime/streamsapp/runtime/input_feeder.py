@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from streamsapp.errors import TaskCorruptedError
-from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.errors import TaskCorruptedError, TopicGoneError
+from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
@@ -67,6 +67,8 @@ class InputFeeder:
         self._ending: set[TopicPartition] = set()
         #: How often a topic was found created anew, by partition.
         self.topics_created_anew = 0
+        #: Partitions that begin at their end, of which nothing was delivered yet.
+        self._from_end: set[TopicPartition] = set()
         #: Buffers that held something when they were last looked at.
         self._filled: dict[TopicPartition, RecordQueue] = {}
         #: At least what they hold: what they did when last counted, and all that came in since.
@@ -80,6 +82,7 @@ class InputFeeder:
         positions = {task: self._positions.of(task) for task in tasks}
         for task, its_positions in positions.items():
             self._owners.update(dict.fromkeys(its_positions, task))
+            self._from_end.update(each for each, at in its_positions.items() if at == END)
         topics = {name: topic for task in tasks for name, topic in task.topics.items()}
         self._consumer.assign(
             {each: at for its_positions in positions.values() for each, at in its_positions.items()}, topics=topics
@@ -92,6 +95,7 @@ class InputFeeder:
             del self._owners[partition]
             self._paused.discard(partition)
             self._ending.discard(partition)
+            self._from_end.discard(partition)
             self._filled.pop(partition, None)
         self._consumer.unassign(partitions)
 
@@ -121,7 +125,7 @@ class InputFeeder:
 
     def feed_all(self, timeout: float) -> Fetched:
         """Fill buffers with what brokers have by now; waits up to ``timeout`` seconds for their answers."""
-        return self._fill(self._consumer.poll_all(BATCH, timeout))
+        return self._fill(lambda: self._consumer.poll_all(BATCH, timeout))
 
     def hurry(self) -> None:
         """``feed_all`` takes long, or the processing of what it brings: rest less for a while."""
@@ -136,16 +140,25 @@ class InputFeeder:
             self._pause_overfull()
         if self._consumer.rests and self._tasks.resting and self._holds_any:
             self._consumer.end_rest()  # what is buffered waits for other inputs of its task, and perhaps not for long
-        return self._fill(self._consumer.poll(BATCH, timeout))
+        return self._fill(lambda: self._consumer.poll(BATCH, timeout))
 
-    def _fill(self, fetched: Fetched) -> Fetched:
+    def _fill(self, fetch: Callable[[], Fetched]) -> Fetched:
+        try:
+            fetched = fetch()
+        except TopicGoneError as error:
+            self._let_go(error)
+            return Fetched()
         touched: dict[int, StreamTask] = {}
         for partition, records in fetched.records:
             task = self._owners[partition]
+            self._from_end.discard(partition)
             self._add(task, partition, records)
             touched[id(task)] = task
-        for partition in fetched.ends:
+        for partition, end in fetched.ends.items():
             task = self._owners[partition]
+            if partition in self._from_end:
+                self._from_end.discard(partition)
+                task.begin_at(partition, end)
             task.reached_end(partition)
             if task.buffered_records:
                 touched[id(task)] = task
@@ -238,6 +251,24 @@ class InputFeeder:
             return None
         low, high = watermarks
         return max(0, high - (low if queue.position is None else queue.position))
+
+    def _let_go(self, error: TopicGoneError) -> None:
+        """A topic was deleted. Raises the ``error`` unless it was found by a pattern: then its tasks go on without it,
+        and are made anew when the topics were looked through."""
+        owners = {each: task for each, task in self._owners.items() if each.topic == error.topic}
+        if not owners:
+            return  # the client tells more about one that was left a moment ago
+        if any(task.plan.inputs[each].pattern is None for each, task in owners.items()):
+            raise error
+        log.warning("topic %s, which a pattern matched, was deleted: its tasks go on without it", error.topic)
+        for partition, task in owners.items():
+            task.queues[partition].at_end = True  # it is not waited for
+            del self._owners[partition]
+            self._paused.discard(partition)
+            self._ending.discard(partition)
+            self._from_end.discard(partition)
+            self._filled.pop(partition, None)
+        self._consumer.unassign(owners)
 
     @property
     def _budget_bytes(self) -> int:

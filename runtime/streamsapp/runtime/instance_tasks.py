@@ -95,7 +95,8 @@ class InstanceTasks:
         """Take these roles. Tasks that go to others stop, and are given up when they are at rest; what is new starts at
         once; all others are not touched."""
         self._layout = layout
-        changed = changes({task_id: task.role for task_id, task in self.all.items()}, wanted)
+        altered = [each.id for each in self.all.values() if each.id in wanted and _reads_others(each, layout)]
+        changed = changes({task_id: task.role for task_id, task in self.all.items()}, wanted, altered)
         self.giving_up = changed.given_up
         self._tasks.retire(changed.given_up)
         for task_id, role in changed.renamed.items():
@@ -114,19 +115,25 @@ class InstanceTasks:
         """Return whether nothing is left to be committed of the tasks that go to others."""
         return self._tasks.at_rest(self.giving_up)
 
-    def give_up(self) -> None:
-        """The tasks that go to others are committed: close them, or keep their stores as replicas."""
+    def give_up(self) -> bool:
+        """The tasks that go to others are committed: close them, or keep their stores as replicas. Those that read
+        other topics now begin again. Returns whether others wait for any."""
         leaving = [self.all[task_id] for task_id in self.giving_up]
-        replicas = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
+        staying = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
         self.giving_up = {}
-        closing = [task for task in leaving if task.id not in replicas or task.state is not TaskState.RUNNING]
-        self.close(closing, clean=True)
-        demoted = [self.all[task_id] for task_id in replicas if task_id in self.all]
+        replicas = {
+            task.id
+            for task in leaving
+            if staying.get(task.id, TaskRole.ACTIVE) is not TaskRole.ACTIVE and task.state is TaskState.RUNNING
+        }
+        self.close([task for task in leaving if task.id not in replicas], clean=True)
+        demoted = [self.all[task_id] for task_id in sorted(replicas)]
         self._detach(demoted)
-        recycled = {task.id: task.recycled(replicas[task.id]) for task in demoted}
-        for task_id, role in replicas.items():
+        recycled = {task.id: task.recycled(staying[task.id]) for task in demoted}
+        for task_id, role in staying.items():
             self.all[task_id] = recycled.get(task_id) or self._create(task_id, role)
             self._restoration.add(self.all[task_id])
+        return any(staying.get(task.id) is not TaskRole.ACTIVE for task in leaving)
 
     def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
@@ -232,6 +239,11 @@ class InstanceTasks:
             task.close_user_code()
         except Exception:
             log.exception("task %s: a processor raised in close(); going on", task.id)
+
+
+def _reads_others(task: StreamTask, layout: ApplicationLayout) -> bool:
+    """Return whether the task reads other topics than it did: some that match its patterns came, or are gone."""
+    return task.plan.inputs.keys() != layout.plans[task.id].inputs.keys()
 
 
 _TASK_DIRECTORY = re.compile(r"\d+_\d+")

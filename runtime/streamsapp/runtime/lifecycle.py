@@ -22,6 +22,7 @@ from streamsapp.runtime.assignment_changes import assigned_roles
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.instance_tasks import InstanceTasks
+from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.listeners import UncaughtExceptionResponse
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.recovery import Recovery
@@ -54,6 +55,8 @@ class Lifecycle:
         self._uncaught = uncaught
         self._state = state
         self.layout: ApplicationLayout | None = None
+        #: From the start on; the topics' thread looks whether others match the patterns.
+        self.layouts: Layouts | None = None
         #: The error that ended the instance, if one did.
         self.error: BaseException | None = None
         self.ended = False
@@ -86,7 +89,8 @@ class Lifecycle:
         self._producer.start()
         self.layout = self._topics.look_up()
         self._producer.know_dead_letters(self.layout.dead_letters)
-        self._group.join(self.layout.task_infos, self._tasks.holdings)
+        self.layouts = Layouts(self._topics.topology, self._topics.config, self.layout)
+        self._group.join(self.layouts, self._tasks.holdings)
 
     def advance(self, committing: bool) -> bool:
         """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
@@ -101,8 +105,7 @@ class Lifecycle:
         if not committing:
             self._recovery.revive()
         news = self._take_news()
-        if not committing and self._tasks.giving_up and self._tasks.at_rest():
-            self._tasks.give_up()
+        if not committing and self._tasks.giving_up and self._tasks.at_rest() and self._tasks.give_up():
             self._group.membership.rejoin()
         self._tasks.take_restored()
         if self._state.state is ClientState.REBALANCING:
@@ -135,7 +138,8 @@ class Lifecycle:
         return news is not None
 
     def _follow(self, assignment: Assignment) -> None:
-        assert self.layout is not None
+        assert self.layouts is not None
+        self.layout = self.layouts.following(assignment.matched)
         roles = assigned_roles(assignment)
         self._tasks.assign(self.layout, roles)
         self.readiness.assigned(roles.keys())

@@ -255,6 +255,12 @@ class StreamTask:
         """The consumer has delivered everything the broker has of a partition (polling thread)."""
         self._group.queues[partition].at_end = True
 
+    def begin_at(self, partition: TopicPartition, offset: int) -> None:
+        """An input that begins at its end has no records before this offset for the task, nor has any been delivered
+        (polling thread). The next commit keeps the place: a task that moves would begin at a later end."""
+        self._group.queues[partition].position = offset
+        self.touched = True
+
     def begin_anew(self, partition: TopicPartition, topic: TopicIdentity) -> None:
         """An input whose records are all processed goes on with another topic (polling thread). No thread holds the
         task."""

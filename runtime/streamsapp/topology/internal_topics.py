@@ -73,7 +73,8 @@ def internal_topics(
         for source in sub.repartition_sources:
             name = repartition_topic(application_id, source.name)
             config = _CREATE_TIME | _REPARTITION | dict(overrides or {})
-            topics[name] = _checked(InternalTopic(name, InternalTopicKind.REPARTITION, partitions[name], config))
+            if partitions[name]:  # none while no topic matches the patterns upstream of it
+                topics[name] = _checked(InternalTopic(name, InternalTopicKind.REPARTITION, partitions[name], config))
         for store in sub.stores:
             if store.logging and sub.id in task_counts:
                 name = changelog_topic(application_id, store)

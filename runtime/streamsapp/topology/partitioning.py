@@ -41,15 +41,19 @@ def placed_by_key(sub_topologies: Iterable[SubTopology]) -> frozenset[int]:
 
 
 def partition_counts(
-    sub_topologies: Sequence[SubTopology], application_id: str, existing: Mapping[str, int]
+    sub_topologies: Sequence[SubTopology],
+    application_id: str,
+    existing: Mapping[str, int],
+    internal: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Partitions of every topic the sub-topologies read; ``existing`` has those of the topics on the broker.
 
     A repartition topic gets the count it was declared with, else the largest of what is read upstream of it, else
-    (where it is joined) what its co-partitioned topics have. Raises ``TopicError`` for topics that are missing, or
-    that must have equally many partitions and have not.
+    (where it is joined) what its co-partitioned topics have. One that is filled from topics found by a pattern keeps
+    what it has (``internal``, by full name): a topic that comes later changes nothing about it; it has 0 while no topic
+    matches. Raises ``TopicError`` for topics that are missing, or that must have equally many partitions and have not.
     """
-    counts = _Counts(application_id, existing)
+    counts = _Counts(application_id, existing, internal or {})
     counts.read(sub_topologies)
     counts.derive()
     for group in _joined_groups(sub_topologies, application_id):
@@ -79,9 +83,12 @@ class _Counts:
 
     application_id: str
     existing: Mapping[str, int]
+    internal: Mapping[str, int]
     known: dict[str, int] = field(default_factory=dict)
     declared: dict[str, int] = field(default_factory=dict)
     upstream: dict[str, set[str]] = field(default_factory=dict)
+    #: Repartition topics that are filled from topics found by a pattern.
+    by_pattern: set[str] = field(default_factory=set)
 
     def read(self, sub_topologies: Sequence[SubTopology]) -> None:
         """Take over what the topology declares and what the broker knows."""
@@ -94,7 +101,10 @@ class _Counts:
         for sub in sub_topologies:
             topics = set(_full_names(sub, self.application_id).values())
             for sink in sub.repartition_sinks:
-                self.upstream.setdefault(repartition_topic(self.application_id, sink), set()).update(topics)
+                name = repartition_topic(self.application_id, sink)
+                self.upstream.setdefault(name, set()).update(topics)
+                if any(source.pattern is not None for source in sub.sources):
+                    self.by_pattern.add(name)
             self._look_up(topics - self.upstream.keys())
 
     def _look_up(self, topics: Iterable[str]) -> None:
@@ -113,13 +123,17 @@ class _Counts:
             ]
             # Only a loop of repartition topics leaves none ready: it goes by what enters it from outside.
             ready = ready or [topic for topic in open_topics if self.upstream[topic] & self.known.keys()]
+            if not ready and self.by_pattern.intersection(open_topics):
+                self.known.update({topic: self.internal.get(topic, 0) for topic in self.by_pattern & {*open_topics}})
+                continue
             if not ready:
                 raise TopicError(
                     f"the partitions of repartition topics cannot be worked out: {', '.join(sorted(open_topics))}; "
-                    "nothing upstream of them reads an existing topic (does a pattern match none?)"
+                    "nothing upstream of them reads an existing topic"
                 )
             derived = {topic: max(self.known[t] for t in self.upstream[topic] if t in self.known) for topic in ready}
-            self.known.update(derived)
+            kept = {topic: self.internal[topic] for topic in self.by_pattern & self.internal.keys() & {*ready}}
+            self.known.update(derived | kept)
 
     def align(self, group: frozenset[str]) -> None:
         """Give co-partitioned topics equally many partitions, or refuse."""

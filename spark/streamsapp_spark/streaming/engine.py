@@ -33,6 +33,8 @@ from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
+from streamsapp.runtime.housekeeping import TOPICS_PERIOD
+from streamsapp.runtime.layouts import Layouts
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
 from streamsapp_spark.own_folder import own_folder
@@ -83,12 +85,14 @@ class SparkEngine:
             topics.wait_for_broker(self._closing.is_set)
             self._refuse_running()
             self._layout = topics.look_up()
+            layouts = Layouts(self._topology, self._config, self._layout)
             with closing(DriverClaim(self._config)) as claim:
                 claim.take()
                 with sessions as spark:
                     if (pages := spark.sparkContext.uiWebUrl) is not None:
                         log.info("Spark's pages are on %s", pages)
-                    self._run(spark, admin, self._layout, claim)
+                    while self._run(spark, admin, layouts, claim):
+                        log.info("the query begins anew with the topics that there are now")
         except BaseException:
             self._state.to(ClientState.PENDING_ERROR)
             self._state.to(ClientState.ERROR)
@@ -119,7 +123,9 @@ class SparkEngine:
             log.info("waiting until instances have left: %s", activity)
             self._closing.wait(_LOOK)
 
-    def _run(self, spark: SparkSession, admin: TopicAdmin, layout: ApplicationLayout, claim: DriverClaim) -> None:
+    def _run(self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim) -> bool:
+        """Run the query until it ends; returns whether another is to go on, with other topics."""
+        self._layout = layout = layouts.following(layouts.found().matched)
         parallelism, setting = spark.sparkContext.defaultParallelism, self._setting
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
         size = BatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
@@ -135,10 +141,10 @@ class SparkEngine:
         with tempfile.TemporaryDirectory(prefix="query-", dir=own_folder()) as checkpoint:
             try:
                 memory = ExecutorMemory.of(spark.sparkContext)
-                job = EngineJob.of(
-                    self._config.application_id, self._program, admin.partition_counts(), server.address, memory
-                )
-                self._watch(self._start(spark, job, checkpoint), service)
+                job = EngineJob.of(self._config.application_id, self._program, layout.existing, server.address, memory)
+                topics = _TopicsOfBatches(self._config, admin, layouts, layout)
+                self._watch(self._start(spark, job, checkpoint), service, topics)
+                return topics.changed and not self._closing.is_set()
             finally:
                 server.close()
 
@@ -154,8 +160,9 @@ class SparkEngine:
         )
         return writer.trigger(processingTime=f"{self._setting.trigger_ms} milliseconds").start()
 
-    def _watch(self, query: StreamingQuery, service: BatchService) -> None:
-        """Return when there is nothing left to do; raise what ended the query otherwise."""
+    def _watch(self, query: StreamingQuery, service: BatchService, topics: _TopicsOfBatches) -> None:
+        """Return when there is nothing left to do, or other topics match the patterns; raise what ended the query
+        otherwise."""
         look_at = 0.0
         try:
             while query.isActive and service.failure is None and not service.given_up:
@@ -163,6 +170,9 @@ class SparkEngine:
                 if time.monotonic() >= look_at:
                     self._figures.progress = _last_progress(query)
                     look_at = time.monotonic() + _PROGRESS
+                # One that catches up ends by itself; the next one looks for topics when it starts.
+                if not self._setting.catches_up and topics.look():
+                    service.closing.set()
             failure = service.failure or (None if query.isActive else self._failure_of(query, service))
         except ImmediateExit:
             raise  # its time is over, and Spark waits for the batch under way, however long that takes
@@ -211,6 +221,26 @@ class SparkEngine:
     def samples(self) -> Iterable[Sample]:
         """Everything that is measured."""
         return view.samples(self._config, self._state.state, self._figures, self._service)
+
+
+class _TopicsOfBatches:
+    """Looks now and then whether other topics match the patterns than those that a query reads."""
+
+    def __init__(self, config: StreamsConfig, admin: TopicAdmin, layouts: Layouts, read: ApplicationLayout) -> None:
+        self._period = min(TOPICS_PERIOD, client_properties.metadata_max_age(config))
+        self._admin = admin
+        self._layouts = layouts
+        self._read = read
+        self._look_at = time.monotonic() + self._period
+        self.changed = False
+
+    def look(self) -> bool:
+        """Return whether topics have come or gone. Raises ``TopicError`` for those that cannot be read."""
+        if not self.changed and self._read.matched and time.monotonic() >= self._look_at:
+            self._layouts.look(self._admin)
+            self._look_at = time.monotonic() + self._period
+            self.changed = self._layouts.found().matched != self._read.matched
+        return self.changed
 
 
 def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from hostile_members import SUBSCRIPTIONS, metadata
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership import leader_decision, member_messages, wire
-from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.api import GroupTasks, TaskInfo
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
@@ -30,7 +30,7 @@ SETTINGS = AssignorSettings(standby_replicas=1)
 
 
 def good() -> MemberSubscription:
-    said = SubscriptionReader().read(
+    said = SubscriptionReader(GroupTasks({})).read(
         "good", metadata(definitions=member_messages.pack_definitions(TASKS), active={0: [0, 4]})
     )
     assert said is not None
@@ -40,7 +40,7 @@ def good() -> MemberSubscription:
 def read(says: bytes) -> tuple[bool, int]:
     """Says whether it can be read, and by how many bytes the most memory that the process has had grew."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    said = SubscriptionReader().read("stranger", says)
+    said = SubscriptionReader(GroupTasks({})).read("stranger", says)
     return said is not None, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
 
 
@@ -62,7 +62,7 @@ def test_what_no_member_says_is_not_read_and_takes_little_room(says: bytes, alon
 def test_the_most_that_is_believed_can_be_planned_and_told() -> None:
     runs = [number for each in range(member_messages.MAX_TASKS) for number in (2 * each, 1)]
     says = metadata(definitions=[member_messages.Definition(1, "x", False, ["a", "b", "c", "d"], runs)])
-    stranger = SubscriptionReader().read("stranger", says)
+    stranger = SubscriptionReader(GroupTasks({})).read("stranger", says)
     assert stranger is not None
 
     told = leader_decision.decide(["good", "stranger"], {"good": good(), "stranger": stranger}, *WITH).answers
@@ -119,7 +119,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 @settings(derandomize=True, max_examples=300)
 @given(mutated())
 def test_whatever_a_member_says_the_others_are_told_their_tasks(says: bytes) -> None:
-    stranger = SubscriptionReader().read("stranger", says)
+    stranger = SubscriptionReader(GroupTasks({})).read("stranger", says)
     said = {"good": good()} | ({} if stranger is None else {"stranger": stranger})
 
     told = leader_decision.decide(["good", "stranger"], said, *WITH).answers
@@ -167,7 +167,7 @@ class Fragile:
 
 
 def test_a_member_with_whom_nothing_can_be_decided_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    stranger = SubscriptionReader().read("a stranger", metadata(host="evil"))
+    stranger = SubscriptionReader(GroupTasks({})).read("a stranger", metadata(host="evil"))
     assert stranger is not None
     said = {"a stranger": stranger, "good": good()}
 

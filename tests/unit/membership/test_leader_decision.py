@@ -8,7 +8,7 @@ import pytest
 
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership import leader_decision, member_messages, wire
-from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.api import GroupTasks, TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
 from streamsapp.membership.member_messages import Subscription
@@ -53,7 +53,7 @@ def subscription(**changes: object) -> bytes:
 
 
 def test_a_member_is_read_as_it_described_itself() -> None:
-    read = SubscriptionReader().read("member", subscription(draining=True))
+    read = SubscriptionReader(GroupTasks({})).read("member", subscription(draining=True))
 
     assert read is not None
     assert read.tasks == TASKS
@@ -76,7 +76,7 @@ def test_a_member_is_read_as_it_described_itself() -> None:
 def test_a_member_that_cannot_be_read_gets_nothing_and_disturbs_nobody(
     metadata: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert SubscriptionReader().read("stranger", metadata) is None
+    assert SubscriptionReader(GroupTasks({})).read("stranger", metadata) is None
     assert "member stranger joined with metadata that cannot be read" in caplog.text
 
     plan = leader_decision.plan({"good": said()}, Fixed(good={A}), AssignorSettings())
@@ -132,7 +132,7 @@ def test_every_member_is_told_its_share_and_about_all() -> None:
 
 def test_one_who_asks_to_stop_stops_all() -> None:
     read = {
-        name: SubscriptionReader().read(name, subscription(shutdown=name == "one", active={}))
+        name: SubscriptionReader(GroupTasks({})).read(name, subscription(shutdown=name == "one", active={}))
         for name in ("one", "two")
     }
     members = {name: each for name, each in read.items() if each is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -31,6 +32,9 @@ class FakeAdmin:
 
     def why_missing(self, topic: str) -> str:
         return f"topic {topic} does not exist: create it"
+
+    def max_message_bytes(self, topic: str) -> int | None:
+        return None
 
     def create(self, topics: Sequence[InternalTopic], replication_factor: int) -> None:
         self.created |= {topic.name: topic.partitions for topic in topics}
@@ -107,17 +111,34 @@ def test_missing_source_topics_are_all_named() -> None:
         layout(through(topics=("b", "a", "c")), FakeAdmin(c=1))
 
 
-def test_a_pattern_that_matches_nothing_yet_is_refused() -> None:
-    topology = Topology().add_source("source", pattern="in-.*").add_sink("sink", "out", "source")
+def by_pattern() -> Topology:
+    return Topology().add_source("source", pattern="in-.*").add_sink("sink", "out", "source")
 
-    with pytest.raises(TopicError, match="no topic matches the topology's patterns yet"):
-        layout(topology, FakeAdmin(other=1))
+
+def test_a_pattern_that_matches_nothing_yet_is_told_and_makes_no_task(caplog: pytest.LogCaptureFixture) -> None:
+    assert layout(by_pattern(), FakeAdmin(other=1)).plans == {}
+    assert "no topic matches the topology's patterns yet" in caplog.text
+
+
+def test_a_pattern_matches_no_topic_of_kafka_nor_the_application_s_own() -> None:
+    builder = StreamsBuilder()
+    builder.stream(re.compile(".*"), consumed).group_by_key().count(Materialized("counts"))
+    own = {"app-counts-changelog": 1, "app-counts-repartition": 1, "__consumer_offsets": 50, "letters": 1}
+
+    made = layout(builder.build(), FakeAdmin(**own, lines=1), dead_letter_queue_topic="letters")
+
+    assert made.sources.keys() == {"lines", "out", "totals"}
+
+
+def test_what_identifies_a_sub_topology_does_not_depend_on_the_topics_that_match() -> None:
+    few, many = (layout(by_pattern(), FakeAdmin(**topics)) for topics in ({"in-a": 1}, {"in-a": 1, "in-b": 1}))
+
+    assert few.task_infos[TaskId(0, 0)].definition == many.task_infos[TaskId(0, 0)].definition
+    assert few.matched[0].sources == many.matched[0].sources
 
 
 def test_a_pattern_reads_every_topic_that_matches() -> None:
-    topology = Topology().add_source("source", pattern="in-.*").add_sink("sink", "out", "source")
-
-    made = layout(topology, FakeAdmin(**{"in-b": 1, "in-a": 2, "other": 1}))
+    made = layout(by_pattern(), FakeAdmin(**{"in-b": 1, "in-a": 2, "other": 1}))
 
     assert made.sources == {"in-a": 2, "in-b": 1}
     assert list(made.plans[TaskId(0, 0)].inputs) == [TopicPartition("in-a", 0), TopicPartition("in-b", 0)]

@@ -42,3 +42,13 @@ def test_replicas_are_promoted_dropped_and_renamed() -> None:
     )
 
     assert changed == Changes({}, frozenset({ONE, TWO}), frozenset({FOUR}), {THREE: WARMUP}, {})
+
+
+def test_tasks_that_read_other_topics_are_made_anew_whatever_they_are() -> None:
+    roles = {ONE: ACTIVE, TWO: STANDBY, THREE: STANDBY, FOUR: ACTIVE}
+    wanted = {ONE: ACTIVE, TWO: STANDBY, THREE: ACTIVE, FOUR: ACTIVE}
+
+    changed = changes(roles, wanted, [ONE, TWO, THREE])
+
+    created = {TWO: STANDBY, THREE: ACTIVE}
+    assert changed == Changes({ONE: ACTIVE}, frozenset(), frozenset({TWO, THREE}), {}, created)

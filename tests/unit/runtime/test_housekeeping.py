@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import pytest
 
-from streamsapp import TaskId
+from streamsapp import TaskId, Topology
 from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.housekeeping import CLEANUP_DELAY, Cleanup, PeriodicThread, StoreStatistics, TopicWatch
+from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.thread_failure import ThreadFailure
+from task_parts import config
 
 LONG_AGO = time.time() - CLEANUP_DELAY - 60
 SOON = 10.0
@@ -186,7 +188,8 @@ LAYOUT = ApplicationLayout(plans={}, sources={"orders": 4}, repartition_topics=f
 
 
 def look(counts: dict[str, int] | TopicError, layout: ApplicationLayout | None = LAYOUT) -> None:
-    TopicWatch(cast(Any, Admin(counts)), lambda: layout).run()
+    layouts = None if layout is None else Layouts(Topology(), config(), layout)
+    TopicWatch(cast(Any, Admin(counts)), lambda: layouts).run()
 
 
 def test_topics_that_did_not_change_are_fine() -> None:

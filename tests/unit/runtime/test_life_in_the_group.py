@@ -31,7 +31,7 @@ def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def joined(guarantee: str = "exactly_once", **assigned: Any) -> Life:
     it = Life(guarantee=guarantee)
-    it.life.layout = NO_PLANS
+    it.lay_out(NO_PLANS)
     it.membership.news = [Assignment(frozenset({FIRST, SECOND}), generation=1, **assigned)]
     it.life.advance(committing=False)
     return it
@@ -202,9 +202,8 @@ def test_a_warmup_replica_that_has_caught_up_is_told_and_after_a_while_again() -
 def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> None:
     it = joined(peers={"me": Peer(active=frozenset({FIRST, SECOND}))})
     assert not it.life.drained
-    it.life.layout = ApplicationLayout(
-        plans=dict.fromkeys((FIRST, SECOND), cast(Any, None)), sources={}, repartition_topics=frozenset()
-    )
+    plans = dict.fromkeys((FIRST, SECOND), cast(Any, None))
+    it.lay_out(ApplicationLayout(plans=plans, sources={}, repartition_topics=frozenset()))
 
     it.life.drain()
     assert it.membership.asked == ["drain"]

@@ -98,10 +98,20 @@ def test_missing_source_topics_are_named() -> None:
         counts(topology, c=1)
 
 
-def test_a_repartition_topic_behind_a_pattern_without_topics_is_refused() -> None:
+def test_a_repartition_topic_behind_a_pattern_without_topics_has_no_partitions_yet() -> None:
     topology = hop(Topology().add_source("in", pattern="orders-.*"), "in", "x")
-    with pytest.raises(TopicError, match="cannot be worked out: app-x"):
-        counts(topology, other=1)
+    assert counts(topology, other=1) == {"app-x": 0}
+    assert needed(topology, other=1) == ()
+
+
+def test_a_repartition_topic_behind_a_pattern_keeps_its_partitions_when_larger_topics_match() -> None:
+    topology = hop(Topology().add_source("in", pattern="orders-.*"), "in", "x")
+    subs = topology.sub_topologies({"orders-a": 1, "orders-b": 5})
+
+    assert partition_counts(subs, APP, {"orders-a": 1, "orders-b": 5})["app-x"] == 5
+    assert partition_counts(subs, APP, {"orders-a": 1, "orders-b": 5}, {"app-x": 2})["app-x"] == 2
+    named = hop(Topology().add_source("in", "orders-a", "orders-b"), "in", "x").sub_topologies()
+    assert partition_counts(named, APP, {"orders-a": 1, "orders-b": 5}, {"app-x": 2})["app-x"] == 5
 
 
 def test_a_task_exists_for_every_partition_number_of_the_largest_topic() -> None:

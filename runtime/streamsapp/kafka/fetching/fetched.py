@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from confluent_kafka import KafkaError
 
 from streamsapp import native
-from streamsapp.errors import TopicError
+from streamsapp.errors import TopicError, TopicGoneError
 from streamsapp.record import InputRecord, TopicIdentity, TopicPartition
 
 #: Errors of topics that may not be read.
@@ -85,9 +85,9 @@ def not_authorised(what: object, text: str) -> TopicError:
     return TopicError(f"not authorised to read {what}: {text}; grant READ on the topic")
 
 
-def gone(topic: str, text: str) -> TopicError:
+def gone(topic: str, text: str) -> TopicGoneError:
     """The error of a topic that was deleted."""
-    return TopicError(f"topic {topic} no longer exists: {text}; create it again, then restart")
+    return TopicGoneError(topic, f"topic {topic} no longer exists: {text}; create it again, then restart")
 
 
 def without(partition: TopicPartition, count: int) -> TopicError:

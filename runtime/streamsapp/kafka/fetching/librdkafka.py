@@ -15,7 +15,7 @@ from operator import methodcaller
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition as KafkaPartition
 
 from streamsapp import native
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsError, TopicGoneError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Fetched, Topics, gone, not_authorised
 from streamsapp.kafka.fetching.leaders import DescribeTopics
@@ -67,6 +67,8 @@ class LibrdkafkaFetching:
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
         self._quiet_at = 0.0
+        #: A topic that was deleted: told once the records that came with that are delivered.
+        self._gone: TopicGoneError | None = None
         # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
         # as nobody knows when librdkafka's threads have ended.
         self._notified = None if wakeup is None else wakeup.notify_of_records(consumer)
@@ -121,6 +123,9 @@ class LibrdkafkaFetching:
     def fetch(self, limit: int, timeout: float) -> Fetched:
         fetched = self._fetch(limit, timeout)
         fetched.replaced += self.topics.replaced()
+        if self._gone is not None and not fetched:
+            error, self._gone = self._gone, None
+            raise error
         now = time.monotonic()
         if fetched or not self._began:
             self._quiet_at = now + _QUIET
@@ -184,7 +189,7 @@ class LibrdkafkaFetching:
         elif code in NOT_ALLOWED:
             raise not_authorised(partition, error.str())
         elif code in _GONE:
-            raise gone(partition.topic, error.str())
+            self._gone = gone(partition.topic, error.str())
         elif error.fatal():
             raise StreamsError(f"{self._description} failed for good: {error.str()}")
         else:
