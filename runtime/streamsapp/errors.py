@@ -102,6 +102,11 @@ class DeserializationError(StreamsError):
     """The bytes of a record could not be turned into its key or value."""
 
 
+class OversizedBatchError(StreamsError):
+    """The records of a batch take more memory than the consumer has for them; handlers of deserialization errors are
+    given it, with a record without key and value in place of the batch."""
+
+
 class SerializationError(StreamsError):
     """A key or value could not be turned into bytes."""
 

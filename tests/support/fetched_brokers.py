@@ -15,7 +15,7 @@ import time
 from base64 import b64encode
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition, Thread
@@ -116,6 +116,11 @@ class FetchedBrokers:
         #: Versions of requests that are known, by their keys.
         self.known = {FetchRequest.API_KEY: (0, 13), ListOffsetsRequest.API_KEY: (0, 5)}
         self.throttle_ms = 0
+        #: Changes the batches that are sent of a partition, an answer as a whole, and what goes over the connection, in
+        #: parts; what comes of the latter is not looked at.
+        self.tampered: Callable[[TopicPartition, bytes], bytes] = lambda partition, sent: sent
+        self.rewritten: Callable[[Any], object] = lambda answer: None
+        self.framed: Callable[[bytes], Iterable[bytes]] = lambda framed: [framed]
         #: Brokers that are said to be elsewhere than they are.
         self.told_addresses: dict[int, tuple[str, int]] = {}
         #: Says whether brokers answer also for what they do not lead (KIP-392).
@@ -310,7 +315,7 @@ class FetchedBrokers:
             goes_on = True
             while goes_on and len(size := connection.recv(4, socket.MSG_WAITALL)) == 4:
                 request = connection.recv(_SIZE.unpack(size)[0], socket.MSG_WAITALL)
-                goes_on = _send(connection, *self._answer(broker, request))
+                goes_on = self._send(connection, *self._answer(broker, request))
                 with self._changed:
                     self.answered += 1
                     self._changed.notify_all()
@@ -328,8 +333,22 @@ class FetchedBrokers:
             answer = self._versions()
         else:
             answer, fates = (self._fetch if isinstance(request, FetchRequest) else self._list_offsets)(broker, request)
+        self.rewritten(answer)
         answer.with_header(correlation_id=request.header.correlation_id + (OF_ANOTHER in fates))
         return bytes(answer.encode(header=True)), fates
+
+    def _send(self, connection: socket.socket, answer: bytes, fates: set[int]) -> bool:
+        """Returns whether the connection stays."""
+        if LOST_REQUEST in fates:
+            return False
+        if SILENT in fates:
+            return True
+        if MALFORMED in fates:
+            answer = answer[: max(5, len(answer) // 2)]
+        framed = _SIZE.pack(-1 if SENSELESS in fates else len(answer)) + answer
+        for part in self.framed(framed[: len(framed) // 2] if CUT in fates else framed):
+            connection.sendall(part)
+        return not fates & {CUT, LOST_AFTER}
 
     # ---- answers -----------------------------------------------------------------------------------------------
 
@@ -439,6 +458,7 @@ class FetchedBrokers:
             until = log.stable if request.isolation_level else log.end
             batches = [each for each in log.from_offset(offset) if each.after <= until]
             sent = _cut(batches, asked.partition_max_bytes, request.max_bytes if left is None else left, left is None)
+            sent = self.tampered(name, sent)
             if fate == CORRUPT and sent:
                 at_end = len(batches[0].data) - 1
                 sent = sent[:at_end] + bytes([sent[at_end] ^ 1]) + sent[at_end + 1 :]
@@ -464,16 +484,3 @@ def _cut(batches: list[Batch], most: int, left: int, whole: bool) -> bytes:
     if not batches or not (whole or len(batches[0].data) <= min(most, left)):
         return b""
     return b"".join(each.data for each in batches)[: max(len(batches[0].data), min(most, left))]
-
-
-def _send(connection: socket.socket, answer: bytes, fates: set[int]) -> bool:
-    """Returns whether the connection stays."""
-    if LOST_REQUEST in fates:
-        return False
-    if SILENT in fates:
-        return True
-    if MALFORMED in fates:
-        answer = answer[: max(5, len(answer) // 2)]
-    framed = _SIZE.pack(-1 if SENSELESS in fates else len(answer)) + answer
-    connection.sendall(framed[: len(framed) // 2] if CUT in fates else framed)
-    return not fates & {CUT, LOST_AFTER}

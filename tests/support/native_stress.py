@@ -32,7 +32,7 @@ from native_counts import counted, windows_counted
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.fetching.decompression import decompressed
+from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import StepKind
 from streamsapp.state.entries import Cell, TimestampedFormat
@@ -213,14 +213,14 @@ def fetched_again(rng: random.Random, count: int) -> None:
         # New objects, or it would not be seen that they are kept.
         given = (f"topic {rng.random()}", 0, exactly(data), rng.randrange(4), rng.choice([[], [(7, 0), (7, 5)]]))
         with suppress(ValueError, NotImplementedError):
-            chunk = path.Chunk(*given, partial(decompressed), rng.random() < 0.8)
+            chunk = path.Chunk(*given, partial(all_decompressed, most=1 << 28), rng.random() < 0.8)
             while taken := chunk.take(rng.randrange(1, 9)):
                 for record in taken:
                     with suppress(UnicodeDecodeError):
                         record.headers()
         gathered = path.PackedRecords()
         with suppress(ValueError, NotImplementedError):
-            chunk = path.Chunk(*given, partial(decompressed), rng.random() < 0.8)
+            chunk = path.Chunk(*given, partial(all_decompressed, most=1 << 28), rng.random() < 0.8)
             while packed := chunk.take_packed(rng.randrange(1, 9)):
                 packed.keep_before(rng.randrange(12))
                 gathered.extend(packed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, cast
@@ -15,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fetched_batches import fetched_batch
 from streamsapp import Serdes, TaskId, TopicPartition, Topology, native
-from streamsapp.kafka.fetching.decompression import decompressed
+from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched
 from streamsapp.record import RawRecord, TopicIdentity
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
@@ -50,7 +51,7 @@ def packed_records(
     """As they come where record batches are fetched whole."""
     base = records[0].offset()
     given = ((it.offset() - base, it.timestamp()[1], it.key(), it.value(), it.headers()) for it in records)
-    chunk = path.Chunk(*partition, fetched_batch(base, given), base, [], decompressed)
+    chunk = path.Chunk(*partition, fetched_batch(base, given), base, [], partial(all_decompressed, most=1 << 28))
     return chunk.take_packed(len(records))
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 from kafka.protocol.producer import EndTxnRequest, ProduceRequest, TxnOffsetCommitRequest
 from kafka.record.memory_records import MemoryRecords
 
-from streamsapp.brokers.connection import Connection, Node, NotSentError, UnreachableError
+from streamsapp.brokers.connection import Check, Connection, Node, NotSentError, UnreachableError
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches import client
@@ -75,6 +75,8 @@ class ScriptedBrokers:
         self.offsets: dict[tuple[str, int], int] = {}
         self.pending_offsets: dict[tuple[str, int], int] = {}
         self.broken: list[str] = []
+        #: Changes answers to AddPartitionsToTxn.
+        self.tampered: Callable[[Any], object] = lambda answer: None
         #: How long brokers that were written to are to be left alone.
         self.throttle_ms = 0
 
@@ -163,9 +165,11 @@ class ScriptedBrokers:
         for topic in request.v3_and_below_topics:
             if not code:
                 self.added |= {(topic.name, number) for number in topic.partitions}
-            parts = [SimpleNamespace(partition_error_code=code) for _ in topic.partitions]
-            topics.append(SimpleNamespace(results_by_partition=parts))
-        return SimpleNamespace(results_by_topic_v3_and_below=topics)
+            parts = [SimpleNamespace(partition_index=each, partition_error_code=code) for each in topic.partitions]
+            topics.append(SimpleNamespace(name=topic.name, results_by_partition=parts))
+        answer = SimpleNamespace(results_by_topic_v3_and_below=topics)
+        self.tampered(answer)
+        return answer
 
     def _add_offsets_to_txn(self, request: Any, node: Node, code: int) -> Any:
         if code <= 0:
@@ -212,12 +216,19 @@ class ScriptedConnection(Connection):
 
     brokers_of_it: ScriptedBrokers
 
-    async def send(self, request: Any, node: Node, timeout: float) -> Any:
+    async def _answer(self, request: Any, node: Node, timeout: float) -> Any:
         await self.sleep(0.0005)
         return self.brokers_of_it.answer(request, node)
 
-    async def ask_any(self, request: Callable[[], Any], timeout: float, *, apart: bool = False) -> Any:
-        return await self.send(request(), 0, timeout)
+    async def ask_any(
+        self,
+        request: Callable[[], Any],
+        timeout: float,
+        check: Check = lambda answer: None,
+        *,
+        apart: bool = False,
+    ) -> Any:
+        return await self.send(request(), 0, timeout, check)
 
     def learn(self, metadata: Any) -> None:
         """Nobody is connected to them."""

@@ -23,6 +23,7 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
+from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 
@@ -77,6 +78,12 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.protocol.parser", "KafkaProtocol.send_request", ("self", "request", "correlation_id")),
     ("kafka.protocol.parser", "KafkaProtocol._process_response", ("self", "read_buffer")),
     ("kafka.net.connection", "KafkaConnection.close", ("self", "error")),
+    ("kafka.net.connection", "KafkaConnection.connection_made", ("self", "transport")),
+    ("kafka.net.connection", "KafkaConnection.connection_lost", ("self", "exc")),
+    ("kafka.net.connection", "KafkaConnection._maybe_throttle", ("self", "response")),
+    ("kafka.protocol.parser", "KafkaProtocol._validate_frame_size", ("self", "nbytes")),
+    ("kafka.future", "Future.failure", ("self", "e")),
+    ("kafka.net.selector", "NetworkSelector.cancel", ("self", "task")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__call__", ("self", "timeout_secs")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.notify", ("self",)),
@@ -113,6 +120,12 @@ _FOREVER = 86_400.0
 
 #: A broker as the connection knows it.
 Node: TypeAlias = int | str
+#: Raises ``WrongAnswerError`` for an answer that no broker gives.
+Check: TypeAlias = Callable[[Any], None]
+
+
+def _anything(answer: object) -> None:
+    """No answer is wrong."""
 
 
 class UnreachableError(Exception):
@@ -192,8 +205,19 @@ class Connection:
     async def sleep(self, seconds: float) -> None:
         await self._loop.sleep(seconds)
 
-    async def send(self, request: Any, node: Node, timeout: float) -> Any:
-        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds."""
+    async def send(self, request: Any, node: Node, timeout: float, check: Check = _anything) -> Any:
+        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds, or none that
+        passes the ``check``, which raises ``WrongAnswerError``: the connection is closed then."""
+        answer = await self._answer(request, node, timeout)
+        try:
+            check(answer)
+        except WrongAnswerError as error:
+            log.warning("broker %s: %s; the connection is closed", node, error)
+            await self.hang_up(node)
+            raise UnreachableError(f"broker {node}: {error}") from error
+        return answer
+
+    async def _answer(self, request: Any, node: Node, timeout: float) -> Any:
         from kafka import errors
 
         connection = None
@@ -211,7 +235,9 @@ class Connection:
             )
             raise (NotSentError if unsent else UnreachableError)(f"broker {node}: {error}") from error
 
-    async def ask_any(self, request: Callable[[], Any], timeout: float, *, apart: bool = False) -> Any:
+    async def ask_any(
+        self, request: Callable[[], Any], timeout: float, check: Check = _anything, *, apart: bool = False
+    ) -> Any:
         """The answer of the first broker that gives one, those known by now and those the user named; the other way
         round if it is to be asked ``apart``, on a connection where no other request is waited for."""
         failure: UnreachableError | None = None
@@ -220,7 +246,7 @@ class Connection:
             random.shuffle(nodes)
             for node in nodes:
                 try:
-                    return await self.send(request(), node, timeout)
+                    return await self.send(request(), node, timeout, check)
                 except UnreachableError as error:
                     failure = failure if isinstance(failure, RefusedError) else error
         raise failure or UnreachableError("no broker is known; see bootstrap_servers")

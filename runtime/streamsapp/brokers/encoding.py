@@ -62,9 +62,9 @@ class Reader:
         size = self._size()
         if size < 0:
             raise ValueError("a topic without a name")
-        found = self._data[self._at : self._at + size].decode()
-        self._at += size
-        return found
+        start = self._at
+        self._skip(size)
+        return self._data[start : self._at].decode()
 
     def skip_text(self) -> None:
         """Pass over a text, or none."""
@@ -78,7 +78,14 @@ class Reader:
             self._varint()
             self._skip(self._varint())
 
+    def end(self) -> None:
+        """Nothing is left."""
+        if self._at != len(self._data):
+            raise ValueError(f"{len(self._data) - self._at} bytes follow")
+
     def _skip(self, size: int) -> None:
+        if size > len(self._data) - self._at:
+            raise ValueError(f"{size} bytes of {len(self._data) - self._at}")
         self._at += max(0, size)
 
     def _size(self) -> int:

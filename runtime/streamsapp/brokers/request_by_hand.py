@@ -78,7 +78,9 @@ class RequestByHand(ABC):
         version = self._version
         reader = Reader(answer.read(), compact=version >= self.first_compact)
         reader.skip_tags()  # the header's
-        return self.read(reader, version)
+        read = self.read(reader, version)
+        reader.end()
+        return read
 
     @property
     def _version(self) -> int:

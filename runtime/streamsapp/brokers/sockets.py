@@ -1,5 +1,5 @@
-"""Connections that leave no open socket behind when they fail, and no last word unread, and take few turns of the event
-loop for a request; kafka-python's own do none of this.
+"""Connections that leave no open socket behind when they fail, and no last word unread, that end with whatever goes
+wrong on them, and take few turns of the event loop for a request; kafka-python's own do none of this.
 
 While a broker is away, sockets would pile up by several a second; and a broker that refuses credentials says so and
 hangs up at once, which a busy machine reads together. A heartbeat would take six turns, two for the time, two to send
@@ -16,14 +16,19 @@ import socket
 import time
 from contextlib import suppress
 from selectors import EVENT_READ
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
-from kafka.errors import KafkaConnectionError, KafkaProtocolError
+from kafka.errors import InvalidReceiveError, KafkaConnectionError, KafkaError, KafkaProtocolError, KafkaTimeoutError
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState, yield_callback
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.parser import KafkaProtocol
+
+from streamsapp.brokers.bounds import WrongAnswerError, check_length, throttle
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +134,10 @@ class _DirectTransport(KafkaTCPTransport):  # type: ignore[misc]
                 self.last_read = time.monotonic()
                 try:
                     self._protocol.data_received(data)
-                except KafkaProtocolError as wrong:
+                except Exception as wrong:  # of the decoder, whatever it is: nothing on this connection can follow
+                    if not isinstance(wrong, KafkaProtocolError):
+                        wrong = KafkaProtocolError(f"its answer cannot be read: {wrong!r}")
+                    log.warning("%s: %s; the connection is closed", self._protocol, wrong)
                     self.abort(error=wrong)
                     return
         finally:
@@ -173,8 +181,40 @@ class _Sockets(KafkaNetSocket):  # type: ignore[misc]
         return sock
 
 
+class _Protocol(KafkaProtocol):  # type: ignore[misc]
+    """Says what the other side may be if no answer has such a length."""
+
+    def _validate_frame_size(self, nbytes: int) -> None:
+        try:
+            check_length(nbytes.to_bytes(4, "big", signed=True), self._max_frame_size)
+        except WrongAnswerError as error:
+            raise InvalidReceiveError(str(error)) from error
+
+
+class _Connection(KafkaConnection):  # type: ignore[misc]
+    """Believes a broker only so far."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.parser.__class__ = _Protocol
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if exc is not None and not isinstance(exc, KafkaError | OSError):
+            exc = KafkaConnectionError(repr(exc))  # those who wait for answers know of such alone
+        super().connection_lost(exc)
+
+    def _maybe_throttle(self, response: Any) -> None:
+        if wanted := getattr(response, "throttle_time_ms", 0):
+            super()._maybe_throttle(SimpleNamespace(throttle_time_ms=round(1000 * throttle(wanted, self.node_id))))
+
+
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's own, but for how a connection begins."""
+    """kafka-python's own, but for how a connection begins, and what is believed on it."""
+
+    def get_connection(self, node_id: Any, *arguments: Any, **options: Any) -> Any:
+        connection = super().get_connection(node_id, *arguments, **options)
+        connection.__class__ = _Connection  # which kafka-python makes itself, and has just begun
+        return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await self._connected(node, timeout_at)
@@ -189,13 +229,34 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             sock.close()
             raise
         try:
-            await transport.handshake()
+            await self._shaken(transport, timeout_at)
         except BaseException as error:
             transport.abort()
             if isinstance(error, OSError | KafkaConnectionError):
                 raise KafkaConnectionError(f"no TLS connection to {node.host}:{node.port}: {error}") from error
             raise
         return transport
+
+    async def _shaken(self, transport: Any, timeout_at: float | None) -> None:
+        """The handshake, which a peer that says nothing, or next to nothing, does not draw out."""
+        done, timer = Future(), None
+
+        async def shake() -> None:
+            try:
+                done.success(await transport.handshake())
+            except Exception as error:
+                done.failure(error)
+
+        task = self._net.call_soon(shake)
+        if timeout_at is not None:
+            late = KafkaTimeoutError("the handshake takes too long")
+            timer = self._net.call_at(timeout_at, lambda: done.is_done or done.failure(late))
+        try:
+            await done
+        finally:
+            for each in (task, timer):
+                if each is not None and not each.is_done:
+                    self._net.cancel(each)
 
     async def _connected(self, node: Any, timeout_at: float | None) -> socket.socket:
         sockets = _Sockets()

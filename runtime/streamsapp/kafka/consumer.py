@@ -61,10 +61,14 @@ class PartitionConsumer:
         wakeup: Wakeup | None = None,
         rest: float = 0.0,
         held: float = 0.0,
+        *,
+        has_handler: bool = False,
     ) -> None:
         """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
         when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds or
-        longer, and not before ``poll_all`` if that is called within ``held`` seconds."""
+        longer, and not before ``poll_all`` if that is called within ``held`` seconds. Where ``has_handler``, a record
+        without key and value, whose headers raise ``OversizedBatchError``, comes in place of a batch for which there is
+        no room; otherwise that is raised by ``poll``."""
         self._deadline = deadline
         self._wakeup = wakeup
         self._requests = Requests(deadline)
@@ -80,9 +84,8 @@ class PartitionConsumer:
         self._fetching: Fetching = self._client
         self._fetcher: Fetcher | None = None
         if path is not None and left_to_librdkafka(properties) is None:
-            self._fetcher = Fetcher(
-                path, fetch_settings(properties), self._consumer.list_topics, self._describe_topics, wakeup
-            )
+            settings = fetch_settings(properties, has_handler=has_handler)
+            self._fetcher = Fetcher(path, settings, self._consumer.list_topics, self._describe_topics, wakeup)
             self._fetching = self._fetcher
         self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic, held)

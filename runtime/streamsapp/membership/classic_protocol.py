@@ -33,6 +33,9 @@ log = client_log(__name__)
 GOODBYE = 3.0
 #: First and longest pause after a failure, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+#: So often one tries to join at once, also though the coordinator has something against it each time: an id that it
+#: wants to give first, a group that begins anew. From then on there is a pause before each try.
+AT_ONCE = 4
 
 
 class Delegate(Protocol):
@@ -114,15 +117,21 @@ class GroupMembership:
 
     async def joins(self) -> None:
         """Join whenever that is due, until the end."""
-        pause = FIRST_PAUSE
+        pause, in_vain = FIRST_PAUSE, 0
         while not self.ended:
             if self._rejoin is None or self._absent:
                 await self._join_due.wait()
                 continue
             try:
                 await self._join_and_sync()
-                pause = FIRST_PAUSE
                 self.coordinator.reached()
+                in_vain = 0 if self._phase is Phase.STABLE else in_vain + 1
+                if in_vain < AT_ONCE:
+                    pause = FIRST_PAUSE
+                    continue
+                log.info("group %s: joining took %d tries by now", self._settings.group_id, in_vain)
+                await self._connection.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
             except UnreachableError as error:
                 self.coordinator.unreachable(error)
                 if isinstance(error, RefusedError) and not self._known:
@@ -210,7 +219,7 @@ class GroupMembership:
         log.info("group %s: joining (%s)", self._settings.group_id, reason)
         request = wire.join(self._settings, self._member_id.value, self._delegate.subscription(), reason)
         try:
-            answer = await self.coordinator.wait(request, nodes)
+            answer = await self.coordinator.wait(request, nodes, wire.check_joined)
         except UnreachableError:
             self._rejoin = self._rejoin or reason
             raise

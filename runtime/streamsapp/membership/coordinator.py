@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers import coordinators
-from streamsapp.brokers.connection import Connection, Node, UnreachableError
+from streamsapp.brokers.connection import Check, Connection, Node, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership.wire import GroupSettings
@@ -48,7 +48,8 @@ class GroupCoordinator:
 
     async def _find(self) -> tuple[Node, Node]:
         request = partial(coordinators.find_coordinator, coordinators.GROUP, self._settings.group_id)
-        answer = coordinators.coordinator_of(await self._connection.ask_any(request, REQUEST))
+        check = partial(coordinators.check_coordinator, key=self._settings.group_id)
+        answer = coordinators.coordinator_of(await self._connection.ask_any(request, REQUEST, check))
         if answer.error_code:
             self.refuse("find the coordinator of", answer.error_code)
         self._nodes = self._connection.two_ways_to(answer, coordinators.GROUP, self._settings.group_id)
@@ -65,20 +66,20 @@ class GroupCoordinator:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    async def request(self, request: Any, timeout: float) -> Any:
-        """The answer to a request that is answered at once."""
+    async def request(self, request: Any, timeout: float, check: Check = lambda answer: None) -> Any:
+        """The answer to a request that is answered at once, if it passes the ``check``."""
         nodes = await self.nodes()
         try:
-            return await self._connection.send(request, nodes[1], timeout)
+            return await self._connection.send(request, nodes[1], timeout, check)
         except UnreachableError:
             self.forget()
             raise
 
-    async def wait(self, request: Any, nodes: tuple[Node, Node]) -> Any:
-        """The answer to a request that waits for the other members."""
+    async def wait(self, request: Any, nodes: tuple[Node, Node], check: Check = lambda answer: None) -> Any:
+        """The answer to a request that waits for the other members, if it passes the ``check``."""
         self._waits_at = nodes[0]
         try:
-            return await self._connection.send(request, nodes[0], self._settings.rebalance_timeout + REQUEST)
+            return await self._connection.send(request, nodes[0], self._settings.rebalance_timeout + REQUEST, check)
         except UnreachableError:
             self.forget()
             raise

@@ -128,7 +128,7 @@ async def take_over(connection: Connection, transactional_id: str, wanted: Calla
             if coordinator is None:
                 coordinator = await transaction_coordinator(connection, transactional_id)
             if coordinator is not None and wanted():
-                answer = await connection.send(wire.fence(transactional_id), coordinator, _REQUEST)
+                answer = await connection.send(wire.fence(transactional_id), coordinator, _REQUEST, wire.check_fenced)
                 code = answer.error_code
                 if code in _ELSEWHERE:
                     coordinator = None
@@ -148,7 +148,8 @@ async def take_over(connection: Connection, transactional_id: str, wanted: Calla
 async def transaction_coordinator(connection: Connection, transactional_id: str) -> Node | None:
     """The broker that has the id; ``None`` while there is none."""
     request = partial(coordinators.find_coordinator, coordinators.TRANSACTION, transactional_id)
-    answer = coordinators.coordinator_of(await connection.ask_any(request, _REQUEST))
+    check = partial(coordinators.check_coordinator, key=transactional_id)
+    answer = coordinators.coordinator_of(await connection.ask_any(request, _REQUEST, check))
     if answer.error_code:
         return None
     return connection.two_ways_to(answer, coordinators.TRANSACTION, transactional_id)[1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
@@ -151,7 +152,10 @@ class GroupMember:
         assert self._rebalance is not None
         coordinator = self._rebalance.group.coordinator
         try:
-            answer = self._connection.run(lambda: coordinator.request(request, COMMIT), COMMIT, self._closing.remote)
+            check = partial(wire.check_committed, offsets=offsets)
+            answer = self._connection.run(
+                lambda: coordinator.request(request, COMMIT, check), COMMIT, self._closing.remote
+            )
         except UnreachableError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"offsets: {error}", False, True)) from error
         for partition, code in wire.commit_errors(answer).items():

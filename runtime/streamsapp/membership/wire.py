@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.connection import REMEDY
 from streamsapp.errors import StreamsError
 from streamsapp.record import TopicPartition
@@ -121,6 +122,36 @@ def commit(group: GroupSettings, identity: Identity, offsets: Mapping[TopicParti
         topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in topics.items()],
         max_version=9,
     )
+
+
+def check_joined(answer: Response) -> None:
+    """Raises ``WrongAnswerError`` for an answer to JoinGroup that makes nobody a member, and tells no error."""
+    if answer.error_code:
+        return
+    members = [each.member_id for each in answer.members]
+    if not answer.member_id or answer.generation_id < 0 or answer.protocol_name != PROTOCOL:
+        raise WrongAnswerError(
+            f"the answer to JoinGroup names member {answer.member_id!r} in generation {answer.generation_id} of"
+            f" protocol {answer.protocol_name!r}"
+        )
+    if leads(answer):
+        check_told("JoinGroup", {*members, answer.member_id}, members)
+
+
+def check_committed(answer: Response, offsets: Iterable[TopicPartition]) -> None:
+    """Raises ``WrongAnswerError`` unless an answer to OffsetCommit tells of each of these."""
+    told = [
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in answer.topics
+        for partition in topic.partitions
+    ]
+    check_told("OffsetCommit", list(offsets), told)
+
+
+def check_fenced(answer: Response) -> None:
+    """Raises ``WrongAnswerError`` for an answer to InitProducerId without an error and without a producer."""
+    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
+        raise WrongAnswerError(f"the answer to InitProducerId names no producer, but {answer.producer_id}")
 
 
 def commit_errors(answer: Response) -> dict[TopicPartition, int]:

@@ -1,32 +1,22 @@
 /* The records of one partition that a broker has sent together, as whole record batches (KIP-98). */
 
-enum { EPOCH_AT = 12, MAGIC_AT = 16, CODEC = 7, LOG_APPEND_TIME = 8, TRANSACTIONAL = 16, CONTROL = 32, COUNT_AT = 57 };
-
-#define UNREADABLE "has a record that cannot be read"
-
 typedef struct {
     int64_t producer, first;
 } Aborted;
 
 typedef struct {
-    int64_t base, last, producer; /* offsets of the first and the last record, which may be gone */
-    int64_t first_time, latest_time;
-    int32_t epoch, count;
-    int attributes;
-    const char *start;
-    size_t size;
-} FetchedBatch;
-
-typedef struct {
     PyObject_HEAD
     PyObject *topic;
-    PyObject *decompress; /* (number of the codec, bytes) -> bytes */
+    PyObject *decompress; /* (number of the codec, bytes) -> bytes, or an exception */
     PyObject *plain;      /* the records of the batch that is read if it came compressed */
+    PyObject *refused;    /* or the exception for which there are none */
     Py_buffer data;
     const char *next, *end; /* the batch after the one that is read; all */
     FetchedBatch batch;
     Reader records;
     int unchecked; /* checksums are not to be looked at */
+    int64_t log_end; /* no batch reaches to it */
+    size_t most, opened, open_bytes; /* bytes of records: one call opens, about; were opened; are open */
     int32_t left; /* records of it that are still to be read */
     int32_t partition;
     int32_t epoch;                  /* of the leader that wrote the last batch */
@@ -38,53 +28,24 @@ typedef struct {
     Py_ssize_t producer_count;
 } Chunk;
 
-/* -1, as there is an exception. */
-static int broken_batch(int64_t offset, const char *why) {
-    PyErr_Format(PyExc_ValueError, "the record batch at offset %lld %s", (long long)offset, why);
-    return -1;
-}
-
-/* 1 if there is a whole batch, 0 if the rest was cut off, -1 with an exception. */
-static int look_at_batch(const char *at, const char *end, int64_t after, FetchedBatch *found) {
-    size_t left = (size_t)(end - at);
-    if (left <= MAGIC_AT) return 0;
-    if (at[MAGIC_AT] != 2) {
-        PyErr_Format(PyExc_NotImplementedError, "records are in version %d of Kafka's format", at[MAGIC_AT]);
-        return -1;
-    }
-    Reader reader = {(const unsigned char *)at, (const unsigned char *)end, 0};
-    int64_t base = read_int64(&reader), length = read_int32(&reader);
-    if (length < HEADER_SIZE - EPOCH_AT) return broken_batch(base, "has no header");
-    if ((size_t)length > left - EPOCH_AT) return 0;
-    *found = (FetchedBatch){.base = base, .start = at, .size = (size_t)length + EPOCH_AT, .epoch = read_int32(&reader)};
-    reader.at = (const unsigned char *)at + ATTRIBUTES_AT;
-    found->attributes = (uint16_t)read_int16(&reader);
-    int64_t last_delta = read_int32(&reader);
-    found->first_time = read_int64(&reader);
-    found->latest_time = read_int64(&reader);
-    found->producer = read_int64(&reader);
-    reader.at = (const unsigned char *)at + COUNT_AT;
-    found->count = read_int32(&reader);
-    if (base <= after || last_delta < 0 || base > INT64_MAX - 1 - last_delta)
-        return broken_batch(base, "has wrong offsets");
-    if (found->count < 0 || found->count > last_delta + 1) return broken_batch(base, "has a wrong number of records");
-    found->last = base + last_delta;
-    return 1;
-}
-
-/* Finds where the whole batches end, and with which offset. One that is broken is told when it comes next. */
+/* Finds where the whole batches end, and with which offset: no checksum covers the offsets, so all of them have to fit
+ * to one another, to the position and to the end of the log. A batch that reaches beyond that is left out with those
+ * after it: a broker may have got it after it had looked where its log ends. */
 static int chunk_measure(Chunk *self) {
     FetchedBatch batch = {.last = -1};
     const char *at = self->next;
     int found;
-    while ((found = look_at_batch(at, self->end, batch.last, &batch)) > 0) {
+    while ((found = look_at_batch(at, self->end, batch.last, &batch)) > 0 && batch.last < self->log_end) {
+        if (batch.last < self->position) return broken_batch(batch.base, "lies before what was asked for");
         at += batch.size;
         self->epoch = batch.epoch;
         self->end_position = batch.last + 1;
     }
-    if (at == self->next) return found ? -1 : broken_batch(self->position, "is not whole");
+    int is_older = found < 0 && PyErr_ExceptionMatches(PyExc_NotImplementedError);
+    if (found < 0 && !(is_older && at != self->next)) return -1;
+    if (!found && at == self->next) return broken_batch(self->position, "is not whole");
     if (self->end_position < self->position) self->end_position = self->position;
-    if (found) PyErr_Clear();
+    if (is_older) PyErr_Clear(); /* it is told when it comes next */
     else self->end = at;
     return 0;
 }
@@ -112,28 +73,46 @@ static void chunk_read_marker(Chunk *self) {
         if (self->producers[i] == self->batch.producer) self->producers[i] = self->producers[--self->producer_count];
 }
 
+/* In place of the records of a batch there is one without key and value, which raises this for whoever asks for its
+ * headers. */
+static int chunk_refuse(Chunk *self, PyObject *why) {
+    const FetchedBatch *batch = &self->batch;
+    if (batch->attributes & CONTROL) return broken_batch(batch->base, "has a marker that cannot be read");
+    PyErr_Format((PyObject *)Py_TYPE(why), "the record batch at offsets %lld to %lld %S", (long long)batch->base,
+                 (long long)batch->last, why);
+    if (!(self->refused = caught())) return -1;
+    self->records = (Reader){NULL, NULL, 0};
+    self->left = 1;
+    return 0;
+}
+
 /* Points at the records of the batch. */
 static int chunk_unpack(Chunk *self) {
     const FetchedBatch *batch = &self->batch;
     const char *start = batch->start + HEADER_SIZE;
     Py_ssize_t size = (Py_ssize_t)batch->size - HEADER_SIZE;
     Py_CLEAR(self->plain);
+    Py_CLEAR(self->refused);
     if (batch->attributes & CODEC && batch->count) {
         self->plain = PyObject_CallFunction(self->decompress, "iy#", batch->attributes & CODEC, start, size);
         if (!self->plain) return -1;
+        if (PyExceptionInstance_Check(self->plain)) return chunk_refuse(self, self->plain);
         if (!PyBytes_CheckExact(self->plain)) return broken_batch(batch->base, "was not decompressed to bytes");
         start = PyBytes_AS_STRING(self->plain);
         size = PyBytes_GET_SIZE(self->plain);
     }
-    self->records = (Reader){(const unsigned char *)start, (const unsigned char *)start + size, 0};
+    Reader records = {(const unsigned char *)start, (const unsigned char *)start + size, 0};
+    if (!(batch->attributes & CONTROL) && !are_records(records, batch->count))
+        return broken_batch(batch->base, "has more or fewer records than it says");
+    self->records = records;
     self->left = batch->count;
+    self->opened += self->open_bytes = (size_t)size;
     return 0;
 }
 
 /* 1 if the next batch is open, 0 if there is none, -1 with an exception. */
 static int chunk_open(Chunk *self) {
     FetchedBatch next, *batch = &self->batch;
-    if (left_in(&self->records)) return broken_batch(batch->base, "has more records than it says");
     int found = look_at_batch(self->next, self->end, batch->start ? batch->last : -1, &next);
     if (found <= 0) return found;
     uint64_t sum = number_at((const unsigned char *)next.start + CRC_AT, 4);
@@ -259,8 +238,31 @@ static int chunk_pack(Chunk *self, RawRecord *raw, Packed *packed) {
     return pack(packed, key, value, &record);
 }
 
+/* Takes what is in place of the records of a batch; -1 with an exception. A changelog has to be whole. */
+static int chunk_take_refused(Chunk *self, PyObject *taken) {
+    const FetchedBatch *batch = &self->batch;
+    if (!PyList_CheckExact(taken)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(self->refused), self->refused);
+        return -1;
+    }
+    PyObject *none = Py_None;
+    Record *record = new_record(Py_NewRef(self->topic), Py_NewRef(none), Py_NewRef(none), Py_NewRef(self->refused));
+    if (!record) return -1;
+    record->partition = self->partition;
+    record->offset = batch->last;
+    record->timestamp_type = batch->attributes & LOG_APPEND_TIME ? 2 : 1;
+    record->timestamp = batch->latest_time;
+    if (append(taken, (PyObject *)record)) return -1;
+    Py_CLEAR(self->refused);
+    self->left = 0;
+    self->last = batch->last;
+    self->position = batch->last + 1;
+    return 0;
+}
+
 /* Takes a record, if the batch that is read has one; -1 with an exception. */
 static int chunk_step(Chunk *self, PyObject *taken) {
+    if (self->refused) return chunk_take_refused(self, taken);
     const unsigned char *before = self->records.at;
     RawRecord raw;
     int found = chunk_next(self, &raw);
@@ -281,11 +283,14 @@ static Py_ssize_t count_of_taken(PyObject *taken) {
     return PyList_CheckExact(taken) ? PyList_GET_SIZE(taken) : ((Packed *)taken)->count;
 }
 
-/* Takes up to so many records into what was made for them; NULL with an exception. */
+/* Takes up to so many records into what was made for them, and no more batches where they become too large; NULL with
+ * an exception. */
 static PyObject *chunk_fill(Chunk *self, Py_ssize_t limit, PyObject *taken) {
     int found = taken ? 1 : -1;
+    size_t before = self->opened;
     while (found > 0 && count_of_taken(taken) < limit) {
         if (self->left) found = chunk_step(self, taken) ? -1 : 1;
+        else if (self->opened - before >= self->most && count_of_taken(taken)) return taken;
         else found = chunk_open(self);
     }
     if (!found) self->position = self->end_position;
@@ -340,16 +345,17 @@ static void chunk_dealloc(Chunk *self) {
     Py_XDECREF(self->topic);
     Py_XDECREF(self->decompress);
     Py_XDECREF(self->plain);
+    Py_XDECREF(self->refused);
     PyObject_Free(self);
 }
 
-/* Chunk(topic, partition, data, position, aborted, decompress, unchecked=False) */
+/* Chunk(topic, partition, data, position, aborted, decompress, unchecked=False, log_end=2**63-1, most=2**63-1) */
 static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     PyObject *topic, *data, *aborted, *decompress;
     int partition, unchecked = 0;
-    long long position;
-    if (!PyArg_ParseTuple(args, "UiOLO!O|p", &topic, &partition, &data, &position, &PyList_Type, &aborted, &decompress,
-                          &unchecked))
+    long long position, log_end = INT64_MAX, most = INT64_MAX;
+    if (!PyArg_ParseTuple(args, "UiOLO!O|pLL", &topic, &partition, &data, &position, &PyList_Type, &aborted,
+                          &decompress, &unchecked, &log_end, &most))
         return NULL;
     Chunk *self = PyObject_New(Chunk, type);
     if (!self) return NULL;
@@ -359,6 +365,8 @@ static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) 
     self->partition = partition;
     self->position = position;
     self->unchecked = unchecked;
+    self->log_end = log_end;
+    self->most = most < 0 ? 0 : (size_t)most;
     self->epoch = -1;
     int failed = PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE) || chunk_take_aborted(self, aborted);
     if (!failed) {
@@ -376,6 +384,9 @@ static PyMethodDef chunk_methods[] = {{"take", (PyCFunction)chunk_take, METH_O, 
 static PyMemberDef chunk_members[] = {{"position", T_LONGLONG, offsetof(Chunk, position), READONLY, NULL},
                                       {"end_position", T_LONGLONG, offsetof(Chunk, end_position), READONLY, NULL},
                                       {"epoch", T_INT, offsetof(Chunk, epoch), READONLY, NULL},
+                                      {"opened", T_PYSSIZET, offsetof(Chunk, opened), READONLY, NULL},
+                                      {"open_bytes", T_PYSSIZET, offsetof(Chunk, open_bytes), READONLY, NULL},
+                                      {"left", T_INT, offsetof(Chunk, left), READONLY, NULL},
                                       {NULL}};
 static PyTypeObject ChunkType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Chunk",

@@ -281,9 +281,12 @@ class PackedRecords(Protocol):
 
 class RecordChunk(Protocol):
     """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
-    ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes; checksums may be left
-    ``unchecked``. Raises ``ValueError`` for what is no record batch, ``NotImplementedError`` for formats before the
-    second."""
+    ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes, and returns bytes, or an exception
+    whose only argument is a text: then there is one record without key and value in place of the batch, and this
+    exception is raised for its headers. ``bounds`` may follow: whether checksums are left unchecked; where the log
+    ends: a batch that reaches there is left out, with what follows it; and the bytes of batches that are opened at a
+    time. Raises ``ValueError`` unless the rest are record batches whose offsets grow, and the first
+    one has the position or something behind it, ``NotImplementedError`` for formats before the second."""
 
     def __init__(
         self,
@@ -292,9 +295,9 @@ class RecordChunk(Protocol):
         data: bytes | bytearray | memoryview,
         position: int,
         aborted: list[tuple[int, int]],
-        decompress: Callable[[int, bytes], bytes],
-        unchecked: bool = False,
+        decompress: Callable[[int, bytes], bytes | Exception],
         /,
+        *bounds: int,
     ) -> None: ...
 
     #: The next offset after the records that were taken, and after all.
@@ -302,13 +305,18 @@ class RecordChunk(Protocol):
     end_position: int
     #: The epoch of the leader that wrote the last ones.
     epoch: int
+    #: Bytes of all batches that were opened by now, and of the one that is open; the records of it that are left.
+    opened: int
+    open_bytes: int
+    left: int
 
     def take(self, limit: int, /) -> list[InputRecord]:
-        """The next records, all that are left if they are fewer. Raises ``ValueError``, or ``NotImplementedError``, if
+        """The next records, all that are left if they are fewer; less of them once so many bytes were
+        opened. Raises ``ValueError``, or ``NotImplementedError``, if
         there is one that cannot be read and comes next; where others come before it, those are returned."""
 
     def take_packed(self, limit: int, /) -> PackedRecords:
-        """The same, for a store that is restored."""
+        """The same, for a store that is restored. Raises the exception that ``decompress`` has returned."""
 
 
 #: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,

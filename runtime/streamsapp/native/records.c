@@ -39,6 +39,7 @@
 #include "reader.h"
 #include "answer.h"
 #include "packed_records.h"
+#include "fetched_batch.h"
 #include "chunk.h"
 
 static PyMethodDef functions[] = {

@@ -133,7 +133,7 @@ class Components:
     def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
         properties = client_properties.main_consumer(config)
         rest, held = client_properties.input_rest(config), client_properties.input_held(config)
-        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest, held)
+        consumer = PartitionConsumer(properties, self._context.closing.remote, wakeup, rest, held, has_handler=True)
         self._context.clients.callback(consumer.close)
         return InputFeeder(
             consumer,

@@ -15,6 +15,7 @@ from typing import NoReturn
 from streamsapp.errors import (
     DeserializationError,
     FencedError,
+    OversizedBatchError,
     ProcessingError,
     ProductionError,
     SchemaRegistryUnavailableError,
@@ -69,10 +70,14 @@ class FailureHandling:
         if isinstance(error, SchemaRegistryUnavailableError):
             raise error
         described = self._describe(node, message, message.timestamp()[1])
+        serdes = (
+            "declare the serdes that the topic was written with (Consumed, or default_key_serde and"
+            " default_value_serde), or "
+        )
+        remedy = "" if isinstance(error, OversizedBatchError) else serdes  # which says its own
         failure = DeserializationError(
-            f"cannot deserialise {self._name(described)}: {_told(error)}; declare the serdes that the topic was "
-            "written with (Consumed, or default_key_serde and default_value_serde), or let "
-            "deserialization_exception_handler decide"
+            f"cannot deserialise {self._name(described)}: {_told(error)}; {remedy}let deserialization_exception_handler"
+            " decide"
         )
         self._decide(self._on_deserialization, described, error, failure)
 

@@ -9,19 +9,19 @@ from collections.abc import Callable
 import pytest
 
 from fetched_batches import CODECS, flipped, xerial
-from streamsapp.kafka.fetching import decompression
-from streamsapp.kafka.fetching.decompression import decompressed
+from streamsapp.errors import OversizedBatchError
+from streamsapp.kafka.fetching.decompression import all_decompressed, decompressed as decompressed_up_to
 
 COMPRESSED = {name: codec for name, codec in CODECS.items() if name != "none"}
 
 each_codec = pytest.mark.parametrize(("number", "compress"), COMPRESSED.values(), ids=COMPRESSED)
 
 
-@pytest.fixture
-def most(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many bytes are taken, where it would be many more."""
-    monkeypatch.setattr(decompression, "MOST", 300_000)
-    return 300_000
+MOST = 300_000
+
+
+def decompressed(number: int, data: bytes, most: int = 16 << 20) -> bytes | OversizedBatchError:
+    return decompressed_up_to(number, data, most)
 
 
 def all_sorts(size: int) -> bytes:
@@ -56,7 +56,6 @@ def test_snappy_comes_in_blocks_of_any_size(size: int) -> None:
     assert decompressed(2, xerial(data, size)) == data
 
 
-@pytest.mark.usefixtures("most")
 @each_codec
 def test_what_was_cut_off_is_refused(number: int, compress: Callable[[bytes], bytes]) -> None:
     data = compress(all_sorts(300))
@@ -85,12 +84,16 @@ def test_a_codec_that_is_not_known_is_named(codec: int) -> None:
 
 
 @each_codec
-def test_records_may_have_so_many_bytes_and_no_more(number: int, compress: Callable[[bytes], bytes], most: int) -> None:
-    for data in (bytes(most), all_sorts(most)):
-        assert decompressed(number, compress(data)) == data
-    for size in (most + 1, 100 * most):
-        with pytest.raises(ValueError, match=f"more than {most} bytes"):
-            decompressed(number, compress(bytes(size)))
+def test_records_may_have_so_many_bytes_and_no_more(number: int, compress: Callable[[bytes], bytes]) -> None:
+    for data in (bytes(MOST), all_sorts(MOST)):
+        assert decompressed(number, compress(data), MOST) == data
+    for size in (MOST + 1, 100 * MOST):
+        data = compress(bytes(size))
+        error = decompressed(number, data, MOST)
+        assert isinstance(error, OversizedBatchError)
+        assert f"more than {MOST} bytes" in str(error)
+        with pytest.raises(OversizedBatchError, match=r"larger max\.partition\.fetch\.bytes"):
+            all_decompressed(number, data, MOST)
 
 
 def test_a_block_of_snappy_that_lies_about_its_size_is_refused() -> None:
@@ -101,14 +104,15 @@ def test_a_block_of_snappy_that_lies_about_its_size_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_nothing_but_an_error_comes_of_anything_else(codec: int, most: int) -> None:
+def test_nothing_but_an_error_comes_of_anything_else(codec: int) -> None:
     rng = random.Random(codec)
     good = [compress(all_sorts(300)) for number, compress in CODECS.values() if number == codec]
     refused = 0
     for _ in range(500):
         data = rng.choice([rng.randbytes(rng.randrange(100)), flipped(rng.choice(good), rng)])
         try:
-            assert len(decompressed(codec, data)) <= most
+            found = decompressed(codec, data, MOST)
+            assert isinstance(found, OversizedBatchError) or len(found) <= MOST
         except ValueError:
             refused += 1
     assert refused > 100

@@ -23,6 +23,7 @@ DEFAULTS = FetchSettings(
     partition=1 << 20,
     queue=64 << 20,
     most=100_000_000,
+    has_handler=False,
 )
 #: Properties that change nothing: others answer to them.
 OF_OTHERS: ClientProperties = {

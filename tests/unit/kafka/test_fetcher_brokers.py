@@ -292,7 +292,7 @@ def test_a_consumer_that_librdkafka_took_over_is_not_closed_while_leaders_are_lo
     old, connected, looked_up = start({"a": 1, "b": 1}), Event(), Event()
     for each in (connected, looked_up):
         stack.callback(each.set)
-    old.known.clear()
+    old.known[FetchRequest.API_KEY] = (0, 4)
     old.fate_of_versions = lambda: connected.wait(30)
     old.fate_of_look_ups = lambda topic: int(topic == "b" and not looked_up.wait(30))
     at_brokers(old, monkeypatch)

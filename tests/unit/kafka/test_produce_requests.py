@@ -13,6 +13,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import ProduceRequest as Theirs, ProduceResponse
 
+from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.kafka.batches.produce import ProduceRequest
 from streamsapp.kafka.batches.wire import Name
 
@@ -41,12 +42,18 @@ def asked(version: int, given: dict[Name, bytes] | None = None, number: int = 5)
     return request
 
 
-def answer(version: int, codes: dict[Name, int], number: int = 5, throttled: int = 0, reasons: bool = False) -> bytes:
+def answer(
+    version: int,
+    codes: dict[Name, int] | list[tuple[Name, int]],
+    number: int = 5,
+    throttled: int = 0,
+    reasons: bool = False,
+) -> bytes:
     """In kafka-python's encoding, without its length."""
     topic_of = ProduceResponse.TopicProduceResponse
     part_of = topic_of.PartitionProduceResponse
     by_topic: dict[str, list[Any]] = {}
-    for (topic, index), code in codes.items():
+    for (topic, index), code in codes.items() if isinstance(codes, dict) else codes:
         one = part_of(index=index, error_code=code, base_offset=7, log_append_time_ms=-1, log_start_offset=0)
         if reasons:
             reason = part_of.BatchIndexAndErrorMessage
@@ -80,7 +87,8 @@ def test_requests_are_the_same_bytes(seed: int, version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_are_read(version: int, reasons: bool) -> None:
     codes = {("t", 0): 0, ("ü" * 100, 3): -1, ("t", 1 << 30): 45, **{("many", number): number for number in range(200)}}
-    request, data = asked(version), BytesIO(answer(version, codes, 77, 123, reasons and version >= 8))
+    request = asked(version, dict.fromkeys(codes, b"records"))
+    data = BytesIO(answer(version, codes, 77, 123, reasons and version >= 8))
     assert request.parse_header(data).correlation_id == 77
     found = request.decode(data)
     assert (found.codes, found.throttle_time_ms) == (codes, 123)
@@ -90,9 +98,10 @@ def test_answers_are_read(version: int, reasons: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_that_is_cut_off_or_harmed_is_refused_or_read_and_nothing_else_happens(version: int) -> None:
     rng, whole = random.Random(version), answer(version, {("t", 0): 0, ("u", 1): 2}, reasons=version >= 8)
-    for size in range(len(whole)):
+    read(version, whole)
+    for wrong in (*(whole[:size] for size in range(len(whole))), whole + b"\0"):
         with pytest.raises((ValueError, struct.error)):
-            read(version, whole[:size])
+            read(version, wrong)
     refused = 0
     for _ in range(3000):
         harmed = bytearray(whole)
@@ -104,8 +113,24 @@ def test_an_answer_that_is_cut_off_or_harmed_is_refused_or_read_and_nothing_else
     assert refused
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("told", "how"),
+    [
+        ([("t", 0)], "leaves out u-1"),
+        ([], "leaves out t-0, u-1"),
+        ([("t", 0), ("u", 1), ("u", 2)], "was not asked for: u-2"),
+        ([("t", 0), ("u", 1), ("t", 0)], "more than once of t-0"),
+        ([("t", 0), ("t", 0)], "leaves out u-1"),
+    ],
+)
+def test_an_answer_tells_once_of_each_partition_and_of_no_other(version: int, told: list[Name], how: str) -> None:
+    with pytest.raises(WrongAnswerError, match=how):
+        read(version, answer(version, [(name, 0) for name in told]))
+
+
 def read(version: int, data: bytes) -> None:
-    request, given = asked(version), BytesIO(data)
+    request, given = asked(version, {("t", 0): b"records", ("u", 1): b"records"}), BytesIO(data)
     request.parse_header(given)
     request.decode(given)
 

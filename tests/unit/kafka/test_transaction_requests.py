@@ -18,6 +18,7 @@ from kafka.protocol.producer import (
 )
 
 from streamsapp import TopicPartition
+from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
 from streamsapp.kafka.batches.wire import Producer
@@ -112,10 +113,34 @@ def their_answer(version: int, codes: dict[str, list[int]]) -> TxnOffsetCommitRe
 
 @pytest.mark.parametrize("version", COMMITS)
 def test_errors_of_offsets_are_read(version: int) -> None:
-    request = commits(random.Random(1), implicit=version == 5)
     codes = {"a": [0, 25, -1], "": [], "ü" * 70: [51] * 200}
+    request = committing({topic: len(of_topic) for topic, of_topic in codes.items()}, version)
     answer = answered(request, their_answer(version, codes), version)
     assert answer == ([0, 25, -1, *[51] * 200], 123)
+
+
+def committing(counts: dict[str, int], version: int) -> TxnOffsetCommitRequest:
+    offsets = {TopicPartition(topic, number): (5, "") for topic, count in counts.items() for number in range(count)}
+    return TxnOffsetCommitRequest("t", Producer(3, 1), Member("g", 1, "m", None), offsets, implicit=version == 5)
+
+
+@pytest.mark.parametrize("version", COMMITS)
+@pytest.mark.parametrize(
+    ("told", "how"),
+    [({"a": [0]}, "leaves out a-1"), ({}, "leaves out a-0, a-1"), ({"a": [0] * 3}, "not asked for: a-2"),
+     ({"b": [0], "a": [0, 0]}, "not asked for: b-0")],
+)  # fmt: skip
+def test_offsets_that_an_answer_leaves_out_are_not_committed(
+    version: int, told: dict[str, list[int]], how: str
+) -> None:
+    with pytest.raises(WrongAnswerError, match=how):
+        answered(committing({"a": 2}, version), their_answer(version, told), version)
+
+
+def test_an_end_without_a_next_producer_is_no_answer() -> None:
+    request = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=True)
+    with pytest.raises(WrongAnswerError, match="names no producer"):
+        answered(request, EndTxnResponse(throttle_time_ms=9, error_code=0, version=5), 5)
 
 
 @pytest.mark.parametrize("code", [0, 51, -1])
@@ -131,7 +156,7 @@ def test_an_end_is_answered_with_the_next_producer_where_there_is_one(version: i
 
 @pytest.mark.parametrize("version", COMMITS)
 def test_an_answer_that_is_cut_off_is_refused(version: int) -> None:
-    request = commits(random.Random(1), implicit=version == 5)
+    request = committing({"a": 2}, version)
     end = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=version == 5)
     pairs: list[tuple[RequestByHand, Any]] = [
         (request, their_answer(version, {"a": [0, 25]})),

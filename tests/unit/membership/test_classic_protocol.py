@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import RefusedError, UnreachableError
+from streamsapp.brokers.connection import Check, RefusedError, UnreachableError
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.member_id import MemberId
@@ -67,10 +67,15 @@ class Coordinator:
     def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[str, str]:
         return "for joining", "for the rest"
 
-    async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
-        return await self.send(request(), "any", timeout)
+    async def ask_any(self, request: Callable[[], Any], timeout: float, check: Check) -> Any:
+        return await self.send(request(), "any", timeout, check)
 
-    async def send(self, request: Any, node: Any, timeout: float) -> Any:
+    async def send(self, request: Any, node: Any, timeout: float, check: Check) -> Any:
+        answer = await self._answer(request)
+        check(answer)
+        return answer
+
+    async def _answer(self, request: Any) -> Any:
         name = type(request).__name__
         self.requests.append(request)
         script = self.answers[name]
@@ -90,6 +95,7 @@ class Coordinator:
             leader="somebody",
             skip_assignment=False,
             members=[],
+            protocol_name="streamsapp",
             assignment=b"an assignment",
         )
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -20,8 +21,8 @@ from kafka.record.util import encode_varint
 
 from fetched_batches import CODECS, CONTROL, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, changed, fetched_batch, flipped
 from streamsapp import native
+from streamsapp.errors import OversizedBatchError
 from streamsapp.kafka.fetching import decompression
-from streamsapp.kafka.fetching.decompression import decompressed
 from streamsapp.record import InputRecord
 
 #: All that can be asked of a record.
@@ -30,18 +31,20 @@ Row: TypeAlias = tuple[str, int, int, tuple[int, int], bytes | None, bytes | Non
 TIMES = [-1, 0, 1, 1_700_000_000_000, 2**62]
 
 
-@pytest.fixture
-def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that cannot be decompressed are refused sooner."""
-    monkeypatch.setattr(decompression, "MOST", 1 << 20)
-
-
 def chunk_of(
-    path: native.DataPath, data: bytes, position: int = 0, aborted: Any = (), unchecked: bool = False
+    path: native.DataPath,
+    data: bytes,
+    position: int = 0,
+    aborted: Any = (),
+    unchecked: bool = False,
+    log_end: int = 2**63 - 1,
+    most: int = 1 << 40,
+    room: int = 1 << 28,
 ) -> native.RecordChunk:
     """Of what a broker has sent in the middle of something else."""
     around = b"before" + data + b"after"
-    return path.Chunk("t", 3, memoryview(around)[6:-5], position, list(aborted), decompressed, unchecked)
+    given = list(aborted), partial(decompression.decompressed, most=room), unchecked, log_end, most
+    return path.Chunk("t", 3, memoryview(around)[6:-5], position, *given)
 
 
 def row(record: InputRecord) -> Row:
@@ -111,12 +114,10 @@ def test_records_are_read_as_they_were_given_from_any_offset_on(compiled: native
     everything = b"".join(data for _, data in batches)
 
     assert drained(chunk_of(compiled, everything), rng) == rows
-    for position in {rng.randrange(rows[0][2] if rows else 0, end + 3) for _ in range(10)}:
-        data = b"".join(data for behind, data in batches if behind > position) if rng.random() < 0.5 else everything
-        if data:
-            chunk = chunk_of(compiled, data, position)
-            assert (chunk.position, chunk.end_position) == (position, max(position, end))
-            assert drained(chunk, rng) == [it for it in rows if it[2] >= position]
+    for position in {rng.randrange(rows[0][2] if rows else 0, end) for _ in range(10)}:
+        chunk = chunk_of(compiled, b"".join(data for behind, data in batches if behind > position), position)
+        assert (chunk.position, chunk.end_position) == (position, end)
+        assert drained(chunk, rng) == [it for it in rows if it[2] >= position]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -124,9 +125,9 @@ def test_each_codec_and_a_record_that_is_larger_than_all_others(compiled: native
     given = [(0, 5, b"k" * 70_000, b"v" * 200_000, [("h", b"x" * 30_000)]), *simple(*range(1, 500))]
     data, called = fetched_batch(1, given, codec), list[int]()
 
-    def decompress(number: int, data: bytes) -> bytes:
+    def decompress(number: int, data: bytes) -> bytes | Exception:
         called.append(number)
-        return decompressed(number, data)
+        return decompression.decompressed(number, data, 1 << 28)
 
     chunk = compiled.Chunk("t", 3, bytearray(data), 0, [], decompress)
 
@@ -282,8 +283,6 @@ ENDLESS = b"\x80" * 10 + b"\0"
 #: Records that cannot be the third one of a batch of four.
 BROKEN_RECORDS = {
     "has no bytes": one(),
-    "has a negative size": varint(-1),
-    "is larger than what is left": one(b"\0", 0, 2, -1, -1, 0, size=500),
     "has a time that does not end": one(b"\0", ENDLESS, 2, -1, -1, 0),
     "comes before the batch": one(b"\0", 0, -1, -1, -1, 0),
     "comes after the batch": one(b"\0", 0, 4, -1, -1, 0),
@@ -325,31 +324,103 @@ BROKEN_BATCHES: dict[str, tuple[dict[str, int], str]] = {
     "has another checksum": ({"crc": 1}, "its checksum is wrong"),
     "is compressed in a way that is not known": ({"attributes": 7}, "codec 7, which is not known"),
     "is compressed, and is not": ({"attributes": 4}, "cannot be decompressed"),
-    "has fewer records than it says": ({"count": 4}, "a record that cannot be read"),
-    "has more records than it says": ({"count": 2}, "offset 20 has"),
+    "has fewer records than it says": ({"count": 4}, "more or fewer records than it says"),
+    "has more records than it says": ({"count": 2}, "more or fewer records than it says"),
+    "has records and says that it has none": ({"count": 0}, "more or fewer records than it says"),
+}
+
+#: Those for which nothing of an answer is believed.
+WRONG_BATCHES: dict[str, tuple[dict[str, int], str]] = {
     "has less than no records": ({"count": -1}, "a wrong number of records"),
     "has more records than offsets": ({"last_offset_delta": 1}, "a wrong number of records"),
     "ends before it begins": ({"last_offset_delta": -1}, "wrong offsets"),
     "has a negative offset": ({"base_offset": -1}, "wrong offsets"),
     "goes back": ({"base_offset": 15}, "wrong offsets"),
+    "goes back to the one before": ({"base_offset": 10}, "wrong offsets"),
     "goes beyond all offsets": ({"base_offset": (1 << 63) - 8}, "wrong offsets"),
     "has a negative size": ({"length": -1}, "has no header"),
     "is smaller than its header": ({"length": 48}, "has no header"),
 }
 
 
-@pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize(("fields", "text"), BROKEN_BATCHES.values(), ids=BROKEN_BATCHES)
 def test_a_batch_that_cannot_be_read_is_told_after_those_before_it(
     compiled: native.DataPath, fields: dict[str, int], text: str
 ) -> None:
     broken = changed(fetched_batch(20, simple(0, 1, 2)), **{"last_offset_delta": 7} | fields)
-    chunk = chunk_of(compiled, fetched_batch(10, simple(0, 5)) + broken + fetched_batch(90, simple(0)), 10)
+    data = fetched_batch(10, simple(0, 5)) + broken + fetched_batch(90, simple(0))
+    chunk = chunk_of(compiled, data, 10, room=1 << 20)
 
     assert offsets(chunk.take(100))[:2] == [10, 15]
     for _ in range(2):
         with pytest.raises(ValueError, match=text):
             chunk.take(100)
+
+
+@pytest.mark.parametrize(("fields", "text"), WRONG_BATCHES.values(), ids=WRONG_BATCHES)
+def test_nothing_is_taken_of_batches_whose_headers_do_not_fit_to_one_another(
+    compiled: native.DataPath, fields: dict[str, int], text: str
+) -> None:
+    wrong = changed(fetched_batch(20, simple(0, 1, 2)), **{"last_offset_delta": 7} | fields)
+    before, after = fetched_batch(10, simple(0, 5)), fetched_batch(90, simple(0))
+
+    for data in (before + wrong + after, before + wrong, *([] if "base_offset" in fields else [wrong + after])):
+        with pytest.raises(ValueError, match=text):
+            chunk_of(compiled, data, 10)
+
+
+def test_a_batch_before_what_was_asked_for_is_refused(compiled: native.DataPath) -> None:
+    data = fetched_batch(10, simple(0, 1)) + fetched_batch(12, simple(0, 1))
+
+    assert offsets(chunk_of(compiled, data, 11).take(9)) == [11, 12, 13]
+    with pytest.raises(ValueError, match="offset 10 lies before what was asked for"):
+        chunk_of(compiled, data, 12)
+
+
+def test_batches_that_reach_the_end_of_the_log_are_left_out(compiled: native.DataPath) -> None:
+    batches = [fetched_batch(0, simple(0, 1)), fetched_batch(5, simple(0, 1)), fetched_batch(7, simple(0))]
+    for log_end, end, found in [
+        (8, 8, [0, 1, 5, 6, 7]), (7, 7, [0, 1, 5, 6]), (6, 2, [0, 1]), (5, 2, [0, 1]), (2, 2, [0, 1]), (1, 0, []),
+        (0, 0, []), (-1, 0, []),
+    ]:  # fmt: skip
+        chunk = chunk_of(compiled, b"".join(batches), log_end=log_end)
+        assert (chunk.end_position, offsets(chunk.take(9)), chunk.position) == (end, found, end)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "lz4", "xerial"])
+def test_one_record_that_cannot_be_read_comes_in_place_of_a_batch_that_is_too_large(
+    compiled: native.DataPath, codec: str
+) -> None:
+    large = fetched_batch(10, [(0, 7, b"k", bytes(800_000), None), (4, 9, b"k", bytes(800_000), None)], codec)
+    data = fetched_batch(0, simple(0, 5)) + large + fetched_batch(20, simple(0), codec)
+    chunk = chunk_of(compiled, data, room=1 << 20)
+
+    taken = chunk.take(9)
+
+    assert (offsets(taken), chunk.position, chunk.end_position) == ([0, 5, 14, 20], 21, 21)
+    stand_in = taken[2]
+    assert (stand_in.key(), stand_in.value(), stand_in.timestamp()) == (None, None, (1, 9))
+    for _ in range(2):
+        with pytest.raises(OversizedBatchError, match=r"batch at offsets 10 to 14 has more than 1048576 bytes"):
+            stand_in.headers()
+    packed = chunk_of(compiled, data, room=1 << 20)
+    assert packed.take_packed(9).last_offset == 5
+    for _ in range(2):
+        with pytest.raises(OversizedBatchError, match="offsets 10 to 14"):
+            packed.take_packed(9)
+    assert packed.position == 6
+
+
+def test_no_more_batches_are_opened_than_there_is_room_for(compiled: native.DataPath) -> None:
+    batches = [fetched_batch(each * 2, [(n, 7, b"k", bytes(1000), None) for n in (0, 1)], "zstd") for each in range(9)]
+    chunk = chunk_of(compiled, b"".join(batches), most=5000)
+
+    taken = []
+    while records := chunk.take(100):
+        taken.append(offsets(records))
+
+    assert taken == [[*range(6)], [*range(6, 12)], [*range(12, 18)]]
+    assert chunk.opened > 18_000
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
@@ -376,7 +447,6 @@ def test_batches_in_older_formats_are_left_to_others(compiled: native.DataPath, 
         chunk_of(compiled, bytes(builder.buffer()))
 
 
-@pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize("unchecked", [False, True])
 def test_any_bit_may_be_changed(compiled: native.DataPath, unchecked: bool) -> None:
     """With checksums, what comes is what was sent; without them anything may come, and nothing else happens."""
@@ -388,7 +458,9 @@ def test_any_bit_may_be_changed(compiled: native.DataPath, unchecked: bool) -> N
         begin = rng.randrange(len(batches))
         rows = []
         try:
-            chunk = chunk_of(compiled, flipped(b"".join(batches[begin : begin + 2]), rng), unchecked=unchecked)
+            chunk = chunk_of(
+                compiled, flipped(b"".join(batches[begin : begin + 2]), rng), unchecked=unchecked, room=1 << 20
+            )
             while taken := chunk.take(2):
                 rows += taken
             seen["read"] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from fetched_batches import CODECS, fetched_batch, flipped
 from streamsapp import Serdes, native
-from streamsapp.kafka.fetching.decompression import decompressed
+from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.record import InputRecord
 from streamsapp.state.entries import PhysicalEntry, PlainFormat, TimestampedFormat
 
@@ -22,7 +23,7 @@ Given = tuple[int, int, bytes | None, bytes | None, Any]
 
 
 def chunk_of(path: native.DataPath, data: bytes) -> native.RecordChunk:
-    return path.Chunk("t", 3, data, 0, [], decompressed)
+    return path.Chunk("t", 3, data, 0, [], partial(all_decompressed, most=1 << 28))
 
 
 def staged(packed: native.PackedRecords, *, timestamped: bool = False, limit: int = 1 << 20) -> list[PhysicalEntry]:
@@ -126,7 +127,7 @@ def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: 
         def read(take: Callable[[native.RecordChunk], Any], data: bytes = data) -> tuple[int, int, str]:
             count, position = 0, 0
             try:
-                chunk = compiled.Chunk("t", 0, data, 0, [], decompressed, True)
+                chunk = compiled.Chunk("t", 0, data, 0, [], partial(all_decompressed, most=1 << 28), True)
                 while taken := take(chunk):
                     count, position = count + len(taken), chunk.position
             except (ValueError, NotImplementedError) as error:

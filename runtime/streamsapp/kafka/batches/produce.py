@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from streamsapp.brokers.bounds import check_told
 from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader, encoded_count, encoded_text
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.batches.wire import Name
@@ -57,18 +58,21 @@ class ProduceRequest(RequestByHand):
             yield tags
 
     def read(self, reader: Reader, version: int) -> ProduceAnswer:
-        codes, offsets = dict[Name, int](), dict[Name, int]()
+        codes, offsets, told = dict[Name, int](), dict[Name, int](), list[Name]()
         for _ in range(reader.count()):
             topic = reader.text()
             for _ in range(reader.count()):
                 number, code, offset, *_ = reader.read(_ANSWERED_BEFORE_5 if version < 5 else _ANSWERED)
                 codes[topic, number], offsets[topic, number] = code, offset
+                told.append((topic, number))
                 if version >= 8:
                     _skip_reasons(reader)
                 reader.skip_tags()
             reader.skip_tags()
         (throttled,) = reader.read(INT32)
         reader.skip_tags()
+        asked = [(topic, number) for topic, batches in self._by_topic.items() for number, _ in batches]
+        check_told("Produce", asked, told)
         return ProduceAnswer(codes, throttled, offsets)
 
 

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 from kafka.record.memory_records import MemoryRecords
 
 from streamsapp import native
+from streamsapp.brokers.bounds import throttle
 from streamsapp.brokers.connection import Connection, Node, UnreachableError, WakeUp
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
@@ -327,7 +328,7 @@ class Sender:
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
             answer: ProduceAnswer = await self._connection.send(request, node, timeout)
-            broker.not_before = time.monotonic() + answer.throttle_time_ms / 1000
+            broker.not_before = time.monotonic() + throttle(answer.throttle_time_ms, node)
             return answer
         except UnreachableError as error:
             log.debug("records are sent again: %s", error)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
 from streamsapp.kafka.batches import wire
+from streamsapp.kafka.client_log import client_log
 
-log = logging.getLogger(__name__)
+log = client_log(__name__)
 
 #: How long one request may take, in seconds.
 _REQUEST = 5.0
@@ -94,6 +94,11 @@ class Topics:
             self._errors[topic.name] = (topic.error_code, first, now)
             self._stale = self._stale or topic.error_code not in _REFUSED
             return
+        count = len(topic.partitions)
+        if {each.partition_index for each in topic.partitions} != {*range(count)}:
+            log.warning("a broker told of topic %s without some of its partitions; it is asked again", topic.name)
+            self._stale = True
+            return
         self._errors.pop(topic.name, None)
         for each in topic.partitions:
             name = (topic.name, each.partition_index)
@@ -101,4 +106,4 @@ class Topics:
                 self._leaders[name] = each.leader_id
             else:
                 self.forget(name)
-        self._on_partitions(topic.name, 1 + max((each.partition_index for each in topic.partitions), default=-1))
+        self._on_partitions(topic.name, count)

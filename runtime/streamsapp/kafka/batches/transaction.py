@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, NotSentError, RefusedError, Turns, UnreachableError
-from streamsapp.brokers.coordinators import GROUP, TRANSACTION, coordinator_of, find_coordinator
+from streamsapp.brokers.connection import Check, Connection, Node, NotSentError, RefusedError, Turns, UnreachableError
+from streamsapp.brokers.coordinators import GROUP, TRANSACTION, check_coordinator, coordinator_of, find_coordinator
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
 from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitAnswer, TxnOffsetCommitRequest
@@ -115,10 +116,12 @@ class Transaction:
 
     async def _init(self, request: wire.Request) -> wire.Response:
         if self._id is None:
-            return await self._connection.ask_any(lambda: request, self._settings.request_timeout, apart=True)
+            return await self._connection.ask_any(
+                lambda: request, self._settings.request_timeout, wire.check_producer, apart=True
+            )
         node, timeout = await self._coordinator(TRANSACTION, self._id), self._settings.request_timeout
         self.implicit = wire.admits_implicitly(await self._connection.send(wire.features(), node, timeout))
-        return await self._connection.send(request, node, timeout)
+        return await self._connection.send(request, node, timeout, wire.check_producer)
 
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
@@ -144,6 +147,7 @@ class Transaction:
                     transactional_id,
                     lambda: wire.add_partitions(transactional_id, producer, missing),
                     wire.add_partitions_errors,
+                    partial(wire.check_added, names=missing),
                 )
             except TransactionError as error:
                 raise _with_topics(error, missing) from error
@@ -234,7 +238,12 @@ class Transaction:
                 self.producer = answer.producer
 
     async def _ask(
-        self, kind: int, key: str, request: Callable[[], wire.Request], errors: Callable[[Any], list[int]]
+        self,
+        kind: int,
+        key: str,
+        request: Callable[[], wire.Request],
+        errors: Callable[[Any], list[int]],
+        check: Check = lambda answer: None,
     ) -> wire.Response:
         """Ask the coordinator of a kind until it has done so; returns its answer. A group's says that it loads also
         when the transaction's is just doing something, which is over in a moment (KIP-890)."""
@@ -243,7 +252,7 @@ class Transaction:
             node = await self._coordinator(kind, key)
             self._check()
             try:
-                answer = await self._connection.send(request(), node, self._settings.request_timeout)
+                answer = await self._connection.send(request(), node, self._settings.request_timeout, check)
             except RefusedError as error:
                 raise _refused(error) from error
             except NotSentError as error:
@@ -255,9 +264,9 @@ class Transaction:
             codes = errors(answer)
             if not codes:
                 return answer
-            if codes[0] == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
-                busy = min(2 * busy, _AWAY)
+            if codes[0] in (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS):
                 await self._connection.sleep(busy)
+                busy = min(1.25 * busy, _AWAY)
             else:
                 await self._pause(codes[0], kind, key)
 
@@ -266,8 +275,6 @@ class Transaction:
         if code in _LATER:
             self._coordinators.pop((kind, key), None)
             await self._connection.sleep(_AWAY)
-        elif code == KafkaError.CONCURRENT_TRANSACTIONS:
-            await self._connection.sleep(_SOON)
         else:
             remedy = _REMEDIES.get(code, "").format(id=self._id, group=", ".join(self._groups))
             raise TransactionError(code, KafkaError(code).str() + remedy, abort=code not in _FORBIDDEN)
@@ -278,7 +285,10 @@ class Transaction:
             try:
                 answer = coordinator_of(
                     await self._connection.ask_any(
-                        lambda: find_coordinator(kind, key), self._settings.request_timeout, apart=True
+                        lambda: find_coordinator(kind, key),
+                        self._settings.request_timeout,
+                        partial(check_coordinator, key=key),
+                        apart=True,
                     )
                 )
             except RefusedError as error:

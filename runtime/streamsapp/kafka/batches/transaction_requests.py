@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.encoding import INT16, INT32, NO_TAGS, Reader, encoded_count, encoded_text
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.batches.wire import Producer
@@ -65,15 +66,19 @@ class TxnOffsetCommitRequest(RequestByHand):
             yield NO_TAGS
 
     def read(self, reader: Reader, version: int) -> TxnOffsetCommitAnswer:
-        codes = list[int]()
+        codes, told = list[int](), list[tuple[str, int]]()
         (throttled,) = reader.read(INT32)
         for _ in range(reader.count()):
-            reader.skip_text()
+            topic = reader.text()
             for _ in range(reader.count()):
-                codes.append(reader.read(_ANSWERED)[1])
+                number, code = reader.read(_ANSWERED)
+                told.append((topic, number))
+                codes.append(code)
                 reader.skip_tags()
             reader.skip_tags()
         reader.skip_tags()
+        asked = [(topic, number) for topic, partitions in self._by_topic.items() for number, *_ in partitions]
+        check_told("TxnOffsetCommit", asked, told)
         return TxnOffsetCommitAnswer(codes, throttled)
 
 
@@ -106,6 +111,8 @@ class EndTxnRequest(RequestByHand):
         (throttled,), (code,) = reader.read(INT32), reader.read(INT16)
         next_one = Producer(*reader.read(_PRODUCER)) if version >= _IMPLICIT[0] else None
         reader.skip_tags()
+        if next_one is not None and not code and min(next_one) < 0:
+            raise WrongAnswerError(f"the answer to EndTxn names no producer, but {next_one}")
         return EndTxnAnswer(code, next_one, throttled)
 
 

@@ -19,6 +19,8 @@ from kafka.protocol.producer import (
 )
 from kafka.version import __version__
 
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
+
 Request: TypeAlias = Any
 Response: TypeAlias = Any
 #: A topic and a number.
@@ -75,6 +77,27 @@ def add_partitions(transactional_id: str, producer: Producer, names: Iterable[Na
         v3_and_below_producer_epoch=producer.epoch,
         v3_and_below_topics=[one(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
         max_version=3,
+    )
+
+
+def check_producer(answer: Response) -> None:
+    """Raises ``WrongAnswerError`` for an answer to InitProducerId without an error and without a producer."""
+    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
+        raise WrongAnswerError(
+            f"the answer to InitProducerId names no producer, but {answer.producer_id} in epoch {answer.producer_epoch}"
+        )
+
+
+def check_added(answer: Response, names: Iterable[Name]) -> None:
+    """Raises ``WrongAnswerError`` unless an answer to AddPartitionsToTxn tells of each of these."""
+    check_told(
+        "AddPartitionsToTxn",
+        list(names),
+        [
+            (topic.name, partition.partition_index)
+            for topic in answer.results_by_topic_v3_and_below
+            for partition in topic.results_by_partition
+        ],
     )
 
 

@@ -13,20 +13,23 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
+from streamsapp.brokers.bounds import check_length
 from streamsapp.brokers.connection import SOCKET_OPTIONS
-from streamsapp.errors import StreamsError
 from streamsapp.kafka.fetching import requests
+from streamsapp.kafka.fetching.pace import Pace
 from streamsapp.kafka.fetching.session import FetchSession
 
 log = logging.getLogger(__name__)
 
-#: Seconds: for connecting, and for the first answer.
+#: Seconds: for connecting, and for the first answer as a whole.
 _CONNECT, _FIRST_ANSWER = 5.0, 10.0
 #: For the rest of an answer of which a part is there. No other thread of the interpreter waits meanwhile.
 _REST_OF_ANSWER = struct.pack("@qq", 0, 20_000)
 #: How long a request may take to be written.
 _WRITE = struct.pack("@qq", 5, 0)
 _SIZE = struct.Struct(">i")
+#: The number of the first request, and bytes of its answer, which tells some numbers of each kind of request.
+_FIRST, _FIRST_MOST = 0x7FFFFFFF, 1 << 20
 
 
 class TooOldError(NotImplementedError):
@@ -48,16 +51,13 @@ class BrokerConnection:
         self._closed = False
         #: How often it was asked.
         self.requests = 0
-        #: When the broker answers at the latest, if it is well.
-        self._due_at = 0.0
         #: The answer is empty until its length is known.
         self._head, self._answer = bytearray(_SIZE.size), bytearray()
         self._read = 0
         #: The caller's note of what was asked, until it is answered.
         self.asked: Any = None
         self.session = FetchSession()
-        #: Not to be asked before, in monotonic seconds.
-        self.not_before = 0.0
+        self.pace = Pace()
         Thread(target=self._connect, name=f"connect-{client_id}", daemon=True).start()
 
     # ---- the thread that connects ------------------------------------------------------------------------------
@@ -72,12 +72,11 @@ class BrokerConnection:
         try:
             for option in SOCKET_OPTIONS:
                 made.setsockopt(*option)
+            give_up = time.monotonic() + _FIRST_ANSWER
             made.settimeout(_FIRST_ANSWER)
-            made.sendall(requests.versions(self._client_id)(0))
-            size = _SIZE.unpack(_exactly(made, _SIZE.size))[0]
-            if not 0 < size <= self._most:
-                raise ValueError(f"an answer of {size} bytes")
-            if requests.lacks(bytearray(_exactly(made, size))):
+            made.sendall(requests.versions(self._client_id)(_FIRST))
+            size = check_length(_exactly(made, _SIZE.size, give_up), min(self._most, _FIRST_MOST))
+            if requests.lacks(bytearray(_exactly(made, size, give_up)), _FIRST):
                 raise TooOldError(f"broker {self} does not know Fetch requests of version {requests.FETCH_VERSION}")
             # From now on calls wait in the system, not in the interpreter, for as long as it is told here.
             made.settimeout(None)
@@ -104,7 +103,7 @@ class BrokerConnection:
     @property
     def late(self) -> float:
         """The seconds for which an answer is due by now; negative while the broker may wait for records."""
-        return 0.0 if self.asked is None else time.monotonic() - self._due_at
+        return 0.0 if self.asked is None else self.pace.late
 
     def fileno(self) -> int:
         assert self._socket is not None
@@ -115,7 +114,7 @@ class BrokerConnection:
         assert self._socket is not None
         self.requests = (self.requests + 1) & 0x7FFFFFFF
         self.asked = asked
-        self._due_at = time.monotonic() + waits
+        self.pace.asked(waits)
         self._socket.sendall(request(self.requests))
 
     def receive(self) -> bytearray | None:
@@ -124,15 +123,7 @@ class BrokerConnection:
             self._read_into(self._head)
             if self._read < len(self._head):
                 return None
-            size = _SIZE.unpack(self._head)[0]
-            if size < _SIZE.size:
-                raise ConnectionError(f"it sends an answer of {size} bytes")
-            if size > self._most:
-                raise StreamsError(
-                    f"broker {self} sends an answer of {size} bytes, and {self._most} are the most;"
-                    " set receive.message.max.bytes to more"
-                )
-            self._answer, self._read = bytearray(size), 0
+            self._answer, self._read = bytearray(check_length(bytes(self._head), self._most)), 0
         self._read_into(self._answer)
         if self._read < len(self._answer):
             return None
@@ -152,10 +143,6 @@ class BrokerConnection:
             raise ConnectionError("closed by the broker")
         self._read += read
 
-    def leave_alone(self, milliseconds: int) -> None:
-        """Ask nothing for so long, as the broker wants it."""
-        self.not_before = time.monotonic() + max(0, milliseconds) / 1000
-
     def close(self) -> None:
         self._closed = True
         if self._socket is not None:
@@ -163,11 +150,15 @@ class BrokerConnection:
             self._socket = None
 
 
-def _exactly(made: socket.socket, size: int) -> bytes:
-    data = made.recv(size, socket.MSG_WAITALL)
+def _exactly(made: socket.socket, size: int, give_up: float) -> bytes:
+    """So many bytes, all of which have to be there at a time (monotonic seconds)."""
+    data = bytearray()
     while len(data) < size:
+        if (left := give_up - time.monotonic()) <= 0:
+            raise TimeoutError(f"its first answer was not whole after {_FIRST_ANSWER:g} s")
+        made.settimeout(left)
         more = made.recv(size - len(data))
         if not more:
             raise ConnectionError("closed by the broker")
         data += more
-    return data
+    return bytes(data)

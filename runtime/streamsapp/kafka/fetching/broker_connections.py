@@ -16,8 +16,8 @@ from streamsapp.kafka.wakeup import Wakeup
 
 log = client_log(__name__)
 
-#: Between two attempts to reach a broker, in seconds.
-RECONNECT = 0.1
+#: Between two attempts to reach a broker, in seconds: after the first failure, and at most after several in a row.
+RECONNECT, LONGEST = 0.1, 1.0
 
 
 class BrokerConnections:
@@ -28,8 +28,8 @@ class BrokerConnections:
         self._settings = settings
         self._wakeup = wakeup
         self._brokers: dict[int, BrokerConnection] = {}
-        #: When brokers that were lost are tried again, in monotonic seconds.
-        self._lost: dict[int, float] = {}
+        #: When brokers that were lost are tried again, in monotonic seconds, and the pause before that.
+        self._lost: dict[int, tuple[float, float]] = {}
         self._sockets = select.poll()
         #: Those that are watched, by their sockets.
         self._watched: dict[int, int] = {}
@@ -41,7 +41,7 @@ class BrokerConnections:
             log.info("broker %d: it is at %s:%d now, and not at %s any more", leader, *address, broker)
             self._hang_up(leader)  # what it was asked is asked anew, of whoever is there
             broker = None
-        if broker is None and time.monotonic() >= self._lost.get(leader, 0.0):
+        if broker is None and time.monotonic() >= self._lost.get(leader, (0.0, 0.0))[0]:
             settings = self._settings
             self._brokers[leader] = BrokerConnection(address, settings.client_id, settings.most, self._wakeup.notify)
         return broker if broker is not None and broker.connected else None
@@ -77,8 +77,13 @@ class BrokerConnections:
     def lose(self, leader: int, error: Exception) -> None:
         """Forget a connection, until the broker is tried again."""
         log.warning("broker %s: %s (goes on by itself)", self._brokers[leader], error)
-        self._lost[leader] = time.monotonic() + RECONNECT
+        pause = min(LONGEST, max(RECONNECT, 2 * self._lost.get(leader, (0.0, 0.0))[1]))
+        self._lost[leader] = time.monotonic() + pause, pause
         self._hang_up(leader)
+
+    def well(self, leader: int) -> None:
+        """A broker has given an answer that makes sense."""
+        self._lost.pop(leader, None)
 
     def close(self) -> None:
         """Close all."""

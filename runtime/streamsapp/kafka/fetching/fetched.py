@@ -42,6 +42,8 @@ class Fetched:
     replaced: list[TopicPartition] = field(default_factory=list)
     #: Says whether brokers are known to have more of partitions whose records these are, or may have and do not tell.
     more: bool = False
+    #: Bytes of the batches that these records were in.
+    opened: int = 0
 
     @property
     def count(self) -> int:

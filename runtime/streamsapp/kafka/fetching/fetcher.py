@@ -11,18 +11,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
 from streamsapp import native
-from streamsapp.errors import StreamsError
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
+from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka.batches.partitions import ELSEWHERE
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
 from streamsapp.kafka.fetching.broker_connections import RECONNECT, BrokerConnections
-from streamsapp.kafka.fetching.decompression import decompressed
+from streamsapp.kafka.fetching.decompression import all_decompressed, decompressed
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Topics, not_authorised
 from streamsapp.kafka.fetching.leaders import DescribeTopics, Leaders, ListTopics
 from streamsapp.kafka.fetching.partition import Doubt, FetchedPartition
@@ -42,8 +44,11 @@ _SHORT_WAIT = 0.005
 #: A broker that stood still may lead a partition no more, and not have what its leader has. When it does not have what
 #: was to be fetched, so many seconds pass until the leader is looked up, and asked as well.
 _DOUBT = 1.0
-#: How often a batch that cannot be read is fetched again: it may be the network's fault.
-_TRIES = 3
+#: How often a batch that cannot be read is fetched, after longer and longer pauses: it may be the network's fault.
+_TRIES = 5
+
+#: Bytes of a batch that is not taken wholly, with which its partition comes first.
+_LARGE = 1 << 20
 
 _MOVED = ELSEWHERE | {
     KafkaError.REPLICA_NOT_AVAILABLE,
@@ -71,6 +76,9 @@ class Fetcher:
         """A ``wakeup`` that is given ends a wait for records when other threads notify it."""
         self._path = path
         self._settings = settings
+        self._decompressed = partial(
+            decompressed if settings.has_handler else all_decompressed, most=settings.most_opened
+        )
         self._may_be_interrupted = wakeup is not None
         self._wakeup = wakeup or Wakeup()
         self._leaders = Leaders(list_topics, describe_topics, self._wakeup.notify)
@@ -178,7 +186,7 @@ class Fetcher:
     def _take(self, limit: int) -> Fetched:
         fetched = Fetched()
         for name, partition in list(self._news.items()):
-            if limit <= 0:
+            if limit <= 0 or fetched.opened >= self._settings.most_opened:
                 break
             if partition.paused:
                 continue
@@ -190,7 +198,9 @@ class Fetcher:
                     raise
                 self._news = {name: partition, **self._news}  # met again at once, when the others are delivered
                 break
-            if partition.chunks:
+            if partition.holds >= _LARGE:
+                self._news = {name: partition, **self._news}  # or each of many would keep such a batch
+            elif partition.chunks:
                 self._news[name] = partition  # the others come first then
             fetched.more = fetched.more or partition.has_more(committed_only=self._settings.committed_only)
         return fetched
@@ -199,10 +209,14 @@ class Fetcher:
         """Take records of a partition, and what else it has to tell."""
         taken = 0
         try:
-            while taken < limit and (count := partition.take(limit - taken, fetched)):
+            most = self._settings.most_opened
+            while taken < limit and fetched.opened < most and (count := partition.take(limit - taken, fetched)):
                 taken += count
         except ValueError as error:
             self._note_broken(partition, error)
+        except OversizedBatchError as error:
+            place = f"{partition.name}, offset {partition.next}"
+            raise OversizedBatchError(f"{place}: the record batch there {error}") from error
         if partition.ended:
             if not partition.chunks:
                 (fetched.replaced if partition.replaced else fetched.out_of_range).append(partition.name)
@@ -227,8 +241,8 @@ class Fetcher:
         if broker.asked is not None:
             return _LATE
         now = time.monotonic()
-        if now < broker.not_before:
-            return broker.not_before - now
+        if now < broker.pace.not_before:
+            return broker.pace.not_before - now
         wanted = [each for each in partitions if each.is_wanted(now)]
         doubted = [each for each in wanted if each.doubt is Doubt.PAUSES]
         for each in doubted:
@@ -293,32 +307,38 @@ class Fetcher:
         take(leader, broker, asked, answer)
 
     def _take_offsets(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
-        throttled, offsets = requests.offsets(answer)
-        broker.leave_alone(throttled)
+        throttled, offsets = requests.offsets(answer, asked)
+        broker.pace.leave_alone(throttled, broker)
+        self._connections.well(leader)
         for name, code, offset in offsets:
             if (partition := self._asked_of(leader, asked, name)) is not None:
                 if code:
                     self._note_error(partition, code)
-                elif offset >= 0:
+                else:
                     partition.position = offset
 
     def _take_parts(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
         throttled, error, session, parts = self._path.answer(answer)
-        broker.leave_alone(throttled)
+        broker.pace.leave_alone(throttled, broker)
         if error in ENDED and broker.session.kept:
             broker.session.refused(error)
             return
         if error:
             raise ConnectionError(KafkaError(error).str())
+        told = [TopicPartition(self._names.get(part[0], ""), part[1]) for part in parts]
+        known = [name for name in told if name.topic]  # others were made anew meanwhile
+        if not asked.keys() >= set(known) or len(set(known)) < len(known):
+            check_told("Fetch", set(known) & asked.keys(), known)  # what it leaves out, it has nothing to tell of
         broker.session.answered(session)
         broker.session.has_nothing = all(begin == end for *_, begin, end in parts)
-        for part in parts:
-            name = TopicPartition(self._names.get(part[0], ""), part[1])
+        broker.pace.told(anything=any(part[2] or part[6] or part[8] < part[9] for part in parts))
+        for name, part in zip(told, parts, strict=True):
             if (partition := self._asked_of(leader, asked, name)) is not None and partition.topic_id == part[0]:
                 if part[2]:
                     self._note_error(partition, part[2])
                 else:
                     self._take_records(partition, answer, part)
+        self._connections.well(leader)
 
     def _asked_of(self, leader: int, asked: Asked, name: TopicPartition) -> FetchedPartition | None:
         """The partition of which a part of an answer tells, unless it was assigned anew, has another leader by now, or
@@ -335,20 +355,37 @@ class Fetcher:
         if diverging:
             self._note_loss(partition, "what was read last is not in the log any more: it was truncated")
             return
-        partition.high, partition.stable, partition.first = high, stable, first
         partition.doubt = Doubt.NONE
-        self._news[partition.name] = partition
         if end > begin:
             data: memoryview | bytes = memoryview(answer)[begin:end]
             if len(data) < len(answer) // 2:  # or a little of it would keep all of it
                 data = bytes(data)
-            place = (partition.name.topic, partition.name.partition)
-            committed, unchecked = aborted if self._settings.committed_only else [], not self._settings.checked
             try:
-                partition.add(self._path.Chunk(*place, data, partition.position, committed, decompressed, unchecked))
+                self._add(partition, data, aborted, stable if self._settings.committed_only else high)
             except ValueError as error:
                 if not partition.chunks:  # or those are taken first
                     self._note_broken(partition, error)
+                raise WrongAnswerError(f"{partition.name}: {error}") from error
+        partition.high, partition.stable, partition.first = high, stable, first
+        self._news[partition.name] = partition
+
+    def _add(
+        self, partition: FetchedPartition, data: bytes | memoryview, aborted: list[tuple[int, int]], log_end: int
+    ) -> None:
+        """Take record batches of a partition, up to where its log ends. Raises ``ValueError`` for what cannot be a part
+        of it."""
+        settings, place = self._settings, (partition.name.topic, partition.name.partition)
+        committed, unchecked = aborted if settings.committed_only else [], not settings.checked
+        chunk = self._path.Chunk(
+            *place, data, partition.position, committed, self._decompressed, unchecked, log_end, settings.most_opened
+        )
+        if chunk.end_position > partition.position:
+            partition.add(chunk)
+            return
+        # A broker looks where its log ends before it reads, and may have got more meanwhile: once.
+        partition.ahead += 1
+        if partition.ahead > 1:
+            raise ValueError(f"its batches after offset {partition.position} lie beyond {log_end}, where the log ends")
 
     # ---- what goes wrong ---------------------------------------------------------------------------------------
 
@@ -374,10 +411,15 @@ class Fetcher:
         partition.begin_again()
         if partition.broken >= _TRIES:
             raise StreamsError(
-                f"{partition.name} cannot be read: {error}; look at the topic's segments with kafka-dump-log.sh"
+                f"{partition.name} cannot be read: {error}; {self._source(partition)} sent it {_TRIES} times. Look at"
+                " the topic's segments there with kafka-dump-log.sh, and at what is between it and this instance"
             ) from error
-        log.warning("%s: %s (fetching it again)", partition.name, error)
-        partition.retry_at = time.monotonic() + self._settings.backoff
+        log.warning("%s: %s (fetching it again from %s)", partition.name, error, self._source(partition))
+        partition.retry_at = time.monotonic() + self._settings.backoff * 2 ** (partition.broken - 1)
+
+    def _source(self, partition: FetchedPartition) -> str:
+        leader = self._leaders.of(partition.name)
+        return "its leader" if leader is None else "broker {} at {}:{}".format(leader, *self._leaders.address(leader))
 
     # ---- leaders -----------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class Doubt(Enum):
 class FetchedPartition:
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
-    __slots__ = ("broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed", "paused",
+    __slots__ = ("ahead", "broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed", "paused",
                  "position", "retry_at", "stable", "topic_id")  # fmt: skip
 
     def __init__(
@@ -52,8 +52,8 @@ class FetchedPartition:
         self.paused = False
         #: How far it is with a broker that has said so, and is not believed at once.
         self.doubt = Doubt.NONE
-        #: How often, one after the other, what came could not be read.
-        self.broken = 0
+        #: How often, one after the other, what came could not be read, and lay beyond where the log ends.
+        self.broken = self.ahead = 0
         #: Not to be asked for before, in monotonic seconds.
         self.retry_at = 0.0
         #: The offsets that the broker tells: the first, the next after the last record, and after the last one of
@@ -88,6 +88,7 @@ class FetchedPartition:
 
     def add(self, chunk: native.RecordChunk) -> None:
         """Records of it have come."""
+        self.ahead = 0
         self.chunks.append(chunk)
         self.position = chunk.end_position
         self.epoch = chunk.epoch
@@ -97,7 +98,9 @@ class FetchedPartition:
         anybody. Raises ``ValueError`` if what comes next cannot be read."""
         while self.chunks:
             chunk = self.chunks[0]
+            before = chunk.opened
             records = chunk.take_packed(limit) if self.packed else chunk.take(limit)
+            into.opened += chunk.opened - before
             if len(records) < limit and chunk.position == chunk.end_position:
                 self.chunks.popleft()
             if records:
@@ -108,6 +111,12 @@ class FetchedPartition:
                     into.packed.append((self.name, records))
                 return len(records)
         return 0
+
+    @property
+    def holds(self) -> int:
+        """Bytes of the batch that was taken in part."""
+        chunk = self.chunks[0] if self.chunks else None
+        return 0 if chunk is None or not chunk.left else chunk.open_bytes
 
     def begin_again(self) -> None:
         """Forget what was fetched and not taken: it cannot be read."""

@@ -8,12 +8,13 @@ is never read at a position in the one before.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.encoding import compact_count
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.fetching.session import FetchSession
@@ -85,18 +86,24 @@ def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[TopicPartition,
     return _encoded(request, OFFSETS_VERSION, settings.client_id)
 
 
-def offsets(answer: bytearray) -> tuple[int, list[tuple[TopicPartition, int, int]]]:
+def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, list[tuple[TopicPartition, int, int]]]:
     """The milliseconds that the broker is to be left alone, and each partition's error and offset. Raises
-    ``ValueError`` for anything that is no such answer."""
+    ``ValueError`` for anything that is no such answer to what was asked."""
     try:
         read = ListOffsetsResponse.decode(answer, version=OFFSETS_VERSION, header=True)
     except Exception as error:
         raise ValueError(f"the answer to a ListOffsets request cannot be read: {error!r}") from error
-    return read.throttle_time_ms, [
+    told = [
         (TopicPartition(topic.name, each.partition_index), each.error_code, each.offset)
         for topic in read.topics
         for each in topic.partitions
     ]
+    if read.throttle_time_ms <= 0 or told:  # a broker that wants to be left alone may tell nothing else
+        check_told("ListOffsets", asked, (name for name, *_ in told))
+    for name, code, offset in told:
+        if not code and offset < 0:
+            raise WrongAnswerError(f"the answer to ListOffsets tells offset {offset} of {name}, and no error")
+    return read.throttle_time_ms, told
 
 
 def versions(client_id: str) -> Encoded:
@@ -104,17 +111,15 @@ def versions(client_id: str) -> Encoded:
     return _encoded(ApiVersionsRequest(), 0, client_id)
 
 
-def lacks(answer: bytearray) -> bool:
-    """True if the broker does not know the requests above."""
-    known = {
-        each.api_key: (each.min_version, each.max_version)
-        for each in ApiVersionsResponse.decode(answer, version=0, header=True).api_keys
-    }
-    for key, version in ((FetchRequest.API_KEY, FETCH_VERSION), (ListOffsetsRequest.API_KEY, OFFSETS_VERSION)):
-        least, greatest = known.get(key, (1, 0))
-        if not least <= version <= greatest:
-            return True
-    return False
+def lacks(answer: bytearray, number: int) -> bool:
+    """True if the broker does not know the requests above. Raises ``ValueError`` or what the decoder does unless it
+    answers this request, and in the way of a broker."""
+    read = ApiVersionsResponse.decode(answer, version=0, header=True)
+    known = {each.api_key: (each.min_version, each.max_version) for each in read.api_keys}
+    wanted = {FetchRequest.API_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
+    if read.header.correlation_id != number or not wanted.keys() <= known.keys():
+        raise WrongAnswerError("it answers something else than which requests it knows; is it a broker of Kafka's?")
+    return any(not known[key][0] <= version <= known[key][1] for key, version in wanted.items())
 
 
 def _by_topic(parts: Mapping[bytes, Sequence[bytes]]) -> bytes:

@@ -51,6 +51,8 @@ _PROPERTIES = KnownProperties(_KNOWN, _NUMBERS, _VALUES, int, needed=("auto.offs
 
 #: Bytes of an answer, and of a partition in it where that is little: so much comes fast enough to be waited for.
 _ANSWER, _LEAST = 4 << 20, 16 << 10
+#: A batch may be decompressed to so many times the bytes of a partition in an answer, however little memory there is.
+_BATCH = 16
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,13 @@ class FetchSettings:
     queue: int
     #: The largest answer that is taken.
     most: int
+    #: Says whether a record comes in place of a batch for which there is no room, which is an error otherwise.
+    has_handler: bool
+
+    @property
+    def most_opened(self) -> int:
+        """Bytes that one batch may be decompressed to; batches with about as many are taken at a time."""
+        return max(self.queue, _BATCH * self.partition)
 
     def of_each(self, partitions: int) -> int:
         """Bytes to ask for of each of so many partitions: the queue has room for two answers of all."""
@@ -86,7 +95,7 @@ def left_to_librdkafka(properties: ClientProperties) -> str | None:
     return _PROPERTIES.unknown(properties)
 
 
-def fetch_settings(properties: ClientProperties) -> FetchSettings:
+def fetch_settings(properties: ClientProperties, *, has_handler: bool = False) -> FetchSettings:
     """The settings, of properties that are all known here. Defaults are librdkafka's. Older names come first: those
     that are in use are the user's, where the others may be defaults of this package."""
 
@@ -108,4 +117,5 @@ def fetch_settings(properties: ClientProperties) -> FetchSettings:
         partition=number(1_048_576, "fetch.message.max.bytes", "max.partition.fetch.bytes"),
         queue=number(65_536, "queued.max.messages.kbytes") * 1024,
         most=number(100_000_000, "receive.message.max.bytes"),
+        has_handler=has_handler,
     )

@@ -36,7 +36,7 @@ class BatchInputs:
         self._clock = clock
         self._give_up_after = config.max_poll_interval_ms / 1000
         properties = client_properties.main_consumer(config)
-        self._consumer = PartitionConsumer(properties)
+        self._consumer = PartitionConsumer(properties, has_handler=True)
         # Its own open transaction must not be waited for.
         self._group = PartitionConsumer(properties | {"isolation.level": "read_uncommitted"})
         self._owners: dict[TopicPartition, StreamTask] = {}
