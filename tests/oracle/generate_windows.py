@@ -20,6 +20,8 @@ _FOLDS = [
 ]
 #: How many programs have a cogroup.
 COGROUPED = 0.3
+#: How many programs join windows that are just as old as the retention of their stores.
+AT_THE_EDGE = 0.25
 KINDS = ("time", "sliding", "session", "unlimited")
 
 
@@ -28,7 +30,10 @@ class WindowGenerator(Generator):
 
     def generate(self, events: int) -> Program:
         key = self.kind_of_value()
-        if self.chance(COGROUPED):
+        self.at_the_edge = self.chance(AT_THE_EDGE)
+        if self.at_the_edge:
+            self.joined(key)
+        elif self.chance(COGROUPED):
             self.table(*self.cogrouped(key))
         else:
             group, value = self.group(key)
@@ -78,6 +83,25 @@ class WindowGenerator(Generator):
             result = self.fold(made, windows["kind"])
         self.table(made, key, result or LONG, windows, close=step.get("emit") == "close")
 
+    def joined(self, key: str) -> None:
+        """Two tables of windows that go out on close, joined: each is read at the end of its retention. Sizes and times
+        are tens, and no record comes later than the one that closes a window: else Kafka Streams loses results."""
+        group, _ = self.group(key)
+        windows: Step = {"kind": self.random.choice(["time", "sliding"]), "size": self.random.choice([10, 20, 30])}
+        windows["grace"] = self.random.choice([0, 10, 20])
+        if windows["kind"] == "time" and self.chance(0.5):
+            windows["advance"] = 10
+        sides = []
+        for _ in range(2):
+            step: Step = {"op": "windowed_by", "id": self.new("w"), "of": group, "windows": windows, "emit": "close"}
+            self.steps.append(step)
+            made: Step = {"op": "count", "id": self.new("t"), "of": step["id"]}
+            self.table(made, key, LONG, windows, close=True)
+            sides.append(made["id"])
+        join = {"op": self.random.choice(["join", "left_join", "outer_join"]), "id": self.new("j")}
+        self.steps.append({**join, "of": sides[0], "with": sides[1], "fn": "total"})
+        self.sent(join["id"], key, LONG, windows)
+
     def fold(self, step: Step, kind: str | None) -> str:
         step["fn"], initializers, merge, result = self.random.choice(_FOLDS)
         step["init"] = self.random.choice(initializers)
@@ -115,18 +139,33 @@ class WindowGenerator(Generator):
         if self.chance(0.3):
             options["engine"] = "memory"
         if windows is not None and windows["kind"] != "unlimited" and (close or self.chance(0.3)):
-            options["retention"] = 100_000  # with less, Kafka Streams loses what it should send on close
+            # With less, Kafka Streams loses what it should send on close.
+            options["retention"] = self.least(windows, options) if self.at_the_edge else 100_000
         if self.chance(0.1):
             options["logging"] = False
         step["materialized"] = options
         self.steps.append(step)
-        of = step["id"]
+        self.sent(step["id"], key, value, windows)
+
+    def spoilt(self, event: Step) -> Step:
+        return event if self.at_the_edge else super().spoilt(event)
+
+    def least(self, windows: Step, options: Step) -> int:
+        """A retention that is long enough for results to go out, or little more; stores in memory keep windows for a
+        millisecond less."""
+        needed = windows["size"] * (2 if windows["kind"] == "sliding" else 1) + windows["grace"]
+        more: int = self.random.choice([0, 0, 10, 40])
+        return int(needed) + (more or 10 if "engine" in options else more)
+
+    def sent(self, of: str, key: str, value: str, windows: Step | None) -> None:
         produced = {"key": _windowed(key, windows), "value": value}
         self.steps.append({"op": "to_stream", "id": of + "-out", "of": of})
         self.steps.append({"op": "to", "of": of + "-out", "topic": "out-" + of, "produced": produced})
 
     def events(self, count: int) -> list[Step]:
         """Times lie close together, with ties, and some records are late."""
+        if self.at_the_edge:
+            return self.in_tens(count)
         time = self.random.choice([0, 0, 100, 1000])
         events: list[Step] = []
         for _ in range(count):
@@ -137,6 +176,18 @@ class WindowGenerator(Generator):
             event["key"] = self.random.choice(_KEYS[self.inputs[topic]["key"]])
             event["value"] = self.random.choice(_VALUES[self.inputs[topic]["value"]])
             events.append(event)
+        return events
+
+    def in_tens(self, count: int) -> list[Step]:
+        """Time goes on by ten at most, and wall-clock time with it: every window that closes is sent at once."""
+        latest, topic, events = 0, next(iter(self.inputs)), []
+        kinds = self.inputs[topic]
+        for _ in range(count):
+            at = max(0, latest + self.random.choice([10, 10, 10, 0, 0, -10, -20]))
+            latest = max(at, latest)
+            event: Step = {"topic": topic, "ts": at, "key": self.random.choice(_KEYS[kinds["key"]][:3])}
+            event["value"] = self.random.choice(_VALUES[kinds["value"]][:3])
+            events += [event, {"advance": 1000}]
         return events
 
 

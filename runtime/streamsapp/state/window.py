@@ -321,8 +321,14 @@ class WindowType:
     def format(self, value_serde: AnySerde) -> EntryFormat:
         return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
 
+    @property
+    def readable_ms(self) -> int:
+        """The time for which a window is read behind stream time. Kafka Streams keeps those in the order of their
+        starts a millisecond longer in RocksDB: a window that closes at the end of the retention can still be sent."""
+        return self.retention_ms + (self.time_ordered and not self.in_memory)
+
     def layout(self) -> Segments:
-        return WindowSegments(self.retention_ms, self.interval_ms, retain_duplicates=self.retain_duplicates)
+        return WindowSegments(self.readable_ms, self.interval_ms, retain_duplicates=self.retain_duplicates)
 
     def facade(self, parts: StoreParts) -> WindowStoreImpl:
         assert isinstance(parts.layout, Segments)
