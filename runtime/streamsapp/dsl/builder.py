@@ -46,11 +46,10 @@ from streamsapp.dsl.table_store import table_store
 from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
-from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.name_rules import check_read_only_store, check_store_builder
+from streamsapp.topology.name_rules import check_read_only_store, check_store_builder, topic_name
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -87,7 +86,7 @@ class StreamsBuilder(JavaNames):
     ) -> KTable[K, V]:
         """Reads a topic as a ``KTable``: each record is an update of the row with its key, and a record without a value
         deletes it."""
-        topic = plain_text(topic)
+        topic = topic_name("table", topic)
         options, wanted = _table_options(consumed, materialized)
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
@@ -104,7 +103,7 @@ class StreamsBuilder(JavaNames):
     ) -> GlobalKTable[K, V]:
         """Reads all partitions of a topic as a table on every instance (KIP-99). The table always has a store, which is
         restored from the topic itself."""
-        topic = plain_text(topic)
+        topic = topic_name("global_table", topic)
         options, wanted = _table_options(consumed, materialized)
         if wanted is not None and wanted.versioned is not None:
             raise TopologyError(f"global_table({topic!r}): a global table keeps no versions; leave versioned out")
@@ -134,6 +133,7 @@ class StreamsBuilder(JavaNames):
         """
         check_store_builder("add_global_store", store)
         require("add_global_store", consumed, Consumed, "Consumed(key_serde, value_serde)")
+        topic = topic_name("add_global_store", topic)
         source, name = self._table_names(consumed)
         self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier))
         return self
@@ -154,6 +154,7 @@ class StreamsBuilder(JavaNames):
         """
         check_read_only_store("add_read_only_state_store", store)
         require("add_read_only_state_store", consumed, Consumed, "Consumed(key_serde, value_serde)")
+        topic = topic_name("add_read_only_state_store", topic)
         if consumed.offset_reset not in (None, "earliest"):
             raise TopologyError(
                 f"add_read_only_state_store({store.name!r}): its topic is read from the beginning; "
@@ -220,8 +221,8 @@ def _table_options(
 def _subscription(topics: str | Iterable[str] | re.Pattern[str]) -> tuple[str, ...] | re.Pattern[str]:
     if isinstance(topics, re.Pattern):
         return topics
-    names = (topics,) if isinstance(topics, str) else topics
-    names = tuple(dict.fromkeys(map(plain_text, names)))
+    given = topics if isinstance(topics, Iterable) and not isinstance(topics, str | bytes) else (topics,)
+    names = tuple(dict.fromkeys(topic_name("stream", topic) for topic in given))
     if not names:
         raise TopologyError("stream needs at least one topic")
     return names

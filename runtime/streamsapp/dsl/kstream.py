@@ -58,6 +58,7 @@ from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.processor.api import Processor, TopicNameExtractor
+from streamsapp.topology.name_rules import topic_name
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -170,6 +171,8 @@ class KStream(JavaNames, Generic[K, V]):
         require("to", produced, Produced, "Produced(key_serde, value_serde)")
         if callable(topic):
             require_arity("to", topic, "key", "value", "metadata")
+        else:
+            topic = topic_name("to", topic)
         produced = produced or Produced()
         filled: Produced[Any, Any] = Produced(
             produced.key_serde or self._place.key_serde,

@@ -27,6 +27,12 @@ class SuppressedTable(TableSupplier):
         """Uses up the names that Kafka Streams uses up here."""
         if not isinstance(suppressed, Suppressed):
             raise TopologyError(f"suppress: {suppressed!r} is no Suppressed; write Suppressed.until_window_closes(...)")
+        if parent.versioned:
+            raise TopologyError(
+                "suppress() is only supported for non-versioned KTables (note that version semantics might be "
+                "inherited from upstream); leave versioned out of the Materialized above, or give this table a "
+                "Materialized of its own"
+            )
         limit, names, config = suppressed.time_limit_ms, place.graph.names, suppressed.buffer
         self._wait = closes_after(place.node) if limit is None else limit
         parent.enable_sending_old_values(force=True)

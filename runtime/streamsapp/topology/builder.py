@@ -23,7 +23,7 @@ from streamsapp.topology.name_rules import (
     check_read_only_store,
     check_store_builder,
     check_store_name,
-    check_topic,
+    topic_name,
 )
 from streamsapp.topology.nodes import (
     GlobalStore,
@@ -79,7 +79,7 @@ class Topology(JavaNames):
     ) -> Topology:
         """Adds a node that reads ``topics``, or every topic whose whole name matches ``pattern``."""
         self._check_new(name)
-        topics = tuple(map(plain_text, topics))
+        topics = tuple(_text(f"source {name}", topic) for topic in topics)
         compiled = _compiled(name, pattern)
         self._check_source_topics(name, topics, compiled)
         _check_offset_reset(name, offset_reset)
@@ -218,7 +218,7 @@ class Topology(JavaNames):
         processor, by copying the records: right only where the processor puts them as they are.
         """
         check_store_builder("add_global_store", builder)
-        topic = plain_text(topic)
+        topic = _text(f"global store {builder.name}", topic)
         self._check_new(source)
         self._check_source_topics(source, (topic,), None)
         self._check_new(processor)
@@ -305,11 +305,12 @@ class Topology(JavaNames):
 
     @staticmethod
     def _check_topics(node: Node) -> None:
+        """Kafka Streams takes any text for the name of a topic until the topology runs, and describes it; so do we."""
         if isinstance(node, SourceNode):
             for topic in node.topics:
-                check_topic(f"source {node.name} (added at {node.place})", topic)
+                topic_name(f"source {node.name} (added at {node.place})", topic)
         if isinstance(node, SinkNode) and isinstance(node.topic, str):
-            check_topic(f"sink {node.name} (added at {node.place})", node.topic)
+            topic_name(f"sink {node.name} (added at {node.place})", node.topic)
 
     # ---- checks ------------------------------------------------------------------------------------------------
 
@@ -386,6 +387,11 @@ def _taken(name: str) -> str:
         f"a different state store has already been added with the name {name}; give each store a name of its own, or "
         "the same store builder to all processors that share one"
     )
+
+
+def _text(user: str, topic: object) -> str:
+    """Returns the name of a topic, or raises for what is no text."""
+    return str(plain_text(topic)) if isinstance(topic, str) else topic_name(user, topic)
 
 
 def _compiled(name: str, pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:

@@ -1,6 +1,7 @@
 """Names that topics and stores can have, and what is no store builder.
 
-Called by the topology builder, on the thread that builds the topology.
+Called by the topology builder and the DSL, on the thread that builds the topology; where a sink chooses its topic, on a
+processing thread, for each topic once.
 """
 
 from __future__ import annotations
@@ -8,17 +9,20 @@ from __future__ import annotations
 import re
 
 from streamsapp.errors import TopologyError
+from streamsapp.plain_text import plain_text
 from streamsapp.state.api import StoreBuilder
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-def check_topic(user: str, topic: object) -> None:
-    """Raises for what Kafka refuses as the name of a topic."""
-    if not _is_name(topic):
+def topic_name(user: str, topic: object) -> str:
+    """Returns the name of a topic as text; raises for what Kafka refuses as one."""
+    name = plain_text(topic)
+    if not _is_name(name):
         raise TopologyError(
-            f"{user}: {topic!r} is not the name of a topic; use 1 to 249 ASCII letters, digits, '.', '_' and '-'"
+            f"{user}: {topic!r:.300} is not the name of a topic; use 1 to 249 ASCII letters, digits, '.', '_' and '-'"
         )
+    return str(name)
 
 
 def check_store_name(user: str, name: object) -> None:

@@ -152,7 +152,7 @@ def test_a_topic_extractor_sends_each_record_to_the_topic_it_names() -> None:
 def test_a_topic_extractor_that_names_no_topic_fails_the_record() -> None:
     topology = Topology().add_source("source", "in").add_sink("sink", lambda k, v, m: None, "source")  # type: ignore[arg-type,return-value]
 
-    with pytest.raises(ProcessingError, match="extractor of sink gave None, not a topic name"):
+    with pytest.raises(ProcessingError, match="extractor of sink: None is not the name of a topic"):
         sent(topology)
 
 
