@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import orjson
 import pyarrow as pa
 
 from streamsapp.clock import SystemClock
 from streamsapp.errors import StreamsError
+from streamsapp.serdes.json_text import read_json
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp_spark.replay_job import Application
 from streamsapp_spark.table_columns import TYPES
@@ -54,7 +54,7 @@ class SeededStore:
         if kind not in TYPES and kind != "json":
             return bytes(value)
         try:
-            return bytes(self._serializers[number](orjson.loads(value) if kind == "json" else value))
+            return bytes(self._serializers[number](read_json(value) if kind == "json" else value))
         except Exception as error:
             raise StreamsError(
                 f"store {self._store}: {value!r:.100} is nothing that {kind} can write: {error}"

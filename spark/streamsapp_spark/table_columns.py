@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import StructType
 
 from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.serdes.json_text import write_shown
 from streamsapp_spark.json_schema import fault_in, refuse_types
 
 _BATCH = 10_000
@@ -107,7 +107,7 @@ class StoreColumns:
 def _plain(value: Any, kind: str) -> Any:
     if value is None or kind in TYPES:
         return value
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode() if kind == "json" else str(value)
+    return write_shown(value).decode() if kind == "json" else str(value)
 
 
 def arrow_batches(rows: Iterable[tuple[Any, ...]], schema: pa.Schema, task: str) -> Iterator[pa.RecordBatch]:

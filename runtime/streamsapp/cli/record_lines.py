@@ -20,6 +20,7 @@ import orjson
 
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.json_text import read_json, write_json
 
 _WRITTEN = ("key", "value", "timestamp", "headers", "partition", "keyBase64", "valueBase64")
 #: Fields that ``consume`` tells beside: where a record was says nothing about where it is to go.
@@ -43,8 +44,8 @@ class LineRecord(NamedTuple):
 def read_record(line: bytes, key: AnySerde, value: AnySerde) -> LineRecord:
     """The record of a line; raises ``ValueError``, which begins with the field that is wrong."""
     try:
-        document = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        document = read_json(line)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f'expected a record such as {{"key": "a", "value": "b"}}: {error}') from None
     if not isinstance(document, dict):
         raise ValueError(
@@ -76,8 +77,8 @@ def shown_record(record: InputRecord, key: AnySerde, value: AnySerde) -> bytes:
         "offset": record.offset(),
         "timestamp": record.timestamp()[1],
         "headers": [[name, _shown_header(data)] for name, data in record.headers() or ()],
-        **_shown_side("key", key, record.key()),
-        **_shown_side("value", value, record.value()),
+        **_shown_side("key", key, record.key(), record.headers()),
+        **_shown_side("value", value, record.value(), record.headers()),
     }
     return orjson.dumps(line)
 
@@ -112,8 +113,8 @@ def _side(document: dict[str, Any], name: str, serde: AnySerde) -> tuple[Any, by
 
 def _as_json(given: Any) -> str:
     try:
-        return orjson.dumps(given)[:60].decode("utf-8", "replace")
-    except TypeError:  # what is nested deeper than orjson writes, although it reads it
+        return write_json(given)[:60].decode("utf-8", "replace")
+    except RecursionError:  # it is nested deeper than can be written, although it was read
         return short_repr(given)
 
 
@@ -164,12 +165,12 @@ def _base64(text: Any) -> bytes:
     return b64decode(text, validate=True)
 
 
-def _shown_side(name: str, serde: AnySerde, data: bytes | None) -> dict[str, Any]:
+def _shown_side(name: str, serde: AnySerde, data: bytes | None, headers: Headers | None) -> dict[str, Any]:
     if data is None:
         return {name: None}
     try:
-        plain = serde.to_plain(serde.deserialize(data))
-        text = orjson.dumps(plain)
+        plain = serde.to_plain(serde.read(data, headers))
+        text = write_json(plain)
         if b"null" in text:
             _check_nulls(plain)
         return {name: orjson.Fragment(text)}

@@ -267,6 +267,8 @@ class Branched(_Option, Generic[K, V]):
 class Printed(_Option, Generic[K, V]):
     """Says how ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into the file ``path``.
 
+    Numbers, lists and windows are written as Java prints them: ``1.0E7``, ``true``, ``null``.
+
     The label is the stream's name unless given; ``mapper(key, value)`` returns the text after it.
     """
 

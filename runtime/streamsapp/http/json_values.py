@@ -28,6 +28,7 @@ from streamsapp.errors import InvalidQueryError
 from streamsapp.query.api import Found, StoreInfo
 from streamsapp.query.queries import serialize, windowed
 from streamsapp.query.remote_reader import decode, encode
+from streamsapp.serdes.json_text import read_json, write_json, write_shown
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.versions import VersionedRecord
 
@@ -42,7 +43,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "double": float,
     "boolean": _BOOLEANS.__getitem__,
     "uuid": uuid.UUID,
-    "json": orjson.loads,
+    "json": read_json,
     "bytes": decode,
 }
 
@@ -71,7 +72,7 @@ def show_key(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
 def show_bound(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
     """A key in JSON as it is to be written in a URL: one that is JSON itself comes as its text."""
     bound = show_key(store, key, as_bytes=as_bytes)
-    return orjson.dumps(bound).decode() if store.key_serde.name == "json" and not as_bytes else bound
+    return write_json(bound).decode() if store.key_serde.name == "json" and not as_bytes else bound
 
 
 def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
@@ -109,8 +110,8 @@ def _show_window(store: StoreInfo, entry_key: bytes, *, as_bytes: bool) -> dict[
 def shown(value: Any) -> Any:
     """A value in JSON, bytes as base64."""
     try:
-        return orjson.Fragment(orjson.dumps(value, default=_show_other, option=orjson.OPT_NON_STR_KEYS))
-    except TypeError as error:
+        return orjson.Fragment(write_shown(value, _show_other))
+    except (TypeError, ValueError) as error:
         raise InvalidQueryError(
             f"a {type(value).__name__} has no form in JSON ({error}); ask with format=bytes"
         ) from error

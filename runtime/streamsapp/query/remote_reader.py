@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-import orjson
-
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
+from streamsapp.serdes.json_text import read_json
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.versions import VersionedRecord
 from streamsapp.tasks.states import TaskRole
@@ -145,11 +144,11 @@ class RemoteReader:
         for endpoint in endpoints:
             try:
                 reply = self._fetch(endpoint, path)
-                document = orjson.loads(reply.body)
+                document = read_json(reply.body)
                 if "error" not in document:
                     return read(document)
                 told.append(f"{endpoint}: {document['error']}")
-            except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
+            except (OSError, http.client.HTTPException) as error:
                 told.append(f"{endpoint} does not answer: {error}")
             except Exception as error:  # whoever is there may answer anything, and the serdes raise what they like
                 told.append(f"{endpoint} answers with what cannot be read: {error!r}")

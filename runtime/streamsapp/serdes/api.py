@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from streamsapp.record import Headers
+
 T = TypeVar("T")
 
 
@@ -45,6 +47,12 @@ class Serde(Generic[T]):
     bounds: tuple[int, int] | None = None
     #: ``None`` where JSON can say what the values are.
     plain: PlainForm | None = None
+    #: The header that may hold the beginning of the bytes, the id of their schema. What is written holds it itself.
+    id_header: str | None = None
+
+    def read(self, data: bytes, headers: Headers | None) -> T:
+        """The value of a record's bytes, with what its headers say of them."""
+        return self.deserialize(data if self.id_header is None else behind_id(self.id_header, headers, data))
 
     def bind(self, topic: str, is_key: bool) -> Serde[T]:
         """The serde for one topic; overridden by serdes that depend on the topic (schema registries).
@@ -65,6 +73,11 @@ class Serde(Generic[T]):
     def to_plain(self, value: T) -> Any:
         """The value as JSON can say it. ``None`` never gets here."""
         return value if self.plain is None else self.plain.show(value)
+
+
+def behind_id(header: str, headers: Headers | None, data: bytes) -> bytes:
+    """Returns bytes behind the id that the headers of their record have for them, if they have one."""
+    return next((value + data for name, value in headers or () if name == header and value is not None), data)
 
 
 #: A serde of anything; what a node holds once types are erased.

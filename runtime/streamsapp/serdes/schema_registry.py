@@ -17,9 +17,13 @@ from typing import Any, TypeAlias, cast
 
 from streamsapp.errors import ConfigError, SchemaRegistryUnavailableError
 from streamsapp.serdes.api import PlainForm, Serde, identity
+from streamsapp.serdes.json_text import read_json, write_whatever
+from streamsapp.serdes.read_back import written_to_last
 from streamsapp.serdes.typed import M, protobuf_plain
 
 _PREFIX = "SCHEMA_REGISTRY_"
+#: Confluent's headers for the ids of schemas, in the same form as before the bytes: the client reads either.
+_ID_OF_KEY, _ID_OF_VALUE = "__key_schema_id", "__value_schema_id"
 _NUMBERS = frozenset({"timeout", "cache.capacity", "cache.latest.ttl.sec", "max.retries", "retries.wait.ms",
                       "retries.max.wait.ms"})  # fmt: skip
 
@@ -55,9 +59,12 @@ class SchemaRegistry:
         def binder(client: Any, context: Any) -> tuple[Callable[[Any], Any], Callable[[bytes], Any]]:
             from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 
+            from streamsapp.serdes.avro_values import exact_reader, exact_writer
+
             serializer = AvroSerializer(client, schema, conf=_writing(auto_register, schema))
             deserializer = AvroDeserializer(client, schema, conf=_reading())
-            return lambda value: serializer(value, context), lambda data: deserializer(data, context)
+            read = exact_reader(deserializer, context)
+            return exact_writer(lambda value: serializer(value, context), read), read
 
         return _RegistrySerde(_unbound, _unbound, name="avro", plain=_ITSELF, registry=self, binder=binder)
 
@@ -67,8 +74,10 @@ class SchemaRegistry:
         def binder(client: Any, context: Any) -> tuple[Callable[[Any], Any], Callable[[bytes], Any]]:
             from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 
-            serializer = JSONSerializer(schema, client, conf=_writing(auto_register, schema))
-            deserializer = JSONDeserializer(schema, schema_registry_client=client, conf=_reading())
+            serializer = JSONSerializer(schema, client, conf=_writing(auto_register, schema), json_encode=_json_text)
+            deserializer = JSONDeserializer(
+                schema, schema_registry_client=client, conf=_reading(), json_decode=read_json
+            )
             return lambda value: serializer(value, context), lambda data: deserializer(data, context)
 
         return _RegistrySerde(_unbound, _unbound, name="json_schema", plain=_ITSELF, registry=self, binder=binder)
@@ -135,10 +144,16 @@ class _RegistrySerde(Serde[Any]):
 
     def bind(self, topic: str, is_key: bool) -> Serde[Any]:
         serialize, deserialize = self.registry.bound(self.binder, topic, is_key)
-        return Serde(serialize, deserialize, name=self.name, plain=self.plain)
+        id_header = _ID_OF_KEY if is_key else _ID_OF_VALUE
+        return Serde(serialize, deserialize, name=self.name, plain=self.plain, id_header=id_header)
 
 
 _ITSELF = PlainForm(identity, identity)
+_write_json = written_to_last("json_schema", write_whatever, read_json)
+
+
+def _json_text(value: Any) -> str:
+    return _write_json(value).decode()
 
 
 def _unbound(_: Any) -> Any:

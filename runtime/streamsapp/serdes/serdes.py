@@ -11,14 +11,16 @@ import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NoReturn, overload
+from typing import Any, Literal, NoReturn, overload
 
-import orjson
-
+from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import java_names
 from streamsapp.serdes.api import PlainForm, Serde, T, identity
+from streamsapp.serdes.java_text import java_uuid, replacing_string
+from streamsapp.serdes.json_text import read_json, write_whatever
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
+from streamsapp.serdes.read_back import written_to_last
 from streamsapp.serdes.typed import M, json_of, msgpack_of, protobuf_of
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 
@@ -84,7 +86,11 @@ def _serialize_uuid(value: uuid.UUID) -> bytes:
 
 
 def _deserialize_uuid(data: bytes) -> uuid.UUID:
-    return uuid.UUID(data.decode())
+    return java_uuid(data.decode())
+
+
+def _plain_uuid(plain: str) -> uuid.UUID:
+    return java_uuid(_require_text(plain))
 
 
 def _serialize_void(value: None) -> NoReturn:
@@ -108,9 +114,9 @@ _FLOAT: Serde[float] = number_serde("float", ">f")
 _DOUBLE: Serde[float] = number_serde("double", ">d")
 _BOOLEAN: Serde[bool] = Serde(_serialize_boolean, _deserialize_boolean, immutable=True, name="boolean")
 _UUID: Serde[uuid.UUID] = FixedSizeSerde(
-    _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(uuid.UUID, str), size=_UUID_SIZE
+    _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(_plain_uuid, str), size=_UUID_SIZE
 )
-_JSON: Serde[Any] = Serde(orjson.dumps, orjson.loads, name="json")
+_JSON: Serde[Any] = Serde(written_to_last("json", write_whatever, read_json), read_json, name="json")
 _MSGPACK: Serde[Any] = msgpack_of(object)
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
 
@@ -121,9 +127,15 @@ class Serdes:
     null."""
 
     @staticmethod
-    def string() -> Serde[str]:
-        """Returns the serde that writes ``str`` as UTF-8."""
-        return _STRING
+    def string(*, errors: Literal["strict", "replace"] = "strict") -> Serde[str]:
+        """Returns the serde that writes ``str`` as UTF-8.
+
+        Bytes that are no UTF-8 raise an error, as do lone surrogates. With ``errors="replace"`` they are read and
+        written as Java's ``StringSerializer`` and ``StringDeserializer`` do: as U+FFFD, and as ``?``.
+        """
+        if errors not in ("strict", "replace"):
+            raise TopologyError(f"Serdes.string: errors is 'strict' or 'replace', not {errors!r}")
+        return _STRING if errors == "strict" else replacing_string()
 
     @staticmethod
     def bytes() -> Serde[bytes]:

@@ -6,15 +6,18 @@ Made while a topology is built; they run on processing threads, for every record
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast, is_typeddict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar, cast, is_typeddict
 
 import msgspec
-import orjson
+from msgspec import inspect
 
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import PlainForm, Serde
-from streamsapp.structs import converted, decoder
+from streamsapp.serdes.json_text import write_json
+from streamsapp.serdes.read_back import written_to_last
+from streamsapp.structs import converted, decoder, described
 
 T = TypeVar("T")
 
@@ -36,14 +39,16 @@ def json_of(kind: type[T]) -> Serde[T]:
     if hasattr(kind, "model_validate_json"):
         return _pydantic(kind, name)
     read = _checked_kind(kind, lambda: decoder(kind, "json"))
-    return Serde(_checking(kind, name, msgspec.json.encode), read, name=name, plain=_plain(kind))
+    encode = msgspec.json.Encoder(order=_order(kind)).encode
+    return Serde(_checking(kind, name, written_to_last(name, encode, read)), read, name=name, plain=_plain(kind))
 
 
 def msgpack_of(kind: type[T]) -> Serde[T]:
     """Returns the serde of a type as MessagePack, with dataclasses and structs as maps."""
     name = "msgpack" if kind in (Any, object) else f"msgpack({_name(kind)})"
     read = _checked_kind(kind, lambda: decoder(kind, "msgpack"))
-    return Serde(_checking(kind, name, msgspec.msgpack.encode), read, name=name, plain=_plain(kind))
+    encode = msgspec.msgpack.Encoder(order=_order(kind)).encode
+    return Serde(_checking(kind, name, written_to_last(name, encode, read)), read, name=name, plain=_plain(kind))
 
 
 def protobuf_of(kind: type[M]) -> Serde[M]:
@@ -71,19 +76,63 @@ def protobuf_of(kind: type[M]) -> Serde[M]:
 
 
 def _pydantic(kind: Any, name: str) -> Serde[Any]:
-    def serialize(model: Any) -> bytes:
-        _require(model, kind, name)
+    def write(model: Any) -> bytes:
         return cast(str, model.model_dump_json(by_alias=True)).encode()
 
     def read(data: bytes) -> Any:
         return _told(lambda: kind.model_validate_json(data))
 
     def plain(document: Any) -> Any:
-        return _told(lambda: kind.model_validate_json(orjson.dumps(document)))
+        return _told(lambda: kind.model_validate_json(write_json(document)))
 
-    return Serde(
-        serialize, read, name=name, plain=PlainForm(plain, lambda model: model.model_dump(mode="json", by_alias=True))
+    def same(one: Any, other: Any) -> bool:  # its own comparison takes longer than writing and reading
+        return one.__class__ is other.__class__ and one.__dict__ == other.__dict__
+
+    return _PydanticSerde(
+        _checking(kind, name, written_to_last(name, write, read, same)),
+        read,
+        name=name,
+        plain=PlainForm(plain, lambda model: model.model_dump(mode="json", by_alias=True)),
+        kind=kind,
     )
+
+
+@dataclass(frozen=True)
+class _PydanticSerde(Serde[Any]):
+    """The serde of a model, which can be a key's if its fields have an order."""
+
+    kind: Any = field(kw_only=True)
+
+    def bind(self, topic: str, is_key: bool) -> Serde[Any]:
+        if is_key and _names_a_set(self.kind.__pydantic_core_schema__):
+            raise TopologyError(
+                f"keys of {topic}: {self.name} has a set, which pydantic writes in another order in every process, and "
+                "equal keys need equal bytes; give the model a sorted list or tuple, or make it a dataclass"
+            )
+        return self
+
+
+def _names_a_set(schema: Any) -> bool:
+    """Looks through a model's schema, which consists of mappings and sequences."""
+    if isinstance(schema, Mapping):
+        return schema.get("type") in ("set", "frozenset") or any(map(_names_a_set, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(_names_a_set, schema))
+
+
+def _order(kind: Any) -> Literal["deterministic"] | None:
+    """Sets are sorted: Python's own order is another one in every process. All else stays in the order it has."""
+    return "deterministic" if _has_set(_checked_kind(kind, lambda: described(kind)), set()) else None
+
+
+def _has_set(part: Any, seen: set[int]) -> bool:
+    if isinstance(part, inspect.SetType | inspect.FrozenSetType):
+        return True
+    if id(part) in seen:
+        return False
+    seen.add(id(part))
+    if isinstance(part, msgspec.Struct):
+        return any(_has_set(getattr(part, name), seen) for name in part.__struct_fields__)
+    return isinstance(part, list | tuple) and any(_has_set(each, seen) for each in part)
 
 
 def _told(validate: Callable[[], T]) -> T:
@@ -119,7 +168,7 @@ def _require(value: object, kind: type, name: str) -> None:
         raise TypeError(f"got {type(value).__name__}, the serde is {name}; declare the serde of your values")
 
 
-def _checked_kind(kind: Any, made: Callable[[], Callable[[bytes], T]]) -> Callable[[bytes], T]:
+def _checked_kind(kind: Any, made: Callable[[], T]) -> T:
     try:
         return made()
     except TypeError as error:

@@ -69,7 +69,16 @@ def time_windowed(
         return time_windowed(bound, size_ms, end_of)
 
     plain = _plain_form(inner)
-    return WrappingSerde(serialize, deserialize, inner.immutable, _TIME_WINDOWED, plain=plain, inner=inner, build=build)
+    return WrappingSerde(
+        serialize,
+        deserialize,
+        inner.immutable,
+        _TIME_WINDOWED,
+        plain=plain,
+        id_header=inner.id_header,
+        inner=inner,
+        build=build,
+    )
 
 
 def time_windowed_inner(serde: AnySerde) -> AnySerde | None:
@@ -93,7 +102,14 @@ def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
 
     name, plain = "session_windowed", _plain_form(inner)
     return WrappingSerde(
-        serialize, deserialize, inner.immutable, name, plain=plain, inner=inner, build=session_windowed
+        serialize,
+        deserialize,
+        inner.immutable,
+        name,
+        plain=plain,
+        id_header=inner.id_header,
+        inner=inner,
+        build=session_windowed,
     )
 
 

@@ -15,7 +15,7 @@ from streamsapp import native
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp, whole_number
 from streamsapp.record import Headers, InputRecord, TopicPartition
-from streamsapp.serdes.api import identity
+from streamsapp.serdes.api import AnySerde, identity
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.task_context import TaskContext
@@ -53,8 +53,8 @@ class RecordQueue:
         partition: TopicPartition,
         source: str,
         push: Push,
-        deserialize_key: Callable[[bytes], Any],
-        deserialize_value: Callable[[bytes], Any],
+        key: AnySerde,
+        value: AnySerde,
         extractor: TimestampExtractor,
         context: TaskContext,
         failures: FailureHandling,
@@ -68,16 +68,19 @@ class RecordQueue:
         self._context = context
         self._failures = failures
         self._buffer: deque[InputRecord] = deque()
+        taker = _Taker(self._buffer)
+        reads_headers = (key.id_header or value.id_header) is not None
+        deserialize_key, deserialize_value = taker.reading(key), taker.reading(value)
         library, trusted = native.data_path_at_hand(), extractor is fail_on_invalid_timestamp
         self._loop = (
             None
-            if library is None or not trusted
+            if library is None or not trusted or reads_headers
             else library.Loop(self._buffer, _if_any(deserialize_key), _if_any(deserialize_value), context, punctuate)
         )
         #: The parts of reading that the loop holds on to.
         self._reading = (
             self._buffer,
-            self._buffer.popleft,
+            taker.take if reads_headers else self._buffer.popleft,
             deserialize_key,
             deserialize_value,
             trusted,
@@ -229,6 +232,24 @@ class RecordQueue:
         if skipped:
             self._failures.log_invalid_timestamp(self.source, message, timestamp)
         return timestamp
+
+
+class _Taker:
+    """Takes records, and holds the one that is read: its headers may say of which schema its bytes are."""
+
+    def __init__(self, buffer: deque[InputRecord]) -> None:
+        self._take = buffer.popleft
+        self._taken: InputRecord | None = None
+
+    def take(self) -> InputRecord:
+        self._taken = record = self._take()
+        return record
+
+    def reading(self, serde: AnySerde) -> Callable[[bytes], Any]:
+        """Returns the serde's own function, or one that looks at the headers for it."""
+        if serde.id_header is None:
+            return serde.deserialize
+        return lambda data: serde.read(data, None if self._taken is None else self._taken.headers())
 
 
 def _if_any(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any] | None:

@@ -26,6 +26,7 @@ from streamsapp.tasks.processor_context import NodeBinding, UserContext
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
+from streamsapp.topology.name_rules import topic_name
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
 
 
@@ -183,8 +184,8 @@ def _dynamic_sink(node: SinkNode, extractor: TopicNameExtractor, wires: Wires) -
     def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         try:
             topic = extractor(key, value, context.metadata())
-            if not isinstance(topic, str):
-                raise TypeError(f"the topic extractor of {node.name} gave {topic!r}, not a topic name")
+            if not isinstance(topic, str) or topic not in sinks:
+                topic_name(f"the topic extractor of {node.name}", topic)
         except Exception as error:
             failures.processing(node.name, error, timestamp, headers)
             return
@@ -215,13 +216,13 @@ class _TopicSink:
         node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
         serialize_key, serialize_value = giving_bytes(self._key), giving_bytes(self._value)
         if self._partitioner is not None:
-            return self._bind_partitioned(self._chooser(self._partitioner))
+            return self._without_ids(self._bind_partitioned(self._chooser(self._partitioner)))
         plain = PlainSink(topic, emit, self._key, self._value)
         if (library := native.data_path_at_hand()) is not None:
             told = partial(failures.serialization, node, topic)
             sink = library.Sink(topic, serialize_key, serialize_value, check_headers, emit, told, plain)
             sink.keeps_key, sink.keeps_value = serialize_key is require_bytes, serialize_value is require_bytes
-            return sink
+            return self._without_ids(sink)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
@@ -234,7 +235,21 @@ class _TopicSink:
                 return
             emit((topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
 
-        return as_sink(push, plain)
+        return self._without_ids(as_sink(push, plain))
+
+    def _without_ids(self, push: Push) -> Push:
+        """Leaves out the ids that a record of another topic has in its headers: readers would take the bytes, which
+        begin with an id of their own, for those of that other schema."""
+        ids = {name for name in (self._key.id_header, self._value.id_header) if name is not None}
+        if not ids:
+            return push
+
+        def push_without(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if headers and not ids.isdisjoint(name for name, _ in headers):
+                headers = [(name, data) for name, data in headers if name not in ids]
+            push(key, value, timestamp, headers)
+
+        return push_without
 
     def _bind_partitioned(self, choose: Callable[[Any, Any], Collection[int]]) -> Push:
         """As above, into the partitions that the user's partitioner chooses, before anything is serialised."""

@@ -100,8 +100,8 @@ class TestOutputTopic(JavaNames):
             raise LookupError(f"nothing (more) was written to topic {self._topic}")
         _, value, key, _, _, _, timestamp, headers = self._records.popleft()
         return Record(
-            None if key is None else self._key.deserialize(key),
-            None if value is None else self._value.deserialize(value),
+            None if key is None else self._key.read(key, headers),
+            None if value is None else self._value.read(value, headers),
             timestamp,
             list(headers or ()),
         )

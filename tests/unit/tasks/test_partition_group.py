@@ -38,7 +38,7 @@ class Group:
         self.control = ProcessingControl()
         self._context = TaskContext("app", TaskId(0, 0), MockClock())
         failures = handling(self._context, config(deserialization_exception_handler=on_error))
-        text = Serdes.string().deserialize
+        text = Serdes.string()
         self.partitions = [TopicPartition(f"t{number}", 0) for number in range(topics)]
         self._offsets = dict.fromkeys(self.partitions, 0)
         for each in self.partitions:

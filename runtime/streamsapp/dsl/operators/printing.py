@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from streamsapp.dsl.java_values import java_value
 from streamsapp.dsl.operators.stateless import ForEach
 from streamsapp.processor.operator import NodeContext, Operator, Push
 
 
 def _key_and_value(key: Any, value: Any) -> str:
-    return f"{_text(key)}, {_text(value)}"
-
-
-def _text(value: Any) -> str:
-    return "null" if value is None else str(value)
+    return f"{java_value(key)}, {java_value(value)}"
 
 
 @dataclass

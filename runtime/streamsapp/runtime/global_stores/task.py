@@ -113,12 +113,14 @@ class GlobalTask:
 
     def _add_queue(self, partition: TopicPartition) -> RecordQueue:
         source, config = self.by_topic[partition.topic].source, self._config
+        key = (source.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
+        value = (source.value_serde or config.default_value_serde).bind(partition.topic, is_key=False)
         queue = self._queues[partition] = RecordQueue(
             partition,
             source.name,
             self._wired.sources[source.name],
-            (source.key_serde or config.default_key_serde).bind(partition.topic, is_key=True).deserialize,
-            (source.value_serde or config.default_value_serde).bind(partition.topic, is_key=False).deserialize,
+            key,
+            value,
             # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.
             fail_on_invalid_timestamp,
             self._context,
