@@ -93,7 +93,8 @@ class StateRoute:
         document = {"store": store.name, **show(store, found, as_bytes=parameters.as_bytes), **_shown(source)}
         if found.raw is not None:
             return json_response(document)
-        return json_response(document | {"searched": sorted(partitions)}, HTTPStatus.NOT_FOUND)
+        searched = {} if store.is_global else {"searched": sorted(partitions)}
+        return json_response(document | searched, HTTPStatus.NOT_FOUND)
 
     def _windows_of_key(
         self, store: StoreInfo, text: str, parameters: QueryParameters, request: HttpRequest
@@ -131,6 +132,8 @@ class StateRoute:
         return self._queries.find(store, partitions, key, parameters.stale)
 
     def _range(self, store: StoreInfo, keys: Wanted, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
+        if store.is_global and parameters.partition is None:
+            parameters = replace(parameters, partition=0)
         if parameters.partition is None:
             return self._page(store, keys, parameters, range(store.partitions))
         try:
@@ -138,6 +141,8 @@ class StateRoute:
                 store, parameters.partition, keys, parameters.limit, parameters.stale
             )
         except StoreNotAvailableError as error:
+            if store.is_global:
+                return _unavailable(error)
             if not parameters.proxy or parameters.local:
                 return self._elsewhere(error, parameters, request)
             page = self._queries.remote_range(store, parameters.partition, keys, parameters.limit, parameters.stale)
@@ -283,6 +288,9 @@ def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict
 
 
 def _shown(source: QuerySource) -> dict[str, Any]:
+    if source.positions is not None:
+        positions = {str(partition): offset for partition, offset in sorted(source.positions.items())}
+        return {"role": "global", "lag": source.lag, "positions": positions}
     return {"partition": source.partition, "role": source.role.value, "lag": source.lag}
 
 

@@ -6,7 +6,7 @@ Plain data, made and read on the threads that query: user code's own and those o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import merge
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
@@ -14,12 +14,15 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 from streamsapp.errors import InvalidQueryError
 from streamsapp.java_names.lookup import java_names
 from streamsapp.membership.api import Peer
-from streamsapp.record import TaskId
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.entries import Entry
 from streamsapp.state.views import StoreView
 from streamsapp.state.window_view import WindowOf, WindowRange
 from streamsapp.tasks.states import TaskRole
+
+#: Stands for the global stores of an instance, as if they were those of a task.
+GLOBAL = TaskId(-1, 0)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class TaskView:
     lag: int | None = None
     #: The time when the lag was observed, in milliseconds since the epoch.
     observed_at_ms: int | None = None
+    #: Of global stores: the next offset to read of each partition of their topics, by store.
+    positions: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
     @property
     def authoritative(self) -> bool:
@@ -58,8 +63,15 @@ class StoreInfo:
     #: Reads the key of an entry of a versioned store; ``None`` for other stores.
     key_of: Callable[[bytes], bytes] | None = None
 
+    @property
+    def is_global(self) -> bool:
+        """Says whether every instance has all of it."""
+        return self.subtopology == GLOBAL.subtopology
+
     def task_id(self, partition: int) -> TaskId:
         """The task that has a partition of the store."""
+        if self.is_global and partition != 0:
+            raise InvalidQueryError(f"partition: every instance has all of global store {self.name}; leave it out")
         if not 0 <= partition < self.partitions:
             raise InvalidQueryError(
                 f"partition: {partition} is none of store {self.name}'s; it has 0 to {self.partitions - 1}"
@@ -187,6 +199,8 @@ class QuerySource(NamedTuple):
     partition: int
     role: TaskRole
     lag: int | None
+    #: Of a global store: the offsets up to which this instance had read its topic at least.
+    positions: Mapping[TopicPartition, int] | None = None
 
 
 class KeyRange(NamedTuple):

@@ -11,7 +11,18 @@ from typing import TypeVar
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import PAGE_BYTES, Found, Host, Page, QuerySource, Staleness, StoreInfo, TaskView, Wanted
+from streamsapp.query.api import (
+    GLOBAL,
+    PAGE_BYTES,
+    Found,
+    Host,
+    Page,
+    QuerySource,
+    Staleness,
+    StoreInfo,
+    TaskView,
+    Wanted,
+)
 from streamsapp.query.routing import hosts_of, may_answer
 from streamsapp.state.entries import Entry
 from streamsapp.state.views import StoreView
@@ -63,9 +74,12 @@ class LocalReader:
             raise self._not_here(store, partition, "is not here")
         view = found.stores[store.name]
         with view.readers.reading():
-            self._check(store, partition, view, staleness)
-            result = read(view, self._host.committed_only)
+            before = self._check(store, partition, view, staleness)
+            # The thread that fills a global store has its layer for itself.
+            result = read(view, self._host.committed_only or store.is_global)
             task = self._check(store, partition, view, staleness)
+        if store.is_global:
+            return result, QuerySource(partition, task.role, before.lag, before.positions[store.name])
         return result, QuerySource(partition, task.role, 0 if task.authoritative else task.lag)
 
     def _check(self, store: StoreInfo, partition: int, view: StoreView, staleness: Staleness | None) -> TaskView:
@@ -74,7 +88,7 @@ class LocalReader:
             raise self._not_here(store, partition, "is moving")
         if not may_answer(task, staleness, self._clock.now_ms()):
             raise self._not_here(store, partition, _why_not(task))
-        if task.authoritative and self._clock.monotonic() > self._host.safe_until:
+        if task.authoritative and not store.is_global and self._clock.monotonic() > self._host.safe_until:
             raise self._not_here(store, partition, "may have been taken over: the group's coordinator has been silent")
         return task
 
@@ -90,5 +104,7 @@ def _found(view: StoreView, key: bytes, entry: Entry) -> Found:
 
 def _why_not(task: TaskView) -> str:
     behind = "an unknown number of" if task.lag is None else task.lag
-    what = "being restored" if task.role is TaskRole.ACTIVE else f"a {task.role.value} replica"
+    restoring = task.role is TaskRole.ACTIVE and not task.running
+    copy = "a copy" if task.id == GLOBAL else f"a {task.role.value} replica"
+    what = "being restored" if restoring else copy
     return f"is {what} here, {behind} records behind"

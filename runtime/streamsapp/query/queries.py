@@ -144,6 +144,8 @@ class Queries:
         """Returns the instances that have a key; it is serialised by the store's own serde unless one is given."""
         info = self.store(store)
         key_bytes = serialize(info, key) if key_serde is None else key_serde.serialize(key)
+        if info.is_global:
+            return self._here(info)
         partition, *others = self.partitions_of(info, key_bytes)
         if others:
             partition = self.find(info, [partition, *others], key_bytes, None)[1].partition
@@ -154,6 +156,14 @@ class Queries:
                 "application_server, or try again after the rebalance"
             )
         return KeyQueryMetadata(hosts.active, frozenset(hosts.standby), partition)
+
+    def _here(self, store: StoreInfo) -> KeyQueryMetadata:
+        """Every instance has all of a global store: this one is as good as any, and there is no partition."""
+        if not self.host.endpoint:
+            raise StoreNotAvailableError(
+                f"global store {store.name} is on every instance, and this one has no endpoint; set application_server"
+            )
+        return KeyQueryMetadata(self.host.endpoint, frozenset(), -1)
 
     # ---- parts -------------------------------------------------------------------------------------------------
 
@@ -183,6 +193,8 @@ class Queries:
             try:
                 return self.local.get(store, partition, key, stale)
             except StoreNotAvailableError:
+                if store.is_global:
+                    raise  # each instance has its own
                 return self.remote_get(store, partition, key, stale)
 
         return _first_with(map(get, partitions))
@@ -242,6 +254,8 @@ class Queries:
             try:
                 page, _ = self.local.range(store, partition, keys, PAGE, stale)
             except StoreNotAvailableError:
+                if store.is_global:
+                    raise
                 page = self.remote_range(store, partition, keys, PAGE, stale)
             yield from page.entries
             if page.next is None:

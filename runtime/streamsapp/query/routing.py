@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamsapp.membership.api import Peer
-from streamsapp.query.api import Staleness, TaskView
+from streamsapp.query.api import GLOBAL, Staleness, TaskView
 from streamsapp.record import TaskId
 
 
@@ -31,6 +31,8 @@ def may_answer(task: TaskView | None, staleness: Staleness | None, now_ms: int) 
     given."""
     if task is None:
         return False
+    if task.id == GLOBAL:
+        return task.running and (staleness is None or staleness.admits(task, now_ms))
     return task.authoritative or (staleness is not None and staleness.admits(task, now_ms))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.query.api import StoreInfo
+from streamsapp.query.api import GLOBAL, StoreInfo
 from streamsapp.serdes.api import or_configured
 from streamsapp.state.versioned import VersionedType
 from streamsapp.state.versions import VersionLayout
 from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.topology.nodes import GlobalStore
 from streamsapp.topology.partitioning import placed_by_key
 
 
@@ -31,6 +32,25 @@ def stores_of(plans: Iterable[TaskPlan], config: StreamsConfig) -> Mapping[str, 
         for part, plan in newest.items()
         for info in _stores_of_one(plan, partitions[part], config, part in placed)
     }
+
+
+def global_stores_of(stores: Iterable[GlobalStore], config: StreamsConfig) -> Mapping[str, StoreInfo]:
+    """Returns the stores that every instance fills from a whole topic, by name."""
+    return {each.store.name: _global_store(each, config) for each in stores}
+
+
+def _global_store(of: GlobalStore, config: StreamsConfig) -> StoreInfo:
+    store = of.store
+    return StoreInfo(
+        store.name,
+        GLOBAL.subtopology,
+        1,
+        (store.key_serde or config.default_key_serde).bind(of.topic, is_key=True),
+        or_configured(store.value_serde, config.default_serdes).bind(of.topic, is_key=False),
+        placed=True,
+        window_of=store.type.window_of,
+        key_of=VersionLayout.key_of if isinstance(store.type, VersionedType) else None,
+    )
 
 
 def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, placed: bool) -> Iterable[StoreInfo]:

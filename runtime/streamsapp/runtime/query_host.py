@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership.api import Peer
-from streamsapp.query.api import StoreInfo, TaskView
-from streamsapp.query.store_lookup import stores_of
-from streamsapp.record import TaskId
+from streamsapp.query.api import GLOBAL, StoreInfo, TaskView
+from streamsapp.query.store_lookup import global_stores_of, stores_of
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.changelog_reader import Observation
 from streamsapp.runtime.components import Components
+from streamsapp.runtime.global_stores.thread import GlobalThread
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -37,7 +38,9 @@ class InstanceHost:
         components = self._components()
         if components is None or components.state.state.ended:
             return {}
-        return {task_id: _view(task, components) for task_id, task in list(components.owned.all.items())}
+        views = {task_id: _view(task, components) for task_id, task in list(components.owned.all.items())}
+        thread = components.stores.global_thread
+        return views if thread is None else {**views, GLOBAL: _global_view(thread)}
 
     def stores(self) -> Mapping[str, StoreInfo]:
         components = self._components()
@@ -46,7 +49,9 @@ class InstanceHost:
             return {}
         known = self._known
         if known is None or known.layout is not layout:
-            self._known = known = _Queryable(layout, stores_of(layout.plans.values(), self._config))
+            thread = None if components is None else components.stores.global_thread
+            shared = {} if thread is None else global_stores_of(thread.definitions, self._config)
+            self._known = known = _Queryable(layout, {**stores_of(layout.plans.values(), self._config), **shared})
         return known.stores
 
     def peers(self) -> Mapping[str, Peer]:
@@ -66,6 +71,23 @@ class InstanceHost:
     @property
     def committed_only(self) -> bool:
         return self._config.exactly_once
+
+
+def _global_view(thread: GlobalThread) -> TaskView:
+    reading = list(thread.reading.partitions.items())
+    positions: dict[str, dict[TopicPartition, int]] = {name: {} for name in thread.views}
+    for partition, it in reading:
+        positions[it.store][partition] = it.position
+    seen = [it.observed for _, it in reading]
+    return TaskView(
+        GLOBAL,
+        TaskRole.ACTIVE,
+        thread.restored.is_set(),
+        thread.views,
+        lag=sum(each.lag for each in seen) if seen else None,
+        observed_at_ms=min((each.observed_at_ms for each in seen), default=None),
+        positions=positions,
+    )
 
 
 def _view(task: StreamTask, components: Components) -> TaskView:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from functools import partial
+from http import HTTPStatus
 from typing import Any
+from unittest.mock import ANY
 
 from confluent_kafka import Producer
 
@@ -25,6 +28,9 @@ from streamsapp import (
 )
 from streamsapp.dsl.options import Produced
 from streamsapp.errors import StateStoreError, TopicError
+from streamsapp.http.state_routes import StateRoute
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.web.request_routing import HttpRequest
 
 TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())
 WRITTEN: Produced[str, str] = Produced(Serdes.string(), Serdes.string())
@@ -228,3 +234,42 @@ def test_a_global_thread_that_fails_cannot_be_replaced(instances: Instances, kaf
 
     assert "cannot deserialise" in str(instance.wait(TIMEOUT))
     assert instance.state is ClientState.ERROR
+
+
+def test_every_instance_is_asked_for_a_global_table_and_answers_from_its_own_copy(
+    instances: Instances, kafka: Kafka
+) -> None:
+    rates, source, sink = (kafka.create_topic(name, partitions=2) for name in ("rates", "in", "out"))
+    kafka.produce(rates, [(b"EUR", b"1.1"), (b"USD", b"1"), (b"CHF", b"1.2")])
+    application_id = kafka.unique("app")
+    running: list[StreamsRuntime] = []
+    for number in range(2):
+        directory = instances.directory / f"instance-{number}"
+        endpoint = f"127.0.0.1:{18000 + number}"  # nobody listens: nobody is asked
+        config = instances.config(application_id, state_dir=directory, application_server=endpoint)
+        running.append(instances.start(looking_up(rates, source, sink), config))
+    eventually(lambda: all(each.state is ClientState.RUNNING for each in running))
+    for instance in running:
+        assert instance.query("rates", key="USD") == ValueAndTimestamp("1", ANY)
+        assert [key for key, _ in instance.query("rates", from_="D", to="F")] == ["EUR"]
+        metadata = instance.query_metadata_for_key("rates", "EUR")
+        assert (metadata.active_host, metadata.partition) == (instance.queries.host.endpoint, -1)
+        answers = StateRoute(instance.queries)
+        one = json.loads(answers(HttpRequest("GET", "/state/rates/EUR")).body)
+        assert (one["value"], one["role"], one["lag"]) == ("1.1", "global", 0)
+        assert sum(one["positions"].values()) == 3
+        every = json.loads(answers(HttpRequest("GET", "/state/rates")).body)
+        assert [entry["key"] for entry in every["entries"]] == ["CHF", "EUR", "USD"]
+        assert every["role"] == "global"
+        assert answers(HttpRequest("GET", "/state/rates/GBP")).status == HTTPStatus.NOT_FOUND
+        refused = answers(HttpRequest("GET", "/state/rates/EUR?partition=1"))
+        assert (refused.status, b"leave it out" in refused.body) == (HTTPStatus.BAD_REQUEST, True)
+
+    kafka.produce(rates, [(b"EUR", b"2")])
+
+    for instance in running:
+        assert_becomes(instance, "2")
+
+
+def assert_becomes(instance: StreamsRuntime, rate: str) -> None:
+    eventually(lambda: instance.query("rates", key="EUR").value == rate, "the new value")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from queue import SimpleQueue
 
 from streamsapp.clock import Clock
@@ -27,6 +27,8 @@ from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.listeners import StateRestoreListener
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.views import StoreView
+from streamsapp.topology.nodes import GlobalStore
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +94,16 @@ class GlobalThread(threading.Thread):
     def stores(self) -> Mapping[str, KeyValueStoreImpl]:
         """The stores by name, read-only, for tasks; complete once ``restored`` is set."""
         return self._task.stores.for_tasks
+
+    @property
+    def definitions(self) -> Iterable[GlobalStore]:
+        """The stores as the topology has them, with their topics."""
+        return self._task.by_topic.values()
+
+    @property
+    def views(self) -> Mapping[str, StoreView]:
+        """The stores as interactive queries see them."""
+        return self._task.stores.views
 
     def statistics(self) -> dict[str, dict[str, int]]:
         """Figures per store."""
