@@ -125,8 +125,13 @@ class Gate:
     def holds_nothing(self, pod: PodSeen, waiver: Waiver) -> bool:
         """Says whether a pod is broken and has, provably, nothing to lose: its container does not run, or never
         answered, or it says that it runs no task that could not go on elsewhere. One that works, whatever Kubernetes
-        calls it, goes only if all others work, too; one that comes back to a warm disk is not broken."""
-        if pod.ready or pod.terminating or self._comes_back(pod):
+        calls it, goes only if all others work, too; one that comes back to a warm disk is not broken. One whose user
+        code hangs commits nothing, so its tasks do not even go on where they are."""
+        if pod.ready or pod.terminating:
+            return False
+        if pod.report is not None and pod.report.hanging and self.covers.is_fresh(pod.report):
+            return True
+        if self._comes_back(pod):
             return False
         if self._works(pod):
             return self._is_spared(pod, waiver)
@@ -239,6 +244,9 @@ class Gate:
         """Yields the blocker of a pod that comes, goes or changes its tasks."""
         if pod.terminating:
             yield Blocker(pod=pod.name, reason="NotReady: it is about to end")
+        elif pod.report is not None and pod.report.hanging:
+            hang = pod.report.hanging[0]
+            yield Blocker(pod=pod.name, task=hang.task, reason=f"NotReady: it commits nothing: {hang.message}")
         elif not pod.ready:
             yield Blocker(pod=pod.name, reason="NotReady: it is not ready yet")
         elif not self.covers.may_take_over(pod):

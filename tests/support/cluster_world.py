@@ -74,7 +74,7 @@ class World:
         path = ROOT / "examples" / example / "streamsapp.yaml"
         document: Any = parse_yaml(path.read_text("utf-8"))
         document["spec"] |= {"processing": document["spec"].get("processing", {}) | self._processing, **spec}
-        document["spec"]["rollout"] = {"soakSeconds": 2, **document["spec"].get("rollout", {})}
+        document["spec"]["rollout"] = {"soakSeconds": 2, "lastGoodSeconds": 0, **document["spec"].get("rollout", {})}
         if topics:
             code = document["spec"]["code"]["files"]
             for name in ("lines", "counts"):

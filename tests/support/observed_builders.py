@@ -27,7 +27,7 @@ from streamsapp_operator.model.status import AppStatus
 NOW = 1_700_000_000.0
 ROLLOUT = RolloutSpec(
     max_standby_lag=1000, max_observation_age_seconds=10, max_restore_seconds=60, timeout_seconds=600,
-    progress_deadline_seconds=300, soak_seconds=0,
+    progress_deadline_seconds=300, soak_seconds=0, last_good_seconds=0,
 )  # fmt: skip
 SHAPE = TopologyShape(sources={0: ("in",)}, stores={0: {"counts": "key-value"}})
 

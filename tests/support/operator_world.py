@@ -37,7 +37,7 @@ class World:
     def manifest(self, name: str = APP, **spec: Any) -> Object:
         code = {"files": {"wordcount.py": "topology = None"}}
         topology, kafka = {"entrypoint": "wordcount:topology"}, {"bootstrapServers": "kafka:9092"}
-        rollout = {"soakSeconds": 0, **spec.pop("rollout", {})}
+        rollout = {"soakSeconds": 0, "lastGoodSeconds": 0, **spec.pop("rollout", {})}
         whole = {"replicas": 3, "topology": topology, "code": code, "kafka": kafka, "rollout": rollout, **spec}
         metadata = {"name": name, "namespace": self.namespace}
         return {"apiVersion": STREAMS_APP.api_version, "kind": "StreamsApp", "metadata": metadata, "spec": whole}

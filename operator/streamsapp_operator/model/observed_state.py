@@ -60,6 +60,8 @@ class TaskReport:
     has_remote_state: bool = False
     #: Records it has processed on this pod so far.
     processed: int | None = None
+    #: Commits that had something of it, on this pod so far; ``None``: the runtime is older than the operator.
+    commits: int | None = None
     #: Of a driver's task: the process that has it open, as ``host:directory``.
     worker: str | None = None
 
@@ -73,6 +75,16 @@ class Outage:
     address: str
     #: By the pod's clock.
     since: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HangReport:
+    """A task whose user code does not come back from a record or a punctuator: its instance commits nothing."""
+
+    task: str
+    #: For how long already, as the pod says.
+    seconds: float
     message: str
 
 
@@ -111,6 +123,9 @@ class PodReport:
     #: The uids of pods whose workers came to the last batch that ended; ``None`` of a driver that does not tell: its
     #: image is older than the operator.
     executors: tuple[str, ...] | None = None
+    hanging: tuple[HangReport, ...] = ()
+    #: For how long the user's code has been in the record that takes longest now; ``None``: not told.
+    in_process_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

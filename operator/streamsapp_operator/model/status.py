@@ -197,6 +197,16 @@ class ScheduleStatus(_Fields, frozen=True, kw_only=True, omit_defaults=True):
     next_run: datetime | None = None
 
 
+class Trial(_Fields, frozen=True, kw_only=True):
+    """The revision that all pods have, and that is not the last good one yet: ``plan.trial``."""
+
+    revision: str
+    since: datetime
+    shape: dict[str, Any] | None = None
+    engine: Engine = "threads"
+    scheduled: bool = False
+
+
 class Accepted(_Fields, frozen=True, kw_only=True):
     """The running part of the last valid spec: the application goes on by it while the spec is invalid."""
 
@@ -244,8 +254,9 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     bootstrap: BootstrapStatus | None = None
     scaling: ScalingStatus | None = None
     conditions: tuple[Condition, ...] = ()
-    #: The revision that last had every pod ready: where a rollback leads.
+    #: The revision that last had every pod well for ``lastGoodSeconds``: where a rollback leads.
     last_good_revision: str | None = None
+    trial: Trial | None = None
     #: The wanted revision, if its check failed or it did not become ready: it is not tried again.
     failed_revision: str | None = None
     #: The topology of ``last_good_revision``, as the check told it.

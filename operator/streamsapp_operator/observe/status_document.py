@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streamsapp_operator.model.observed_state import (
+    HangReport,
     Outage,
     PodReport,
     QueryReport,
@@ -72,6 +73,7 @@ class _Task(_Fields, frozen=True):
     input_lag: Count | None = None
     restore: _Restore | None = None
     processed_records: Count | None = None
+    commits: Count | None = None
     worker: Text | None = None
 
 
@@ -79,6 +81,12 @@ class _Outage(_Fields, frozen=True):
     name: Literal["kafka", "remoteState"]
     address: Text
     since: Instant
+    message: Text
+
+
+class _Hang(_Fields, frozen=True):
+    task: TaskId
+    seconds: Seconds
     message: Text
 
 
@@ -101,6 +109,8 @@ class _Document(_Fields, frozen=True):
     ready: bool | None = None
     peers: Annotated[tuple[Text, ...], Meta(max_length=10_000)] = ()
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
+    hanging: Annotated[tuple[_Hang, ...], Meta(max_length=10_000)] = ()
+    in_process_seconds: Seconds | None = None
     #: Only of a driver.
     batches: Count | None = None
     executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] | None = None
@@ -137,6 +147,8 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         outages,
         _query(document),
         document.executors,
+        tuple(HangReport(it.task, it.seconds, it.message) for it in document.hanging),
+        document.in_process_seconds,
     )
 
 
@@ -164,6 +176,7 @@ def _task(task: _Task) -> TaskReport:
         restore.predicted_seconds,
         task.restore is not None,
         task.processed_records,
+        task.commits,
         task.worker,
     )
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import PodSeen, RunSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus, ScheduleStatus
-from streamsapp_operator.plan import preview, summary
+from streamsapp_operator.plan import preview, progress, summary
 from streamsapp_operator.plan.external_faults import strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import leading_word
@@ -89,7 +89,9 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
         return _scheduled(status.schedule, inputs.observed.run)
     away = wanted - status.ready_replicas
     if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
-        return "False", "PodsNotReady", _unready(inputs) or f"{status.ready_replicas} of {wanted} pods are ready"
+        hang = progress.hang(inputs)
+        why = _unready(inputs) or (None if hang is None else f"{hang[0].name}: {hang[1].message}")
+        return "False", "PodsNotReady", why or f"{status.ready_replicas} of {wanted} pods are ready"
     driver = inputs.observed.driver
     if inputs.observed.children.driver_replicas and (driver is None or not driver.ready):
         return "False", "DriverNotReady", _unready(inputs) or "the driver of the query is not ready yet"
@@ -132,6 +134,9 @@ def _progressing(inputs: PlanInput, status: AppStatus) -> Told:
         return "True", rollout.phase, message
     if len(inputs.pods) != status.target_replicas:
         return "True", "Scaling", f"{len(inputs.pods)} pods, {status.target_replicas} are asked for"
+    if status.trial is not None and status.trial.revision == rollout.revision and rollout.phase == "Complete":
+        seconds = inputs.settings.rollout.last_good_seconds
+        message += f" is the last good one after {seconds} s without a restart (spec.rollout.lastGoodSeconds)"
     return "False", rollout.phase, message
 
 
@@ -209,6 +214,9 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     found = inputs.observed.preview
     if found is not None and found.job.stuck:
         yield "PodFailing", f"the preview's pod does not run: {found.job.message}"
+    hang = progress.hang(inputs)
+    if hang is not None:
+        yield "TaskHangs", f"{hang[0].name}: {hang[1].message}"
     unready = _unready(inputs)
     if unready is not None:
         yield "PodFailing", unready

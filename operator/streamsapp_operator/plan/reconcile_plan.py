@@ -18,7 +18,7 @@ from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevis
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.plan import known_tasks, scheduled_runs, summary
+from streamsapp_operator.plan import known_tasks, scheduled_runs, summary, trial
 from streamsapp_operator.plan.budget import max_unavailable
 from streamsapp_operator.plan.conditions import conditions, stamped
 from streamsapp_operator.plan.drain import drain
@@ -41,6 +41,13 @@ class ReconcilePlan:
 
 def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float) -> ReconcilePlan:
     """Returns the next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
+    return _planned(app, observed, status, now, told=status)
+
+
+def _planned(
+    app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float, told: AppStatus
+) -> ReconcilePlan:
+    """``told`` is the status that the world knows: events tell what has changed since."""
     looked_at, observed = observed.at, dataclasses.replace(observed, at=max(observed.at, now))
     settings = settings_of(app, status, observed)
     if app.deleting:
@@ -48,22 +55,31 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
         return ReconcilePlan(after, tuple(actions))
     if settings is None:
         return _never_valid(app, observed, status, now)
-    known = replace(status, known_tasks=known_tasks.learn(status, observed))
+    seen = trial.seen_by_rules(status)
+    known = replace(seen, known_tasks=known_tasks.learn(seen, observed))
     gate = Gate(observed, settings.rollout, known_tasks.expected(known))
     inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
+    if (failed := trial.failed(inputs, status)) is not None:
+        return _planned(app, observed, failed, now, told)
     wanted, scaling = wanted_replicas(inputs)
     shrinking = is_shrinking(inputs, wanted, scaling)
     course = decide(inputs, shrinking=shrinking)
     replicas = next_replicas(inputs, course, wanted, shrinking=shrinking)
-    after = _status(inputs, course, scaling, replicas)
+    after = trial.judged(inputs, status, _status(inputs, course, scaling, replicas))
+    after = replace(after, conditions=conditions(inputs, after))
     runs = not (course.stop or course.scheduled) and wanted > 0
-    return ReconcilePlan(
-        after, (*_actions(inputs, course, replicas, shrinking, runs), *events(app, observed, status, after))
-    )
+    kept = frozenset(it for it in (status.last_good_revision, after.last_good_revision) if it is not None)
+    actions = _actions(inputs, course, replicas, shrinking, runs, kept)
+    return ReconcilePlan(after, (*actions, *events(app, observed, told, after)))
 
 
 def _actions(
-    inputs: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool, runs_driver: bool
+    inputs: PlanInput,
+    course: RolloutDecision,
+    replicas: int,
+    shrinking: bool,
+    runs_driver: bool,
+    kept_anyway: frozenset[str],
 ) -> list[Action]:
     """Returns the actions: shutting the budget comes first, taking a pod last."""
     observed, restart = inputs.observed, course.restart
@@ -90,7 +106,7 @@ def _actions(
     run = None if observed.run is None else observed.run.job.revision  # a pod that it makes again mounts it again
     kept = {job, run, course.rollout.revision, course.last_good, course.template, course.driver}
     kept |= {children.template_revision, children.driver_revision}
-    keep = frozenset(it for it in (*kept, *(pod.revision for pod in inputs.pods)) if it is not None)
+    keep = kept_anyway | frozenset(it for it in (*kept, *(pod.revision for pod in inputs.pods)) if it is not None)
     drop = [DeleteRevisions(keep)] if children.revisions - keep else []
     return [*actions, *course.before, *drop]
 
@@ -125,7 +141,7 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         last_good_scheduled=scheduled_runs.leads_to(inputs, course.last_good),
         switch=followed(inputs, course.rollout, stops=course.stop, last_good=course.last_good),
     )
-    return replace(status, phase=phrase(inputs, status), conditions=conditions(inputs, status))
+    return replace(status, phase=phrase(inputs, status))
 
 
 def _never_valid(

@@ -15,7 +15,7 @@ from streamsapp_operator.gate import CRASHES, Waiver
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.model.waiting_reasons import CANNOT_START, START_SECONDS
-from streamsapp_operator.plan import rollout_holds, soak
+from streamsapp_operator.plan import progress, rollout_holds, soak
 from streamsapp_operator.plan.known_tasks import waiver
 from streamsapp_operator.plan.plan_input import PlanInput
 
@@ -68,11 +68,23 @@ def is_settled(inputs: PlanInput, target: str) -> bool:
 
 
 def failure_of(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
-    """Returns why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
+    """Returns why the revision must be given up: its pod cannot run, or is not ready in time and none ever was; or one
+    of its pods fails later, or all of them process nothing for as long."""
     step = inputs.since(rollout.step_started_at)
-    return _failure(inputs, rollout, inputs.pod(rollout.current), step) or _failure(
-        inputs, rollout, inputs.observed.driver, inputs.since(rollout.started_at)
+    return (
+        _failure(inputs, rollout, inputs.pod(rollout.current), step)
+        or _failure(inputs, rollout, inputs.observed.driver, inputs.since(rollout.started_at))
+        or progress.failure(inputs, rollout.revision)
+        or _idle_for_long(inputs, rollout)
     )
+
+
+def _idle_for_long(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
+    limit = inputs.settings.rollout.progress_deadline_seconds
+    if rollout.soaking is None or rollout.proved or inputs.since(rollout.soaking_since) < limit:
+        return None
+    idle = progress.idle(inputs, rollout.revision)
+    return None if idle is None else f"{idle}, for {limit} s (spec.rollout.progressDeadlineSeconds)"
 
 
 def _failure(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen | None, waited: float) -> str | None:
@@ -128,15 +140,15 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
     coming = [pod for pod in inputs.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
         return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time), made=True)
-    if soaking is not None:
+    excused = waiver(inputs, rollout, target)
+    broken = [] if held is not None else [pod for pod in outdated if inputs.gate.holds_nothing(pod, excused)]
+    if soaking is not None and not broken:
         return RestartStep(rollout, waits=soaking)
     if held is not None or not outdated:
         return RestartStep(rollout, held=held)
     if not _replaced_by(inputs, target):
         return RestartStep(rollout, stuck=f"the StatefulSet does not make pods of revision {target} yet")
-    excused = waiver(inputs, rollout, target)
-    broken = [pod for pod in outdated if inputs.gate.holds_nothing(pod, excused)]
-    if broken:
+    if broken:  # a pod that does nothing has nothing to wait for
         return _begin(inputs, rollout, broken[0])
     if shrinking:
         return RestartStep(rollout, stuck=_first_blocker(inputs) or "first there are to be fewer pods")

@@ -27,6 +27,7 @@ from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.preview import previewed
 from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled, measured
 from streamsapp_operator.plan.topology_check import examine
+from streamsapp_operator.plan.trial import given_up
 
 #: A rollout that stands still for less is not told to be blocked: after every step the standbys catch up.
 BLOCKED_AFTER = 10.0
@@ -111,9 +112,9 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
         course = dataclasses.replace(course, scheduled=scheduled)
     if scheduled:
         return _by_schedule(inputs, course, target, back=back)
-    given_up = None if back or waits or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
-    if given_up is not None:
-        return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
+    abandoned = None if back or waits or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
+    if abandoned is not None:
+        return _follow(inputs, dataclasses.replace(course, rollout=abandoned, failed=rollout.revision), shrinking)
     engines = engine_switch.why_alone(inputs, target, refused=refused)
     topologies = pods_apart.why_alone(inputs, rollout, target)
     reasons = topologies or engines
@@ -269,10 +270,7 @@ def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None
     failure = failure_of(inputs, rollout) if judged else None
     if failure is None:
         return None
-    return replace(
-        rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
-        driver=None, blocked_since=None, soaking=None, soaking_since=None,
-    )  # fmt: skip
+    return given_up(rollout, failure)
 
 
 def _objections(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:

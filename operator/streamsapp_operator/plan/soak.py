@@ -1,4 +1,4 @@
-"""Judges whether the pods of a new revision stay well: many faults show only after a while. Pure.
+"""Judges whether the pods of a new revision stay well and get on: many faults show only after a while. Pure.
 
 Called once per reconcile. The containers that are well, and since when, are in the status: whatever restarts, is
 replaced or is not ready begins the time anew, also while no operator runs.
@@ -11,6 +11,7 @@ import hashlib
 from msgspec.structs import replace
 
 from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan import progress
 from streamsapp_operator.plan.plan_input import PlanInput
 
 _DIGITS = 10
@@ -30,8 +31,11 @@ def waits(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     if target != rollout.revision or not there or _is_known_good(inputs, rollout):
         return None
     seconds, lasted = inputs.settings.rollout.soak_seconds, inputs.since(rollout.soaking_since)
-    if seconds == 0 or (rollout.soaking is not None and lasted >= seconds):
+    if seconds == 0:
         return None
+    if rollout.soaking is not None and lasted >= seconds:
+        why = progress.waits(inputs, rollout.revision)
+        return None if why is None else f"the new pods are ready and do not get on: {why}"
     return f"the new pods are well for {lasted:.0f} of {seconds} s (spec.rollout.soakSeconds)"
 
 

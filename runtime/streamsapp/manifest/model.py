@@ -177,6 +177,8 @@ class RolloutSpec(_Fields, frozen=True, kw_only=True):
     topology_change: Literal["Refuse", "Recreate"] = "Refuse"
     #: For so long the pods of a new revision must stay well before the next one is taken.
     soak_seconds: Natural = 30
+    #: For so long they must run without a restart before the revision is the last good one.
+    last_good_seconds: Natural = 600
     #: Pods with a lower number keep the last good revision until the new one is approved.
     partition: Natural = 0
     #: The time when a step may begin; none: at any time.

@@ -201,6 +201,7 @@ class Commit:
     def _apply(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
         """Apply the ended epoch's writes to RocksDB after the commit, in slices."""
         task = epoch.task
+        task.stores.commits += 1
         for store, count in written.items():
             # The control record that ends a transaction comes some time after the commit, before the next transaction;
             # brokers can leave it out (decision 7).

@@ -1,12 +1,14 @@
 """Notices user code that does not come back, from a record or a punctuator, for too long (``max.poll.interval.ms``).
 
-Runs on the polling thread, about every second. A hanging thread cannot be stopped from outside; what can be done is to
-say where it is, and to end the instance, so that whoever watches it starts it anew.
+Runs on the polling thread, about every second; ``/status``, readiness and metrics read what it found on any thread. A
+hanging thread cannot be stopped from outside; what can be done is to say where it is, and to end the instance, so that
+whoever watches it starts it anew.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 from streamsapp.errors import ProcessorHangsError
@@ -19,10 +21,27 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks.
 PERIOD = 1.0
-#: Code that has not come back for this long is worth a warning, in seconds.
-WARN_AFTER = 30.0
+#: Code that has not come back for this long is taken to hang, in seconds; or for a tenth of the limit, as a user whose
+#: records take long has raised that.
+WARN_AFTER, WARN_SHARE = 30.0, 0.1
+#: So many times as long as anything took that came back has to be waited for.
+USUAL = 2.0
 
 _Work = InputRecord | Firing
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """The user's code has not come back from one record or punctuator."""
+
+    task: TaskId
+    #: Seconds.
+    lasts: float
+    #: The record, or the node of the punctuator, in words.
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.where} for {self.lasts:.0f} s"
 
 
 class HangDetector:
@@ -35,8 +54,18 @@ class HangDetector:
         self._next_check = 0.0
         self._since: dict[TaskId, tuple[_Work, float]] = {}
         self._warned: set[TaskId] = set()
+        #: The longest that code took which came back, in seconds.
+        self._usual = 0.0
         #: For how long the user's code has been in the record or punctuator that takes longest now, in seconds.
         self.longest = 0.0
+        #: The tasks that seem to hang now, the longest first: nothing is committed until they come back.
+        self.hanging: tuple[Hang, ...] = ()
+
+    @property
+    def patience(self) -> float:
+        """Returns the seconds after which code is taken to hang."""
+        usual = max(WARN_AFTER, WARN_SHARE * self._limit, USUAL * self._usual)
+        return min(usual, self._limit / 2)
 
     def check(self, now: float) -> None:
         """Check if it is time to; ``now`` in monotonic seconds."""
@@ -51,24 +80,32 @@ class HangDetector:
                 continue
             seen = self._since.get(task.id)
             in_process[task.id] = seen if seen is not None and seen[0] is work else (work, now)
+        for task_id, (work, since) in self._since.items():
+            if (now_in := in_process.get(task_id)) is None or now_in[0] is not work:
+                self._usual = max(self._usual, now - since - PERIOD)
         self._since = in_process
         self._warned &= in_process.keys()
         self.longest = max((now - since for _, since in in_process.values()), default=0.0)
-        for task_id, (work, since) in list(in_process.items()):
-            self._judge(task_id, work, now - since)
+        found = [Hang(task_id, now - since, _where(task_id, work)) for task_id, (work, since) in in_process.items()]
+        patience = self.patience
+        self.hanging = tuple(sorted((it for it in found if it.lasts > patience), key=lambda it: -it.lasts))
+        for hang in self.hanging:
+            self._judge(hang)
 
-    def _judge(self, task_id: TaskId, work: _Work, seconds: float) -> None:
-        if isinstance(work, Firing):
-            where = f"task {task_id} has been in a punctuator of {work.node}"
-        else:
-            where = f"task {task_id} has had record {work.topic()}-{work.partition()}@{work.offset()} in process"
-        if seconds > self._limit:
-            self._since.pop(task_id)
+    def _judge(self, hang: Hang) -> None:
+        if hang.lasts > self._limit:
+            self._since.pop(hang.task)
             error = ProcessorHangsError(
-                f"{where} for {seconds:.0f} s, longer than max_poll_interval_ms allows; "
+                f"{hang}, longer than max_poll_interval_ms allows; "
                 "its processor hangs: raise the limit if it is only slow"
             )
             self._failures.put(ThreadFailure("watch", error))
-        elif seconds > min(WARN_AFTER, self._limit / 2) and task_id not in self._warned:
-            self._warned.add(task_id)
-            log.warning("%s for %.0f s; commits wait for it", where, seconds)
+        elif hang.task not in self._warned:
+            self._warned.add(hang.task)
+            log.warning("%s; commits wait for it", hang)
+
+
+def _where(task_id: TaskId, work: _Work) -> str:
+    if isinstance(work, Firing):
+        return f"task {task_id} has been in a punctuator of {work.node}"
+    return f"task {task_id} has had record {work.topic()}-{work.partition()}@{work.offset()} in process"

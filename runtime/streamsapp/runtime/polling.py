@@ -103,6 +103,7 @@ class PollingThread(threading.Thread):
             return
         self._take_pause()
         self._take_drain()
+        self._end_sooner()
         news = self._life.advance(self._output.committing)
         if 0 < self._input.poll(0.0 if news or self._output.pending else self._wait()) < FEW:
             self._output.wait_for_results()
@@ -136,6 +137,12 @@ class PollingThread(threading.Thread):
         if self._requests.drained or hand_over_by.passed:
             self._requests.close_now = True
 
+    def _end_sooner(self) -> None:
+        """Leave without waiting for user code that hangs: the last commit never comes, and tasks go on elsewhere once
+        the instance is gone."""
+        if self._requests.leaving and self._wall_clock.hangs:
+            self._requests.cut_short()
+
     def _send(self) -> None:
         if self._life.may_write:
             self._output.send()
@@ -162,6 +169,7 @@ class PollingThread(threading.Thread):
         self._life.pause(paused=True)
         last = False
         while not (self._requests.out_of_time or self._life.ended):
+            self._end_sooner()
             self._life.take_failures()
             self._life.take_last_news()
             if not self._output.committing:

@@ -20,11 +20,14 @@ from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.components import Components
 from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.hang_detection import Hang
 from streamsapp.runtime.remote_state import snapshot_status
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 _LONGEST_LINE = 300
+#: So many tasks that hang are told one by one.
+_MOST_HANGS = 10
 
 
 def document(config: StreamsConfig, state: ClientState, components: Components | None, clock: Clock) -> dict[str, Any]:
@@ -43,6 +46,8 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "ready": readiness(state, components)[0],
         "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
         "outages": [] if components is None else list(_outages(config, components, clock)),
+        "inProcessSeconds": None if components is None else round(components.hangs.longest, 1),
+        "hanging": [] if components is None else [_hang(it) for it in components.hangs.hanging[:_MOST_HANGS]],
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
@@ -61,6 +66,10 @@ def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Ite
         if outage is not None:
             since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - outage[0]))
             yield {"name": name, "address": _line(address), "since": _iso(since_ms), "message": _line(outage[1])}
+
+
+def _hang(hang: Hang) -> dict[str, Any]:
+    return {"task": str(hang.task), "seconds": round(hang.lasts, 1), "message": _line(str(hang))}
 
 
 def _line(text: str) -> str:
@@ -104,6 +113,7 @@ def _task(task: StreamTask, components: Components, owned_at_ms: int | None) -> 
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
         "processedRecords": task.processed_records if task.role is TaskRole.ACTIVE else None,
+        "commits": task.stores.commits if task.role is TaskRole.ACTIVE else None,
         "restore": None if remote is None else snapshot_status.restore_figures(remote, task, known),
     }
 
@@ -192,6 +202,8 @@ def readiness(state: ClientState, components: Components | None) -> tuple[bool, 
         return False, f"state is {state.value}"
     if components.requests.leaving:
         return False, "its tasks are handed over to other instances"
+    if components.hangs.hanging:
+        return False, f"{components.hangs.hanging[0]}; commits wait for it"
     complaint = components.life.readiness.complaint
     return complaint is None, complaint or f"state is {state.value}"
 
@@ -207,6 +219,7 @@ def samples(config: StreamsConfig, state: ClientState, components: Components | 
     yield from components.output.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
     yield counter("stream-thread-metrics", "poll-records", components.feeder.records_consumed, **thread)
     yield gauge("stream-thread-metrics", "output-buffer-records", components.output.buffered_records, **thread)
+    yield gauge("stream-thread-metrics", "record-in-process-seconds", components.hangs.longest, **thread)
     for worker in components.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
     for reader in list(components.stores.restoration.reading.readers.values()):

@@ -5,10 +5,16 @@ Any thread makes a request and returns; the polling thread looks for requests in
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from streamsapp.clock import Clock
 from streamsapp.deadline import ClosingTime, Deadline, reserve
+
+log = logging.getLogger(__name__)
+
+#: Seconds that an instance has for its end whose user code does not come back.
+CUT_SHORT = 3.0
 
 
 class UserRequests:
@@ -27,6 +33,7 @@ class UserRequests:
         self.leave_group = True
         #: True if it is to stop processing until further notice.
         self.paused = False
+        self._is_cut_short = False
         #: Set by the polling thread: whether others have taken over everything.
         self.drained = False
 
@@ -49,6 +56,14 @@ class UserRequests:
         """Stop processing, or go on with it."""
         self.paused = paused
         self._on_request()
+
+    def cut_short(self) -> None:
+        """End at once, as waiting would change nothing; the request to drain or to close was made before."""
+        if not self._is_cut_short:
+            self._is_cut_short = True
+            log.warning("user code hangs, so nothing can be handed over or committed: the instance ends without")
+            self._closing.begin(CUT_SHORT)
+            self.close_now = True
 
     @property
     def leaving(self) -> bool:

@@ -25,6 +25,12 @@ class WallClockWork:
         """Seconds until a task is due; infinite if none will be by itself."""
         return max(0.0, (self._tasks.due_ms - self._clock.now_ms()) / 1000)
 
+    @property
+    def hangs(self) -> bool:
+        """True if user code does not come back: nothing is committed before it does."""
+        self._hangs.check(self._clock.monotonic())
+        return bool(self._hangs.hanging)
+
     def run(self) -> None:
         """Do what is due."""
         now = self._clock.monotonic()

@@ -87,6 +87,8 @@ class TaskStores:
         self._metadata: dict[str, bytes] = {}
         self._staged_metadata: dict[str, bytes] = {}
         self._standing = Standing()
+        #: Commits that had something of this task, counted by the polling thread.
+        self.commits = 0
         #: Closing waits for a copy that is being made.
         self._copying = Lock()
 

@@ -269,6 +269,8 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "ready": False,
         "peers": [],
         "outages": [],
+        "inProcessSeconds": None,
+        "hanging": [],
         "globalStores": [],
         "dataPath": native.described(),
     }

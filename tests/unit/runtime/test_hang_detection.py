@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import pytest
 
 from streamsapp.errors import ProcessingError
-from streamsapp.runtime.hang_detection import PERIOD, HangDetector
+from streamsapp.runtime.hang_detection import PERIOD, WARN_AFTER, HangDetector
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.scheduler import MostBufferedFirst
@@ -142,3 +142,44 @@ def test_looks_no_more_than_about_once_a_second() -> None:
     it.watch.check(LIMIT)
 
     assert it.watch.longest == 0.0, "first seen at the second look"
+
+
+def test_a_record_that_hangs_is_told_until_it_comes_back() -> None:
+    it = Watched()
+    it.task.context.message = raw(17, topic="orders")
+    for now in (0.0, WARN_AFTER):
+        it.watch.check(now)
+        assert it.watch.hanging == ()
+    it.watch.check(WARN_AFTER + PERIOD)
+    assert [str(each) for each in it.watch.hanging] == ["task 0_0 has had record orders-0@17 in process for 31 s"]
+    assert it.failures.empty()
+
+    it.task.context.message = raw(18, topic="orders")
+    it.watch.check(WARN_AFTER + 2 * PERIOD)
+    assert it.watch.hanging == ()
+
+
+def test_what_took_long_and_came_back_is_given_twice_the_time() -> None:
+    """A service that is slow by nature makes an instance not ready once, and not at each record."""
+    it = Watched()
+    it.task.context.message = raw(1)
+    for second in range(61):
+        it.watch.check(float(second))
+    it.task.context.message = raw(2)
+    for second in range(61, 61 + 110):
+        it.watch.check(float(second))
+        assert it.watch.hanging == ()
+    for second in range(171, 190):
+        it.watch.check(float(second))
+    assert it.watch.hanging
+
+
+def test_who_raised_the_limit_has_records_that_take_long() -> None:
+    it = Watched()
+    it.watch = HangDetector(it.tasks, it.failures, 3600.0)
+    it.task.context.message = raw(1)
+    it.watch.check(0.0)
+    it.watch.check(360.0)
+    assert it.watch.hanging == ()
+    it.watch.check(361.0)
+    assert it.watch.hanging

@@ -20,7 +20,7 @@ from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
-from streamsapp.runtime.user_requests import UserRequests
+from streamsapp.runtime.user_requests import CUT_SHORT, UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
@@ -76,6 +76,7 @@ class FakeLife:
         self.ended = False
         self.calm = True
         self.may_commit = self.may_write = self.sound = True
+        self.drained = False
         self.wants_commit = False
         self.closed_with: list[BaseException | None] = []
         self.causes: list[BaseException | None] = []
@@ -98,6 +99,9 @@ class FakeLife:
 
     def pause(self, *, paused: bool) -> None:
         (self.tasks.pause if paused else self.tasks.resume)()
+
+    def drain(self) -> None:
+        self.asked.append("drain")
 
     def make_commit(self) -> FakeCommit:
         self.asked.append("commit")
@@ -381,3 +385,34 @@ def test_an_error_at_the_start_ends_the_instance_with_it(error: Exception, monke
 
     assert it.life.closed_with == [error]
     assert it.over == [True]
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_an_instance_that_leaves_while_user_code_hangs_does_not_wait_for_it(drains: bool) -> None:
+    """Nothing can be handed over or committed; the others get the tasks once it is gone."""
+    it = Loop()
+    feed(it.task, [raw(0), raw(1)])
+    assert it.tasks.take(0) is it.task
+    it.task.context.message = raw(0)
+    it.passes()
+    it.clock.advance(31_000)
+    if drains:
+        it.requests.drain(55.0)
+    else:
+        it.requests.close(55.0, leave_group=True)
+    it.passes()
+
+    assert it.requests.close_now
+    assert not it.requests.out_of_time
+    it.clock.advance(int(1000 * CUT_SHORT))
+    assert it.requests.out_of_time
+    it.passes()
+
+
+def test_an_instance_that_leaves_in_good_order_keeps_its_time() -> None:
+    it = Loop()
+    it.passes()
+    it.clock.advance(31_000)
+    it.requests.drain(55.0)
+    it.clock.advance(int(1000 * CUT_SHORT))
+    assert not it.requests.out_of_time

@@ -120,7 +120,8 @@ def test_who_was_out_of_the_group_has_to_come_back_again(pod: Pod) -> None:
 
 def components(complaint: str | None, *, leaving: bool = False) -> Any:
     life = SimpleNamespace(readiness=SimpleNamespace(complaint=complaint))
-    return cast(Any, SimpleNamespace(requests=SimpleNamespace(leaving=leaving), life=life))
+    hangs = SimpleNamespace(hanging=())
+    return cast(Any, SimpleNamespace(requests=SimpleNamespace(leaving=leaving), life=life, hangs=hangs))
 
 
 @pytest.mark.parametrize("state", [ClientState.RUNNING, ClientState.REBALANCING])

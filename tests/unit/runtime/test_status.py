@@ -20,6 +20,7 @@ from streamsapp.runtime import status
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.corruptions import TIMES, Corruptions
 from streamsapp.runtime.global_stores.progress import GlobalPartition
+from streamsapp.runtime.hang_detection import Hang
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
@@ -43,6 +44,7 @@ class Parts:
     threads: list[threading.Thread] = field(default_factory=list)
     processing: list[Any] = field(default_factory=list)
     longest: float = 0.0
+    hanging: tuple[Hang, ...] = ()
     paused: bool = False
     safe_until: float = math.inf
 
@@ -59,7 +61,7 @@ class Parts:
         self.membership = SimpleNamespace(safe_until=self.safe_until)
         ready = SimpleNamespace(complaint=None)
         self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None)
-        self.hangs = SimpleNamespace(longest=self.longest)
+        self.hangs = SimpleNamespace(longest=self.longest, hanging=self.hanging)
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
         self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
@@ -82,6 +84,8 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "ready": False,
         "peers": [],
         "outages": [],
+        "inProcessSeconds": None,
+        "hanging": [],
         "globalStores": [],
         "dataPath": native.described(),
     }
@@ -166,7 +170,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
     task = storing()
     task.changelog_positions["counts"] = 41
     task.input_lag = 7
-    task.processed_records = 3
+    task.processed_records, task.stores.commits = 3, 2
 
     (told,) = document(Parts([task]))["tasks"]
 
@@ -188,6 +192,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
         ],
         "inputLag": 7,
         "processedRecords": 3,
+        "commits": 2,
         "restore": None,
     }
 
@@ -321,3 +326,15 @@ def test_an_input_lag_that_is_not_known_has_no_metric() -> None:
     samples = status.samples(config(), ClientState.RUNNING, cast(Any, Parts([storing()])), now_ms=0)
 
     assert "kafka_stream_task_input_lag" not in {sample.name for sample in samples}
+
+
+def test_a_task_that_hangs_is_named_and_makes_the_instance_not_ready() -> None:
+    hang = Hang(TaskId(0, 1), 31.4, "task 0_1 has had record orders-1@17 in process")
+    parts = cast(Any, Parts(longest=31.4, hanging=(hang,)))
+
+    told = document(parts)
+    assert told["inProcessSeconds"] == 31.4
+    said = "task 0_1 has had record orders-1@17 in process for 31 s"
+    assert told["hanging"] == [{"task": "0_1", "seconds": 31.4, "message": said}]
+    assert told["ready"] is False
+    assert status.readiness(ClientState.RUNNING, parts) == (False, f"{said}; commits wait for it")

@@ -109,8 +109,9 @@ class World:
         return self.cluster.template == self.wanted.revision and (self.wanted.replicas > 0 or not self.cluster.pods)
 
     def like_the_last_good(self) -> str:
-        """A new revision whose topology can work beside the last good one's."""
-        good = self.operator.status.last_good_revision or "good-first"
+        """A new revision whose topology can work beside that of the last good one, or of one on trial."""
+        status = self.operator.status
+        good = (status.trial.revision if status.trial else status.last_good_revision) or "good-first"
         return f"{'moved' if good.startswith('moved') else 'good'}-last{'+' if good.endswith('+') else ''}"
 
     def trouble(self) -> None:

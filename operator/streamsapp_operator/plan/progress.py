@@ -1,0 +1,96 @@
+"""Judges by what its pods tell whether a revision gets on: one whose pods are ready may still process nothing. Pure.
+
+A pod that tells nothing of it (its runtime is older, its answer too old) is no reason for anything, and neither is an
+application without input, that is paused, that restores, or that cannot reach Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamsapp_operator.gate import CRASHES
+from streamsapp_operator.model.observed_state import HangReport, PodReport, PodSeen, ReportedRole, TaskReport
+from streamsapp_operator.plan.plan_input import PlanInput
+from streamsapp_operator.takeover import RUNNING
+
+#: A record that is in process for so long has to come back before its revision goes to another pod; seconds.
+LONG = 10.0
+#: A revision whose code hangs for so long is given up, as one that crashes again and again: that takes as long.
+HANGS = 120.0
+#: A container that was started again so long ago has settled.
+SETTLED = 600.0
+
+
+def hang(inputs: PlanInput) -> tuple[PodSeen, HangReport] | None:
+    """Returns the first pod with a task that hangs, whatever its revision is."""
+    return next(((pod, it) for pod in inputs.pods for it in _hanging(inputs, pod)), None)
+
+
+def waits(inputs: PlanInput, revision: str) -> str | None:
+    """Returns why the revision does not get on now; ``None`` if it does, or nothing is known."""
+    for pod, report in _reports(inputs, revision):
+        if (seconds := report.in_process_seconds) is not None and seconds >= LONG:
+            told = report.hanging[0].message if report.hanging else f"a record has been in process for {seconds:.0f} s"
+            return f"{pod.name}: {told}"
+    return idle(inputs, revision)
+
+
+def idle(inputs: PlanInput, revision: str) -> str | None:
+    """Says that none of its pods has processed a record, although input waits for them."""
+    tasks = [task for pod, report in _reports(inputs, revision) for task in report.tasks if _works(pod, task)]
+    lag = sum(task.input_lag or 0 for task in tasks)
+    unknown = any(task.processed is None for task in tasks)
+    outage = any(report.outages for _, report in _reports(inputs, revision))
+    if not lag or unknown or outage or any(task.processed for task in tasks):
+        return None
+    return f"its pods have processed none of the {lag} records that wait for them"
+
+
+def failure(inputs: PlanInput, revision: str) -> str | None:
+    """Returns why the revision must be given up: a pod of it crashes again and again, or hangs."""
+    crashing = {pod.revision: pod for pod in _all(inputs) if is_crashing(inputs, pod)}
+    if set(crashing) == {revision}:  # what others suffer from is not the revision's fault
+        pod = crashing[revision]
+        why = pod.last_exit or pod.waiting_message or "see its log"
+        return f"pod {pod.name} cannot run: it was started {pod.restarts} times again, the last time after {why}"
+    for pod in inputs.pods:
+        for it in _hanging(inputs, pod) if pod.revision == revision else ():
+            if it.seconds >= HANGS:
+                return (
+                    f"pod {pod.name} processes nothing: {it.message}; a higher maxPollIntervalMs says that it is slow"
+                )
+    return None
+
+
+def is_crashing(inputs: PlanInput, pod: PodSeen) -> bool:
+    """Says whether a container of the pod ended again and again, the last time a while ago at most."""
+    settled = pod.running_since is not None and inputs.now - pod.running_since >= SETTLED
+    return pod.restarts >= CRASHES and not settled
+
+
+def has_committed(inputs: PlanInput, revision: str) -> bool:
+    """Says whether each task with input has committed, as far as its pods tell."""
+    tasks = [task for pod, report in _reports(inputs, revision) for task in report.tasks if _works(pod, task)]
+    return not any(task.commits == 0 and (task.processed or task.input_lag) for task in tasks)
+
+
+def _works(pod: PodSeen, task: TaskReport) -> bool:
+    paused = any(store.mode == "paused" for store in task.stores)
+    return task.role is ReportedRole.ACTIVE and task.state.upper() == RUNNING and not paused and not pod.terminating
+
+
+def _hanging(inputs: PlanInput, pod: PodSeen) -> tuple[HangReport, ...]:
+    fresh = pod.report is not None and inputs.gate.covers.is_fresh(pod.report) and not pod.terminating
+    return pod.report.hanging if fresh and pod.report is not None else ()
+
+
+def _reports(inputs: PlanInput, revision: str) -> Iterator[tuple[PodSeen, PodReport]]:
+    for pod in inputs.pods:
+        if pod.revision == revision and pod.report is not None and inputs.gate.covers.is_fresh(pod.report):
+            yield pod, pod.report
+
+
+def _all(inputs: PlanInput) -> Iterator[PodSeen]:
+    yield from inputs.pods
+    if inputs.observed.driver is not None:
+        yield inputs.observed.driver

@@ -1,0 +1,92 @@
+"""Tells the last good revision from one that is on trial: all pods have it, were well for a while, and may still fail.
+Pure.
+
+Many faults show only after minutes. So a revision that was rolled out becomes the last good one when its pods have run
+for ``rollout.lastGoodSeconds`` without a restart, and each task with input has committed. Until then a crash loop or a
+hang leads back to the last good one. In everything else the revision on trial stands for the last good one (what pods
+come back as, what is compared, where a refusal leads): rules of the plan never see the difference.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamsapp_operator.model.status import AppStatus, RolloutStatus, Trial
+from streamsapp_operator.plan import progress
+from streamsapp_operator.plan.plan_input import PlanInput
+
+
+def seen_by_rules(status: AppStatus) -> AppStatus:
+    """Returns the status with the revision on trial in the place of the last good one."""
+    trial = status.trial
+    if trial is None:
+        return status
+    return replace(
+        status,
+        last_good_revision=trial.revision,
+        shape=trial.shape,
+        engine=trial.engine,
+        last_good_scheduled=trial.scheduled,
+    )
+
+
+def failed(inputs: PlanInput, status: AppStatus) -> AppStatus | None:
+    """Returns the status, as it was left, after a trial that has failed: the rollout of that revision leads back to the
+    last good one; ``None`` if none has failed."""
+    trial = status.trial
+    if trial is None or inputs.app.orders.paused:
+        return None
+    failure = progress.failure(inputs, trial.revision)
+    if failure is None:
+        return None
+    rollout, shapes = status.rollout, status.shapes
+    if trial.shape is not None:
+        shapes = shapes | {trial.revision: trial.shape}
+    if rollout is None or rollout.revision != trial.revision:
+        return replace(status, trial=None, shapes=shapes)
+    return replace(
+        status, trial=None, shapes=shapes, failed_revision=trial.revision, rollout=given_up(rollout, failure)
+    )
+
+
+def given_up(rollout: RolloutStatus, failure: str) -> RolloutStatus:
+    """Returns the rollout of a revision that leads back to the last good one from now on."""
+    return replace(
+        rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
+        driver=None, blocked_since=None, soaking=None, soaking_since=None,
+    )  # fmt: skip
+
+
+def judged(inputs: PlanInput, before: AppStatus, after: AppStatus) -> AppStatus:
+    """Returns the new status, which the rules made, with the last good revision as it is told: ``before`` is the status
+    as it was left."""
+    good = after.last_good_revision
+    # Of the first there is nothing to go back to; a run by a schedule tells of itself when it ends.
+    if good is None or before.last_good_revision in {None, good} or after.last_good_scheduled:
+        return replace(after, trial=None)
+    last = before.trial
+    since = last.since if last is not None and last.revision == good else inputs.time
+    if _has_passed(inputs, good, inputs.since(since)):
+        return replace(after, trial=None)
+    trial = Trial(
+        revision=good, since=since, shape=after.shape, engine=after.engine, scheduled=after.last_good_scheduled
+    )
+    return replace(
+        after,
+        trial=trial,
+        last_good_revision=before.last_good_revision,
+        shape=before.shape,
+        engine=before.engine,
+        last_good_scheduled=before.last_good_scheduled,
+    )
+
+
+def _has_passed(inputs: PlanInput, revision: str, lasted: float) -> bool:
+    seconds, driver = inputs.settings.rollout.last_good_seconds, inputs.observed.driver
+    if seconds == 0:
+        return True
+    pods = (*inputs.pods, *(() if driver is None else (driver,)))
+    well = all(pod.revision == revision and pod.ready and not pod.terminating for pod in pods)
+    restarted = any(pod.restarts and inputs.now - (pod.running_since or inputs.now) < seconds for pod in pods)
+    told = bool(inputs.pods) and well and not restarted and progress.hang(inputs) is None
+    return told and lasted >= seconds and progress.has_committed(inputs, revision)
