@@ -17,7 +17,17 @@ from streamsapp.http.state_routes import StateRoute
 from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
 from streamsapp.query import Queries
 from streamsapp.topology.description import TopologyDescription
-from streamsapp.web.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response, probe
+from streamsapp.web.request_routing import (
+    JSON,
+    QUERIES,
+    AtMost,
+    HttpRequest,
+    HttpResponse,
+    Route,
+    Routes,
+    json_response,
+    probe,
+)
 
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
@@ -36,7 +46,7 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
     return {
         **driver_routes(view),
         **instance_console(view, queries),
-        "/state/": Route(StateRoute(queries)),
+        "/state/": Route(AtMost(QUERIES, StateRoute(queries))),
         "/drain": Route(drain, method="POST"),
         "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
     }

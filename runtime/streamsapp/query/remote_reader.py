@@ -7,11 +7,14 @@ Keys and values travel serialised (``format=bytes``), so that the caller's own s
 from __future__ import annotations
 
 import http.client
+import socket
+import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -26,8 +29,10 @@ from streamsapp.web.tokens import TokenFile, bearer
 
 T = TypeVar("T")
 
-#: The time that another instance may take to accept, and between two parts of its answer, in seconds.
+#: The time that another instance may take to accept and for its whole answer, in seconds.
 TIMEOUT = 5.0
+#: Questions that wait for other instances at a time: each may have an answer of ``MOST_BYTES`` in memory.
+OUTGOING = 16
 #: Of an answer: pages end long before, and a record is no larger.
 MOST_BYTES = 64 << 20
 #: Of a path with its parameters; the headers have the rest of a head.
@@ -71,8 +76,38 @@ class HttpFetch:
         return reply
 
 
+class _Within(socket.socket):
+    """A connection whose waits all end at one time, however little comes in each."""
+
+    give_up = 0.0
+
+    def recv_into(self, *arguments: Any) -> int:
+        self.settimeout(self._left())
+        return super().recv_into(*arguments)
+
+    def sendall(self, *arguments: Any) -> None:
+        self.settimeout(self._left())
+        super().sendall(*arguments)
+
+    def _left(self) -> float:
+        left = self.give_up - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the whole answer did not come in time")
+        return left
+
+
+class _Connection(http.client.HTTPConnection):
+    """``timeout`` is that of the whole request."""
+
+    def connect(self) -> None:
+        give_up = time.monotonic() + (self.timeout or TIMEOUT)
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        self.sock = _Within(plain.family, plain.type, plain.proto, plain.detach())
+        self.sock.give_up = give_up
+
+
 def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes | None) -> PeerResponse:
-    with closing(http.client.HTTPConnection(endpoint, timeout=timeout)) as connection:
+    with closing(_Connection(endpoint, timeout=timeout)) as connection:
         headers: dict[str, str | bytes] = {"Host": endpoint}
         if proof is not None:
             headers["Authorization"] = proof
@@ -91,6 +126,7 @@ class RemoteReader:
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
+        self._outgoing = BoundedSemaphore(OUTGOING)
 
     def get(
         self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None, endpoints: Iterable[str]
@@ -143,7 +179,7 @@ class RemoteReader:
         told = []
         for endpoint in endpoints:
             try:
-                reply = self._fetch(endpoint, path)
+                reply = self._fetched(endpoint, path)
                 document = read_json(reply.body)
                 if "error" not in document:
                     return read(document)
@@ -154,6 +190,14 @@ class RemoteReader:
                 told.append(f"{endpoint} answers with what cannot be read: {error!r}")
         why = "; ".join(told) or "no instance with an HTTP server has it (application_server); try again soon"
         raise StoreNotAvailableError(f"partition {partition} of store {store.name} cannot be had: {why}")
+
+    def _fetched(self, endpoint: str, path: str) -> PeerResponse:
+        if not self._outgoing.acquire(timeout=TIMEOUT):
+            raise TimeoutError(f"{OUTGOING} questions to other instances wait for their answers here")
+        try:
+            return self._fetch(endpoint, path)
+        finally:
+            self._outgoing.release()
 
 
 def encode(data: bytes) -> str:

@@ -18,7 +18,17 @@ from streamsapp.metrics.prometheus import CONTENT_TYPE
 from streamsapp.query.remote_reader import PeerResponse
 from streamsapp.supervisor.merge_responses import merge_metrics, merge_probes, merge_status
 from streamsapp.supervisor.pod_supervisor import TIMEOUT, PodSupervisor
-from streamsapp.web.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response, probe
+from streamsapp.web.request_routing import (
+    JSON,
+    QUERIES,
+    AtMost,
+    HttpRequest,
+    HttpResponse,
+    Route,
+    Routes,
+    json_response,
+    probe,
+)
 
 #: Nobody here has it, or nobody can tell now.
 _NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -34,7 +44,7 @@ def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds
         "/metrics": Route(joined.metrics, open=True),
         "/status": Route(joined.status),
         "/topology": Route(joined.topology),
-        "/state/": Route(joined.state),
+        "/state/": Route(AtMost(QUERIES, joined.state)),
         **console_routes(joined.console),
         "/console/graph": Route(joined.topology),
         "/console/stores": Route(joined.topology),

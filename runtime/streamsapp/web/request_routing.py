@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from threading import BoundedSemaphore
 from typing import Any, TypeAlias
 
 import orjson
 
 JSON = "application/json"
+#: Queries that are answered at a time at one port: half of the connections that it has.
+QUERIES = 32
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,25 @@ class Route:
     def takes(self, method: str) -> bool:
         """Says whether a method may be used."""
         return method in self.allowed.split(", ")
+
+
+class AtMost:
+    """Answers so many requests at a time, and refuses the others at once: they may wait long for other instances, and
+    leave room at the port for the probes of the kubelet."""
+
+    def __init__(self, most: int, answer: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._most = most
+        self._answer = answer
+        self._free = BoundedSemaphore(most)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not self._free.acquire(blocking=False):
+            error = {"error": f"{self._most} queries are being answered at this port; try again soon"}
+            return json_response(error, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})
+        try:
+            return self._answer(request)
+        finally:
+            self._free.release()
 
 
 #: By path; one that ends in ``/`` takes all paths below it.
