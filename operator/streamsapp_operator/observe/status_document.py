@@ -111,6 +111,8 @@ class _Document(_Fields, frozen=True):
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
     hanging: Annotated[tuple[_Hang, ...], Meta(max_length=10_000)] = ()
     in_process_seconds: Seconds | None = None
+    instance_restarts: Count = 0
+    restarted_seconds_ago: Seconds | None = None
     #: Only of a driver.
     batches: Count | None = None
     executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] | None = None
@@ -149,6 +151,8 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         document.executors,
         tuple(HangReport(it.task, it.seconds, it.message) for it in document.hanging),
         document.in_process_seconds,
+        document.instance_restarts,
+        document.restarted_seconds_ago,
     )
 
 

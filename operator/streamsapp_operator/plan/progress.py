@@ -52,7 +52,7 @@ def failure(inputs: PlanInput, revision: str) -> str | None:
     if set(crashing) == {revision}:  # what others suffer from is not the revision's fault
         pod = crashing[revision]
         why = pod.last_exit or pod.waiting_message or "see its log"
-        return f"pod {pod.name} cannot run: it was started {pod.restarts} times again, the last time after {why}"
+        return f"pod {pod.name} cannot run: it was started {restarts(pod)} times again, the last time after {why}"
     for pod in inputs.pods:
         for it in _hanging(inputs, pod) if pod.revision == revision else ():
             if it.seconds >= HANGS:
@@ -63,9 +63,21 @@ def failure(inputs: PlanInput, revision: str) -> str | None:
 
 
 def is_crashing(inputs: PlanInput, pod: PodSeen) -> bool:
-    """Says whether a container of the pod ended again and again, the last time a while ago at most."""
-    settled = pod.running_since is not None and inputs.now - pod.running_since >= SETTLED
-    return pod.restarts >= CRASHES and not settled
+    """Says whether a container of the pod, or an instance in it, ended again and again, the last time not long ago."""
+    return restarts(pod) >= CRASHES and has_restarted_within(inputs, pod, SETTLED)
+
+
+def restarts(pod: PodSeen) -> int:
+    """Returns how often the pod's container was started again, or the worst of the instances in it."""
+    return max(pod.restarts, 0 if pod.report is None else pod.report.instance_restarts)
+
+
+def has_restarted_within(inputs: PlanInput, pod: PodSeen, seconds: float) -> bool:
+    """Says whether its container, or an instance in it, was started again within so many seconds."""
+    ago = None if pod.report is None else pod.report.restarted_seconds_ago
+    if ago is not None and ago < seconds:
+        return True
+    return pod.restarts > 0 and inputs.now - (pod.running_since or inputs.now) < seconds
 
 
 def has_committed(inputs: PlanInput, revision: str) -> bool:

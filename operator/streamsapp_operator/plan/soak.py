@@ -52,5 +52,5 @@ def _mark(inputs: PlanInput, revision: str) -> str | None:
     pods = [*own, *(() if driver is None else [driver])]
     if not own or not all(pod.ready and not pod.terminating for pod in pods):
         return None
-    containers = ",".join(sorted(f"{pod.uid}/{pod.restarts}" for pod in pods))
+    containers = ",".join(sorted(f"{pod.uid}/{progress.restarts(pod)}" for pod in pods))
     return hashlib.sha256(containers.encode()).hexdigest()[:_DIGITS]

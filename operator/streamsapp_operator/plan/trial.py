@@ -87,6 +87,6 @@ def _has_passed(inputs: PlanInput, revision: str, lasted: float) -> bool:
         return True
     pods = (*inputs.pods, *(() if driver is None else (driver,)))
     well = all(pod.revision == revision and pod.ready and not pod.terminating for pod in pods)
-    restarted = any(pod.restarts and inputs.now - (pod.running_since or inputs.now) < seconds for pod in pods)
+    restarted = any(progress.has_restarted_within(inputs, pod, seconds) for pod in pods)
     told = bool(inputs.pods) and well and not restarted and progress.hang(inputs) is None
     return told and lasted >= seconds and progress.has_committed(inputs, revision)

@@ -41,6 +41,8 @@ class InstanceProcess(threading.Thread):
         self.endpoint: str | None = None
         #: The number of times that it was started.
         self.starts = 0
+        #: The time of the last start, in monotonic seconds.
+        self.began_at = 0.0
         #: Set when the instance has got as far as its port, or has ended and that was seen to.
         self.settled = threading.Event()
         #: The exit code of the last process that ended.
@@ -114,6 +116,7 @@ class InstanceProcess(threading.Thread):
                     start_new_session=True,
                 )
             self.starts += 1
+            self.began_at = time.monotonic()
             log.info("%s runs as process %d", self.instance, process.pid)
             port = self._port(lifeline)
             if port is not None:

@@ -5,6 +5,7 @@ Called on the threads of the HTTP server.
 
 from __future__ import annotations
 
+import time
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -73,7 +74,7 @@ class _Joined:
 
     def status(self, request: HttpRequest) -> HttpResponse:
         documents = {name: _document(reply) for name, reply in self._pod.ask_all("/status").items()}
-        return json_response(merge_status(self._application_id, self._name, documents))
+        return json_response(merge_status(self._application_id, self._name, documents) | self._started_again())
 
     def topology(self, request: HttpRequest) -> HttpResponse:
         """Answers with the topology or the stores of one instance: all have the same."""
@@ -134,6 +135,15 @@ class _Joined:
     def _gone(self, name: str, reply: PeerResponse | None) -> bool:
         """An instance that does not run has nothing to hand over: its session times out, and others take over."""
         return reply is None and all(member.pid is None for member in self._pod.members if member.instance == name)
+
+    def _started_again(self) -> dict[str, Any]:
+        """Tells what Kubernetes cannot see: how often the worst instance was started again, and when that was last."""
+        again = [member for member in self._pod.members if member.starts > 1]
+        last = max((member.began_at for member in again), default=None)
+        return {
+            "instanceRestarts": max((member.starts - 1 for member in again), default=0),
+            "restartedSecondsAgo": None if last is None else round(time.monotonic() - last, 1),
+        }
 
     def _restarts(self) -> Metric:
         family = CounterMetricFamily(

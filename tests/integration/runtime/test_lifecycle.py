@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -280,6 +281,10 @@ def test_a_read_only_store_is_restored_from_its_topic(kafka: Kafka, instances: I
     assert not [name for name in kafka.admin.list_topics(timeout=60).topics if name.startswith(config.application_id)]
 
 
+#: Seconds that an instance has for its end in a pod.
+SHUTDOWN = 55.0
+
+
 class Hangs(Processor):
     """Does not come back until the test is over."""
 
@@ -311,6 +316,34 @@ def test_a_processor_that_hangs_is_reported_with_its_record(
     assert "max_poll_interval_ms" in str(error)
     assert not instance.healthy()[0]
     assert instance.state is ClientState.ERROR
+
+
+@pytest.mark.long
+def test_an_instance_that_hangs_is_not_ready_and_ends_at_once_when_it_is_told_to(
+    kafka: Kafka, instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks go on elsewhere once it is gone; it has most of a minute and would wait for its last commit."""
+    monkeypatch.setattr("streamsapp.runtime.components._JOIN", 0.5)
+    Hangs.released.clear()
+    source = kafka.create_topic("in")
+    topology = Topology()
+    topology.add_source("source", source)
+    topology.add_processor("sleepy", Hangs, "source")
+    produce(kafka, source, [(b"k", b"v", 1000)])
+    instance = instances.start(topology, instances.config(max_poll_interval_ms=35_000, kafka=PATIENT))
+    eventually(lambda: instance.status()["hanging"])
+    (hang,) = instance.status()["hanging"]
+    assert hang["task"] == "0_0"
+    assert f"{source}-0@0" in hang["message"]
+    ready, why = instance.ready()
+    assert not ready
+    assert hang["task"] in why
+
+    began = time.monotonic()
+    instance.close(SHUTDOWN)
+    took = time.monotonic() - began
+    Hangs.released.set()
+    assert took < SHUTDOWN / 2
 
 
 def test_an_instance_that_starts_while_kafka_is_away_says_so(kafka: Kafka, instances: Instances) -> None:

@@ -236,3 +236,18 @@ def test_pods_that_hang_are_replaced_one_after_the_other_at_once(started: float)
     second = only(look(reconciles, stuck(*left)), Evict)
     assert second.pod in {f"app-{it}" for it in left}
     assert reconciles.now < NOW + 10
+
+
+def test_an_instance_of_several_in_a_pod_that_crashes_counts_as_a_container_does() -> None:
+    """The supervisor starts it again, so Kubernetes sees no restart."""
+    reconciles = tried()
+
+    def seen(restarts: int, ago: float) -> list[PodSeen]:
+        report = new()[2].report
+        assert report is not None
+        return new(report=replace(report, instance_restarts=restarts, restarted_seconds_ago=ago))
+
+    look(reconciles, seen(2, 590.0), after=601)
+    assert (phase(reconciles), reconciles.status.last_good_revision) == ("Complete", "one")
+    look(reconciles, seen(3, 1.0))
+    assert phase(reconciles) == "RollingBack"
