@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp_operator.model.observed_state import Outage, PodReport, ReportedRole
+from streamsapp_operator.model.observed_state import HangReport, Outage, PodReport, ReportedRole
 from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
 
 STORE: dict[str, Any] = {
