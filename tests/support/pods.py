@@ -65,7 +65,7 @@ class RunningPod:
         self.port = self._port()
 
     def _port(self) -> int | None:
-        found = re.search(r"status on http://0\.0\.0\.0:(\d+)/status", self.log())
+        found = re.search(r"status on http://(?:\[::\]|0\.0\.0\.0):(\d+)/status", self.log())
         return None if found is None else int(found[1])
 
     def running(self) -> bool:

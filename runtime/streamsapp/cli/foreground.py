@@ -65,7 +65,7 @@ def run_until_closed(
 
     server.start({**instance_routes(runtime, runtime.queries, drain), **more}, application_server)
     with closing_on_signals(leave, within=shutdown_timeout):
-        log.info("status on http://%s:%d/status", server.host, server.port)
+        log.info("status on http://%s/status", server.address)
         runtime.start()
         error = runtime.wait()
         if error is None and drain.asked.is_set():

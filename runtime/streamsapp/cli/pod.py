@@ -12,26 +12,28 @@ import signal
 import socket
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 
 from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.config.endpoint import bracketed, endpoint_of
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 from streamsapp.web import HttpServer
 from streamsapp.web.request_routing import Routes
+from streamsapp.web.server import ALL_INTERFACES
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-#: No host has it (RFC 5737): packets to it go where those to the rest of the world do.
-_ELSEWHERE = ("192.0.2.1", 9)
-ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus come from outside the pod
+#: No host has these (RFC 5737, RFC 3849): packets to them go where those to the rest of the world do.
+_OUTGOING = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,12 @@ def add_member_options(parser: argparse.ArgumentParser) -> None:
 def run_pod(options: argparse.Namespace, settings: PodSettings, more: Routes = MappingProxyType({})) -> int:
     """Run several instances until closed, with ``more`` routes at their port; returns the exit code."""
     with closing(HttpServer(options.http_port, host=settings.http_host, token_file=HTTP_TOKEN_FILE)) as server:
-        endpoint = settings.application_server or f"{_address(settings)}:{server.port}"
+        endpoint = bracketed(settings.application_server or endpoint_of(_address(settings), server.port))
         commands = {seat.name: _command(options, settings, seat, endpoint) for seat in settings.seats}
         pod = PodSupervisor(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
         routes = pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout)
         server.start({**routes, **more}, endpoint)
-        log.info("%d instances; status on http://%s:%d/status", len(commands), server.host, server.port)
+        log.info("%d instances; status on http://%s/status", len(commands), server.address)
         with closing_on_signals(pod.stop):
             pod.start()
             return pod.wait()
@@ -106,24 +108,25 @@ def own_address() -> str:
     """The address at which others reach this host: the one that its name stands for; in a pod, the pod's. Where that is
     a loopback address, by which every instance would ask itself, it is the one that connections go out from."""
     try:
-        named = socket.gethostbyname(socket.gethostname())
+        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:
-        named = LOOPBACK
+        found = []
+    # IPv4 where there is any, as before IPv6; without the scope that a link-local address has.
+    addresses = [str(address[0]) for family, *_, address in sorted(found, key=itemgetter(0)) if family in _OUTGOING]
+    named = next((each for each in addresses if "%" not in each), LOOPBACK)
     return _outgoing_address() or named if ip_address(named).is_loopback else named
 
 
 def _outgoing_address() -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(_ELSEWHERE)  # nothing is sent
-        except OSError:
-            log.warning(
-                "this host has a name for loopback only, and no route out by IPv4: instances on other hosts cannot ask "
-                "this one for its state; give the address that reaches it by --application-server"
-            )
-            return None
-        address: str = probe.getsockname()[0]
-        return address
+    for family, elsewhere in _OUTGOING.items():
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))  # nothing is sent
+            return str(probe.getsockname()[0])
+    log.warning(
+        "this host has a name for loopback only, and no route out: instances on other hosts cannot ask this one for "
+        "its state; give the address that reaches it by --application-server"
+    )
+    return None
 
 
 def _leave_at_the_end(line: socket.socket) -> None:

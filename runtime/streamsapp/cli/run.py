@@ -22,7 +22,6 @@ from streamsapp.cli.arguments import (
 from streamsapp.cli.foreground import run_until_closed
 from streamsapp.cli.own_broker import on_own_broker
 from streamsapp.cli.pod import (
-    ALL_INTERFACES,
     InstanceIdentity,
     PodSettings,
     add_member_options,
@@ -34,6 +33,7 @@ from streamsapp.cli.progress import RestoreBar
 from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
+from streamsapp.config.endpoint import endpoint_of
 from streamsapp.errors import UserInputError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.entrypoint import read_topology, user_code
@@ -43,6 +43,7 @@ from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 from streamsapp.web import HttpServer
 from streamsapp.web.request_routing import Routes
+from streamsapp.web.server import ALL_INTERFACES
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def _run_one(options: argparse.Namespace, app: StreamsApp) -> int:
             client_id=options.client_id,
             host_id=options.host_id,
             memory_bytes=options.memory_bytes,
-            application_server=options.application_server or f"{own_address()}:{server.port}",
+            application_server=options.application_server or endpoint_of(own_address(), server.port),
         )
         if options.lifeline is not None:
             follow_supervisor(options.lifeline, server.port)

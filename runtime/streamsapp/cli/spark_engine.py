@@ -48,7 +48,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
 
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         server.start(driver_routes(engine), config.application_server)
-        log.info("status on http://%s:%d/status", server.host, server.port)
+        log.info("status on http://%s/status", server.address)
         with closing_on_signals(close, within=options.shutdown_timeout):
             code: int = engine.run(session.session(java))
             if options.report is not None:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
-from streamsapp.config.endpoint import is_endpoint
+from streamsapp.config.endpoint import bracketed, is_endpoint
 from streamsapp.config.java_values import from_java
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
@@ -256,7 +256,7 @@ def _check_text(config: StreamsConfig) -> None:
         raise ConfigError(
             f"processing_guarantee: expected '{EXACTLY_ONCE}' or '{AT_LEAST_ONCE}', got {config.processing_guarantee!r}"
         )
-    if config.application_server and not is_endpoint(config.application_server):
+    if config.application_server and not is_endpoint(bracketed(config.application_server)):
         raise ConfigError(f"application_server: expected host:port, got {config.application_server!r}")
     for name, text in (
         ("host_id", config.host_id),
@@ -326,6 +326,7 @@ def _resolve(config: StreamsConfig) -> None:
         "kafka": _plain_mapping(config.kafka),
         "client_tags": _plain_mapping(config.client_tags),
         "client_id": plain_text(config.client_id or config.application_id),
+        "application_server": bracketed(plain_text(config.application_server)),
     }
     if config.commit_interval_ms == AUTO:
         chosen["commit_interval_ms"] = _COMMIT_INTERVAL_MS[config.processing_guarantee]

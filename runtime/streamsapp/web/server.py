@@ -6,8 +6,10 @@ slow client nor an open connection holds up processing or shutdown.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsapp.clock import Clock, SystemClock
+from streamsapp.config.endpoint import endpoint_of
 from streamsapp.errors import ConfigError
 from streamsapp.web.allocator import give_back_memory
 from streamsapp.web.authorization import Authorization
@@ -30,6 +33,10 @@ from streamsapp.web.tokens import TokenFile
 log = logging.getLogger(__name__)
 
 _CLOCK = SystemClock()
+#: IPv6's, and IPv4's with it: the kubelet and Prometheus come from outside the pod.
+ALL_INTERFACES = "::"
+#: A host without IPv6 says one of these.
+_NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 #: Bytes of an answer that are sent at once.
 _BLOCK = 64 << 10
 #: An answer that took so much memory to make that the allocator is asked to give it back, in bytes.
@@ -48,19 +55,18 @@ class HttpServer:
         self,
         port: int,
         *,
-        host: str = "0.0.0.0",  # noqa: S104
+        host: str = ALL_INTERFACES,
         token_file: Path | None = None,
         clock: Clock = _CLOCK,
     ) -> None:
-        self.host = host
         self._guard = Authorization(None if token_file is None else TokenFile(token_file), clock)
         self._posts = _Pending()
         try:
-            self._server = _Server((host, port), BaseHTTPRequestHandler)
+            self._server = _listening(host, port)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else "ports are 0 to 65535"
             raise ConfigError(
-                f"http_port: cannot listen on {host}:{port}: {why}; choose another port or stop its user"
+                f"http_port: cannot listen on {endpoint_of(host, port)}: {why}; choose another port or stop its user"
             ) from error
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
 
@@ -68,6 +74,11 @@ class HttpServer:
     def port(self) -> int:
         """The port it listens on."""
         return int(self._server.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """``host:port`` on which it listens."""
+        return endpoint_of(str(self._server.server_address[0]), self.port)
 
     def start(self, routes: Routes, endpoint: str = "") -> None:
         """Serve until closed; ``endpoint`` is the ``host:port`` that the group's other members ask by."""
@@ -87,6 +98,16 @@ class HttpServer:
         self._server.serve_forever(poll_interval=0.1)
 
 
+def _listening(host: str, port: int) -> _Server:
+    """All interfaces are those of IPv4 alone on a host that has no IPv6."""
+    try:
+        return _Server((host, port), BaseHTTPRequestHandler)
+    except OSError as error:
+        if host != ALL_INTERFACES or error.errno not in _NO_IPV6:
+            raise
+        return _Server(("0.0.0.0", port), BaseHTTPRequestHandler)  # noqa: S104
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -95,7 +116,14 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.connections = Connections()
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            # Both families, whatever the host's default is: the kubelet and other pods may come by either.
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self.connections.admit(request):

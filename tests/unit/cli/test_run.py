@@ -84,10 +84,11 @@ def test_others_are_told_an_address_that_they_reach(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def by_name(_: str) -> str:
+    def by_name(_: str, port: None, type: int) -> list[tuple[Any, ...]]:
         if named is None:
             raise socket.gaierror
-        return named
+        family = socket.AF_INET6 if ":" in named else socket.AF_INET
+        return [(family, type, 6, "", (named, 0))]
 
     class Probe(socket.socket):
         def connect(self, _: Any) -> None:
@@ -97,7 +98,7 @@ def test_others_are_told_an_address_that_they_reach(
         def getsockname(self) -> Any:
             return outgoing, 40_000
 
-    monkeypatch.setattr(socket, "gethostbyname", by_name)
+    monkeypatch.setattr(socket, "getaddrinfo", by_name)
     monkeypatch.setattr(socket, "socket", Probe)
     with caplog.at_level(logging.WARNING):
         assert pod.own_address() == expected

@@ -134,3 +134,26 @@ def test_members_of_enumerations_become_the_text_that_they_are() -> None:
     texts += it.kafka.values()
     assert {(each, type(each)) for each in texts} == {("orders", str)}
     assert f"{it.application_id}".encode() == b"orders"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("fd00::5:8080", "[fd00::5]:8080"),  # $(POD_IP):8080 of a pod with an IPv6 address
+        ("fd00:0:0:0:1:2:3:4:8080", "[fd00:0:0:0:1:2:3:4]:8080"),
+        ("[fd00::5]:8080", "[fd00::5]:8080"),
+        ("10.0.0.5:8080", "10.0.0.5:8080"),
+        ("pod-0.app:8080", "pod-0.app:8080"),
+    ],
+)
+def test_an_ipv6_address_gets_the_brackets_that_an_endpoint_needs(given: str, kept: str) -> None:
+    assert (
+        StreamsConfig(application_id="app", bootstrap_servers="b:9092", application_server=given).application_server
+        == kept
+    )
+
+
+@pytest.mark.parametrize("given", ["fd00::5", "fe80::1%eth0:8080", "[fd00::5]", "a:b:8080", "fd00::5:99999"])
+def test_an_address_without_a_port_or_with_a_scope_is_no_endpoint(given: str) -> None:
+    with pytest.raises(ConfigError, match="application_server: expected host:port"):
+        StreamsConfig(application_id="app", bootstrap_servers="b:9092", application_server=given)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -21,6 +24,7 @@ from streamsapp.metrics import Sample, gauge
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.web import HttpServer, connections, server as server_module
+from streamsapp.web.request_routing import Route, probe
 from task_parts import through
 
 #: Longer than a thread stands still on a busy machine, in seconds.
@@ -334,3 +338,27 @@ def test_closing_before_starting_frees_the_port() -> None:
 def test_a_port_that_is_none_is_the_users_to_mend() -> None:
     with pytest.raises(ConfigError, match=r"^http_port: cannot listen on 127.0.0.1:65536: ports are 0 to 65535"):
         HttpServer(65536, host="127.0.0.1")
+
+
+def test_a_port_answers_by_ipv4_and_by_ipv6() -> None:
+    with closing(HttpServer(0)) as server:
+        server.start({"/healthz": Route(lambda _: probe((True, "fine")), open=True)})
+        for host in ("127.0.0.1", "[::1]"):
+            with urlopen(f"http://{host}:{server.port}/healthz", timeout=60) as answer:
+                assert answer.status == HTTPStatus.OK
+        assert HttpFetch()(f"[::1]:{server.port}", "/healthz").status == HTTPStatus.OK
+        assert server.address == f"[::]:{server.port}"
+
+
+def test_a_host_without_ipv6_listens_by_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = socket.socket
+
+    class WithoutIpv6(made):  # type: ignore[misc, valid-type]
+        def __init__(self, family: int = -1, *more: Any, **options: Any) -> None:
+            if family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *more, **options)
+
+    monkeypatch.setattr(socket, "socket", WithoutIpv6)
+    with closing(HttpServer(0)) as server:
+        assert server.address == f"0.0.0.0:{server.port}"
