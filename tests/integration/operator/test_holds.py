@@ -119,3 +119,33 @@ def test_the_way_back_from_another_topology_begins_when_every_pod_of_it_has_ende
     world.until_ready()
     assert [set(it) for it in seen if len(it) > 1] == []
     assert "RolloutBlocked" not in world.events()
+
+
+def test_two_revisions_that_fit_the_last_good_one_and_not_each_other_have_no_pods_at_a_time(world: World) -> None:
+    lines, behaviour = {"0": ["lines"]}, world.node.behaviour
+    shapes = {
+        "first": {"sources": {**lines, "1": ["more"]}, "stores": {"0": {"counts": "keyvalue"}}},
+        "second": {"sources": {**lines, "1": ["other"], "2": ["more"]}, "stores": {"0": {"counts": "keyvalue"}}},
+    }
+    seen: set[frozenset[str]] = set()
+
+    def there() -> frozenset[str]:
+        seen.add(frozenset(revisions(world).values()))
+        return frozenset(revisions(world).values())
+
+    def ask_for(name: str, **rollout: int) -> None:
+        behaviour.check_message = {"faults": [], "shape": shapes[name]}
+        world.apply(code={"files": {"wordcount.py": f"topology = {name!r}"}}, rollout=rollout)
+
+    world.apply()
+    world.until_ready()
+    good = world.status()["lastGoodRevision"]
+    ask_for("first", soakSeconds=600)
+    until(lambda: len(there()) == 2, "a pod of the first is there")
+    (first,) = there() - {good}
+    ask_for("second")
+    until(lambda: first in (world.status().get("shapes") or {}), "the API server keeps its topology")
+    world.operator.kill()  # what has to be known is in the status
+    world.operator.start()
+    until(lambda: there().isdisjoint({good, first}), "all pods have the second")
+    assert [it for it in seen if len(it - {good}) > 1] == []
