@@ -52,6 +52,8 @@ class FakeBroker:
         #: Where the first open transaction begins, where there is one.
         self.committed: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
+        #: Of topics that were created anew.
+        self.ids: dict[str, str] = {}
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
@@ -97,6 +99,12 @@ class FakeBroker:
             return Answer({each: self.ends[each] for each in partitions})
 
     # ---- consumer ----------------------------------------------------------------------------------------------
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
+        return {each: TopicIdentity(self.ids.get(each, "AAAAAAAAAAAAAAAAAAAAAQ"), "cluster") for each in names}
+
+    def setting(self, topic: str, name: str) -> str:
+        return {"cleanup.policy": "compact", "delete.retention.ms": "86400000"}[name]
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
         return self.low[partition], self.committed.get(partition, self.ends[partition])

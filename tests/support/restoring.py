@@ -55,6 +55,10 @@ def packed_records(
     return chunk.take_packed(len(records))
 
 
+#: Of each topic, as long as it was not created anew.
+FIRST_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
 class FakeConsumer:
     """Delivers up to ``limit`` records per partition and poll, and says so when a partition's end is reached."""
 
@@ -66,6 +70,9 @@ class FakeConsumer:
         self.offsets: dict[TopicPartition, int] = {}
         #: Ids of topics that were created anew.
         self.ids: dict[str, str] = {}
+        self.cluster = "cluster"
+        #: Told with the next poll.
+        self.replaced: list[TopicPartition] = []
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
@@ -94,7 +101,7 @@ class FakeConsumer:
         return None if self.silent else {each: self.offsets[each] for each in partitions if each in self.offsets}
 
     def topics(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
-        return {each: TopicIdentity(self.ids.get(each, "first"), "cluster") for each in names}
+        return {each: TopicIdentity(self.ids.get(each, FIRST_ID), self.cluster) for each in names}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         return {each: (self.offsets[each], "") for each in partitions if each in self.offsets}
@@ -119,7 +126,8 @@ class FakeConsumer:
     def poll(self, limit: int, timeout: float) -> Fetched:
         if self.error is not None:
             raise self.error
-        fetched = Fetched()
+        fetched = Fetched(replaced=self.replaced)
+        self.replaced = []
         for partition, position in self.positions.items():
             if partition in self.paused:
                 continue
@@ -150,6 +158,9 @@ class FakeAdmin:
         #: Of topics that were deleted and created again.
         self.ids: dict[str, str] = {}
         self.compacts = True
+        #: Of all topics; and the answer to a question for them.
+        self.settings: dict[str, str] = {}
+        self.refusal: KafkaException | None = None
 
     def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
         return {each: 1 for each in self.logs if each.topic in topics}
@@ -159,6 +170,11 @@ class FakeAdmin:
 
     def only_compacts(self, topic: str) -> bool:
         return self.compacts
+
+    def setting(self, topic: str, name: str) -> str:
+        if self.refusal is not None or name not in self.settings:
+            raise self.refusal or KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return self.settings[name]
 
     def request_offsets(self, partitions: Iterable[TopicPartition], *, earliest: bool = False) -> Answer:
         asked = list(partitions)

@@ -32,7 +32,8 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.requests import Requests
-from streamsapp.record import TopicPartition
+from streamsapp.kafka.topic_ids import topic_identities
+from streamsapp.record import TopicIdentity, TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
 
 log = logging.getLogger(__name__)
@@ -137,6 +138,10 @@ class TopicAdmin:
         return self._requests.ask(
             lambda: {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()}
         )
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicIdentity]:
+        """The topics that names stand for, of those that there are; raises ``KafkaException`` when no broker tells."""
+        return self._requests.ask(lambda: topic_identities(self._admin, names, TIMEOUT))
 
     def only_compacts(self, topic: str) -> bool:
         """Return whether the broker keeps the last record of each key for good, so that one that is missing was

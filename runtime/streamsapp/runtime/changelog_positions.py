@@ -61,6 +61,16 @@ def with_records(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> lis
     return sorted(each for each in partitions if lows[each] < highs[each])
 
 
+def identify(consumer: PartitionConsumer, tasks: Sequence[StreamTask]) -> None:
+    """Learn which topics the names of tasks' inputs and changelogs stand for now."""
+    names = {
+        task.id: {each.topic for each in (*task.plan.inputs, *task.plan.all_changelogs.values())} for task in tasks
+    }
+    found = consumer.topics(set().union(*names.values()))
+    for task in tasks:
+        task.topics = {name: found[name] for name in names[task.id] if name in found}
+
+
 def read_committed(
     consumer: PartitionConsumer,
     tasks: Sequence[StreamTask],
@@ -68,12 +78,10 @@ def read_committed(
 ) -> None:
     """Set the offsets where active tasks continue and up to which replicas of tables may go: those committed, unless
     the topic was created anew. For inputs of which the group knows nothing, it is the offset of the task's snapshot."""
-    topics = consumer.topics({each.topic for task in tasks for each in task.plan.inputs})
     committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
     for task in tasks:
         known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
         snapshot = {each: at for each, at in snapshots.get(task.id, {}).items() if each in task.plan.inputs}
-        task.topics = {**task.topics, **topics}
         task.start_offsets = settle_inputs(task, {**snapshot, **known}, partial(_beginning, consumer))
         if adopted := sorted(snapshot.keys() - known.keys()):
             named = ", ".join(map(str, adopted))

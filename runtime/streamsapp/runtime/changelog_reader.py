@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamsapp.record import TopicPartition
+from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.stream_task import StreamTask
 
 
@@ -41,8 +42,21 @@ class ChangelogReader:
     #: ``None`` where the changelog is the store's own.
     limit: int | None = None
     applied: int = 0
+    #: Where the changelog is a source topic: the records of it that the table gets.
+    restored: RestoredRecords | None = None
     #: ``None`` until the broker first told where the changelog ends.
     observed: Observation | None = None
+    #: An end that the broker told and that is not reached yet.
+    goal: Observation | None = None
+    #: When a replica was last known to have all that its changelog had, in milliseconds; ``None`` before that.
+    fresh_at_ms: int | None = None
+
+    def reach(self, seen: Observation | None = None) -> None:
+        """Note an end that was ``seen``, and whether the last one is reached."""
+        self.goal = self.goal or seen
+        if self.goal is not None and self.position >= self.goal.end_offset:
+            self.fresh_at_ms, self.goal = self.goal.observed_at_ms, None
+            self.task.stores.note_fresh(self.store, self.fresh_at_ms)
 
     @property
     def remaining(self) -> int:

@@ -213,6 +213,7 @@ class Commit:
         for store, partition in task.plan.source_changelogs.items():
             if partition in epoch.offsets:
                 task.changelog_positions[store] = epoch.offsets[partition].offset
+        task.note_fresh(self._clock.now_ms())
         inputs = {partition: (consumed.offset, consumed.metadata) for partition, consumed in epoch.offsets.items()}
         if epoch.frozen is None and not task.stores.is_writing_due:
             task.stores.committed(inputs)

@@ -23,12 +23,14 @@ from streamsapp.membership.member import GroupMember
 from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.changelog_retention import ChangelogRetention
+from streamsapp.runtime.changelog_watch import ChangelogWatch
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.housekeeping import (
+    CHANGELOGS_PERIOD,
     CLEANUP_PERIOD,
     METRICS_PERIOD,
     RETENTION_PERIOD,
@@ -184,11 +186,13 @@ class Components:
         topics = TopicWatch(self._context.admin, lambda: self.life.layouts)
         retention = ChangelogRetention(self._context.admin, self._context.clock)
         name = config.client_id
+        changelogs = ChangelogWatch(self._context.admin, lambda: self.owned.active)
         topics_period = min(TOPICS_PERIOD, client_properties.metadata_max_age(config))
         return [
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
             PeriodicThread(f"{name}-topics", topics_period, topics.run, failures),
+            PeriodicThread(f"{name}-changelogs", CHANGELOGS_PERIOD, changelogs.run, failures),
             PeriodicThread(
                 f"{name}-retention", RETENTION_PERIOD, lambda: retention.see_to(self.owned.active), failures
             ),

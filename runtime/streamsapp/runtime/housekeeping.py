@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two runs of each thread.
 CLEANUP_PERIOD, METRICS_PERIOD, TOPICS_PERIOD, RETENTION_PERIOD = 60.0, 10.0, 30.0, 2.0
+CHANGELOGS_PERIOD = 5.0
 #: How long nobody must have used a task's directory before it is removed (``state.cleanup.delay.ms``), in seconds.
 CLEANUP_DELAY = 600.0
 #: And how long it must be before it is looked at, in seconds: its task may have been given up a moment ago.

@@ -65,8 +65,8 @@ class InputFeeder:
         self._paused: set[TopicPartition] = set()
         #: Partitions of topics that were created anew, whose buffers still have records of the ones before.
         self._ending: set[TopicPartition] = set()
-        #: How often a topic was found created anew, by partition.
-        self.topics_created_anew = 0
+        #: Partitions of topics that were found created anew.
+        self.partitions_created_anew = 0
         #: Partitions that begin at their end, of which nothing was delivered yet.
         self._from_end: set[TopicPartition] = set()
         #: Buffers that held something when they were last looked at.
@@ -192,7 +192,7 @@ class InputFeeder:
         task = self._owners.get(partition)
         if task is None or task.state is not TaskState.RUNNING:
             return
-        self.topics_created_anew += 1
+        self.partitions_created_anew += 1
         if partition.topic in task.plan.repartition_topics:
             raise lost_records(task.id, partition.topic)
         if partition in task.plan.source_changelogs.values():

@@ -40,6 +40,7 @@ class ReplicaLag:
             if reader is not None and reader.follows:
                 # One that began anew since the question is behind the position that was asked for.
                 reader.observed = replace(observed, position=min(observed.position, reader.position))
+                reader.reach(observed)
         now = self._clock.monotonic()
         if self._observer.waiting or now < self._next:
             return
@@ -66,8 +67,10 @@ class ReplicaLag:
                 # The group has no offset of a partition without a record: there is nothing to catch up on.
                 reader.limit = max(reader.limit, committed.get(reader.partition, 0))
                 reader.observed = Observation(reader.position, reader.limit, asked_at_ms)
+                reader.reach(reader.observed)
         self._held = {reader.partition: reader for reader in shared if self._held.get(reader.partition) is reader}
         risen = {each.partition: each.position for each in self._held.values() if (each.limit or 0) > each.position}
-        self._consumer.reposition(risen)
+        topics = {name: topic for each in self._held.values() for name, topic in each.task.topics.items()}
+        self._consumer.reposition(risen, topics)
         for partition in risen:
             del self._held[partition]

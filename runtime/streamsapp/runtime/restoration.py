@@ -70,6 +70,8 @@ class RestoringTask:
     task: StreamTask
     phase: RestorePhase = RestorePhase.ARRIVED
     prepared: PreparedDirectory = field(default_factory=PreparedDirectory)
+    #: Its stores were found to be of another topic or too old, and begun anew.
+    rejected: bool = False
 
 
 class RestorationThread(threading.Thread):
@@ -238,6 +240,8 @@ class RestorationThread(threading.Thread):
         ran = task.role is TaskRole.ACTIVE and task.state is TaskState.RUNNING
         if task.state is not TaskState.CLOSED:
             task.transition(TaskState.CLOSED)
+        if clean and ran:
+            task.note_fresh(self._clock.now_ms())
         (task.stores.wipe if wipe else task.stores.close)()
         if clean and ran:
             self._preparer.handed_over(task)
@@ -278,6 +282,7 @@ class RestorationThread(threading.Thread):
         for here in arrived:
             here.phase = RestorePhase.READING
         tasks = [here.task for here in arrived]
+        self.reading.identify(tasks)
         active_or_shared = [task for task in tasks if task.role is TaskRole.ACTIVE or task.plan.source_changelogs]
         self.reading.read_committed(active_or_shared, {here.task.id: here.prepared.inputs for here in arrived})
         try:
@@ -301,23 +306,29 @@ class RestorationThread(threading.Thread):
         self._start(here, lows, highs)
 
     def _start(self, here: RestoringTask, lows: Offsets, highs: Offsets) -> None:
+        if (why := self.reading.objection(here.task, highs)) is not None:
+            log.warning("task %s: %s; its local state is wiped, and restored", here.task.id, why)
+            # The snapshot that it began with is no better.
+            prepares, here.rejected = not here.rejected, True
+            if not self._begin_anew(here, prepares=prepares):
+                return
         try:
             found = locate(here.task, lows, highs)
         except TaskCorruptedError as error:
             if not self._wipe(here, error):
                 return
             found = locate(here.task, lows, highs)
-        self.reading.start(here.task, found)
+        self.reading.start(here.task, found, highs)
 
     def _wipe(self, here: RestoringTask, error: TaskCorruptedError) -> bool:
         self.damaged(here.task, error)
         return self._begin_anew(here)
 
-    def _begin_anew(self, here: RestoringTask) -> bool:
+    def _begin_anew(self, here: RestoringTask, *, prepares: bool = True) -> bool:
         """Restore the task from the beginning, with empty stores; returns whether they are open already."""
         here.task.changelog_positions.clear()
         here.task.stores.wipe()
-        if self._prepare(here):
+        if prepares and self._prepare(here):
             return False
         here.task.stores.open()
         return True
@@ -327,18 +338,20 @@ class RestorationThread(threading.Thread):
     def _read(self, timeout: float) -> None:
         began = self._clock.monotonic()
         fetched = self.reading.fetch(timeout)
+        for task, why in self.reading.outdated(fetched):
+            self._guarded(task, partial(self._start_over, task, why))
         for task, apply in self.reading.batches(fetched):
             self._guarded(task, apply)
         self.reading.note_ends(fetched)
-        for task in self.reading.truncated(fetched):
-            self._guarded(task, partial(self._start_over, task))
+        for task, why in self.reading.ended_changelogs(fetched):
+            self._guarded(task, partial(self._start_over, task, why))
         count = fetched.count
         if count >= MEASURABLE:
             self._replay.observe(count, self._clock.monotonic() - began)
 
-    def _start_over(self, task: StreamTask) -> None:
-        """The broker deleted what was about to be read."""
-        log.warning("task %s: its changelog was truncated while it was read; its local state is wiped", task.id)
+    def _start_over(self, task: StreamTask, why: str) -> None:
+        """The changelog cannot be read on, or must not be."""
+        log.warning("task %s: %s; its local state is wiped", task.id, why)
         self.reading.forget(task)
         here = self._here[task.id]
         if self._begin_anew(here):
@@ -356,6 +369,7 @@ class RestorationThread(threading.Thread):
     def _complete(self, here: RestoringTask) -> None:
         self.reading.refuse_to_begin_anew(here.task, here.prepared.unknown)
         refuse_to_repeat(here.task, here.prepared.stores)
+        self.reading.note_complete(here.task)
         self._preparer.complete(here.task)
         del self._here[here.task.id]
         self.restored.put(here.task)

@@ -14,16 +14,20 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.native import PackedRecords
-from streamsapp.record import InputRecord, TaskId, TopicPartition
-from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed, refuse_to_begin_anew
-from streamsapp.runtime.changelog_reader import ChangelogReader
+from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicPartition
+from streamsapp.runtime.changelog_positions import Offsets, ends, identify, read_committed, refuse_to_begin_anew
+from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.listeners import SuspendReason
+from streamsapp.runtime.outdated_state import TombstoneRetention, objection_to_task
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.state.provenance import Provenance
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 #: Records per fetch: large batches are what makes restoring fast.
 BATCH = 10_000
+#: A replica that was up to date so lately is, in milliseconds: it is looked at now and then.
+PATIENCE_MS = 5_000
 
 
 class RestoreConsumer:
@@ -34,10 +38,14 @@ class RestoreConsumer:
         self._admin = admin
         self._events = events
         self._lag = ReplicaLag(consumer, admin, clock)
+        self._clock = clock
+        self._retention = TombstoneRetention(admin, clock)
         #: Changelogs being read.
         self.readers: dict[TopicPartition, ChangelogReader] = {}
         #: True while replicas stand still.
         self.replicas_paused = False
+        #: When it was asked last where changelogs end.
+        self._asked_at_ms = 0
 
     def lag(self, task: StreamTask) -> int | None:
         """Records that a replica is behind, over all its stores; ``None`` if not known yet. Any thread."""
@@ -46,6 +54,14 @@ class RestoreConsumer:
         return None if None in observed else sum(each.lag for each in observed if each is not None)
 
     # ---- beginning ---------------------------------------------------------------------------------------------
+
+    def identify(self, tasks: Sequence[StreamTask]) -> None:
+        """Learn which topics the names of tasks' inputs and changelogs stand for now."""
+        identify(self._consumer, tasks)
+
+    def objection(self, task: StreamTask, highs: Offsets) -> str | None:
+        """Returns why a task's stores must not go on from where they stand."""
+        return objection_to_task(task, highs, self._retention)
 
     def read_committed(
         self, tasks: Sequence[StreamTask], inputs: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]]
@@ -59,21 +75,39 @@ class RestoreConsumer:
 
     def ends(self, tasks: Iterable[StreamTask]) -> tuple[Offsets, Offsets]:
         """The first and the next offset of all changelogs of these tasks; raises ``KafkaException``."""
+        self._asked_at_ms = self._clock.now_ms()
         return ends(self._admin, [each for task in tasks for each in task.plan.all_changelogs.values()])
 
-    def start(self, task: StreamTask, found: Sequence[ChangelogReader]) -> None:
-        """Read a task's changelogs, as far as there is anything to read."""
+    def start(self, task: StreamTask, found: Sequence[ChangelogReader], highs: Offsets) -> None:
+        """Read a task's changelogs, which end at ``highs``, as far as there is anything to read."""
         for reader in found:
             task.changelog_positions[reader.store] = max(reader.position, reader.end or 0)
+            self._note_origin(reader, highs[reader.partition])
         wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
-        packed = {partition for partition, reader in wanted.items() if task.stores.takes_packed(reader.store)}
-        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()}, packed)
+        for reader in wanted.values():
+            reader.restored = task.restored_records(reader.store)
+        packed = {
+            partition
+            for partition, reader in wanted.items()
+            if reader.restored is None and task.stores.takes_packed(reader.store)
+        }
+        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()}, packed, task.topics)
         task.stores.write_restored()  # it may have been an active task until now, which has gathered some
         if self.replicas_paused:
             self._consumer.pause([partition for partition, reader in wanted.items() if reader.follows])
         self.readers.update(wanted)
         for reader in wanted.values():
             self._events.started(reader)
+
+    def _note_origin(self, reader: ChangelogReader, high: int) -> None:
+        stores = reader.task.stores
+        topic = reader.task.topics.get(reader.partition.topic, UNKNOWN_TOPIC)
+        begins = stores.changelog_offset(reader.store) is None
+        if begins or reader.position >= high - 1:
+            stores.note_origin(reader.store, Provenance(topic, self._asked_at_ms))
+        else:
+            stores.note_origin(reader.store, Provenance(topic, stores.provenance(reader.store).fresh_at_ms))
+        reader.goal = Observation(reader.position, high, self._asked_at_ms)
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -109,8 +143,10 @@ class RestoreConsumer:
         if bound is not None:
             records = [record for record in records if record.offset() < bound]
         if records:
-            reader.task.stores.restore(reader.store, records, reader.position)
-            self._applied(reader, records[-1].offset(), len(records))
+            last_offset = records[-1].offset()
+            readable = records if reader.restored is None else reader.restored.of(records)
+            reader.task.stores.restore(reader.store, readable, reader.position)
+            self._applied(reader, last_offset, len(records))
 
     def _apply_packed(self, reader: ChangelogReader, packed: PackedRecords) -> None:
         bound = self._reached(reader, packed.last_offset)
@@ -134,6 +170,8 @@ class RestoreConsumer:
 
     def _applied(self, reader: ChangelogReader, last_offset: int, count: int) -> None:
         reader.applied += count
+        if reader.follows:
+            reader.reach()
         self._events.applied(reader, last_offset, count)
 
     def note_ends(self, fetched: Fetched) -> None:
@@ -142,11 +180,24 @@ class RestoreConsumer:
             if partition in self.readers:
                 _advance(self.readers[partition], offset)
 
-    def truncated(self, fetched: Fetched) -> Iterator[StreamTask]:
-        """Tasks with a changelog of which the broker deleted what was to be read next."""
-        for partition in fetched.out_of_range:
+    def ended_changelogs(self, fetched: Fetched) -> Iterator[tuple[StreamTask, str]]:
+        """Tasks with a changelog that cannot be read on, and why."""
+        ended = dict.fromkeys(fetched.out_of_range, "truncated") | dict.fromkeys(
+            fetched.replaced, "deleted and created again"
+        )
+        for partition, what in ended.items():
             if (reader := self.readers.get(partition)) is not None:
-                yield reader.task
+                yield reader.task, f"its changelog {partition} was {what} while it was read"
+
+    def outdated(self, fetched: Fetched) -> Iterator[tuple[StreamTask, str]]:
+        """Replicas that have not followed their changelogs for so long that deletions may be missing there, and why."""
+        latest = self._clock.now_ms() - PATIENCE_MS
+        for partition, _ in (*fetched.records, *fetched.packed):
+            reader = self.readers.get(partition)
+            if reader is None or not reader.follows or reader.fresh_at_ms is None or reader.fresh_at_ms > latest:
+                continue
+            if self._retention.passed(partition.topic, reader.fresh_at_ms):
+                yield reader.task, f"it has not followed {partition} for longer than its broker keeps deletions"
 
     def observe_lag(self) -> None:
         """Observe how far behind the replicas are, now and then."""
@@ -166,6 +217,11 @@ class RestoreConsumer:
         """Write the last of what a store was to get, and tell the listener that it is complete."""
         reader.task.stores.write_restored()
         self._events.ended(reader)
+
+    def note_complete(self, task: StreamTask) -> None:
+        """A task's stores have all that their changelogs had when it was asked where they end."""
+        for store in task.plan.changelogs:
+            task.stores.note_fresh(store, self._asked_at_ms)
 
     def forget(self, task: StreamTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         """Stop reading a task's changelogs, before their ends."""

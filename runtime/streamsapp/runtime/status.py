@@ -218,6 +218,9 @@ def samples(config: StreamsConfig, state: ClientState, components: Components | 
     thread = {"thread_id": components.polling.name}
     yield from components.output.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
     yield counter("stream-thread-metrics", "poll-records", components.feeder.records_consumed, **thread)
+    yield counter(
+        "stream-thread-metrics", "partitions-created-anew", components.feeder.partitions_created_anew, **thread
+    )
     yield gauge("stream-thread-metrics", "output-buffer-records", components.output.buffered_records, **thread)
     yield gauge("stream-thread-metrics", "record-in-process-seconds", components.hangs.longest, **thread)
     for worker in components.processing:

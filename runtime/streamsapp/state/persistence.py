@@ -16,8 +16,9 @@ from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
 from streamsapp.state.engine import StoreEngine
 from streamsapp.state.entries import PhysicalEntry
 from streamsapp.state.managed_store import ManagedStore
+from streamsapp.state.provenance import Provenance
 from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key
+from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, provenance_key
 
 _TASK_PREFIX = b"task/"
 _LAYOUT_PREFIX = b"layout/"
@@ -43,6 +44,9 @@ class Persistence:
         #: The next changelog offset of each store, and facts about the task: as applied, perhaps not yet written.
         self.offsets: dict[str, int] = {}
         self.metadata: dict[str, bytes] = {}
+        #: Of each store, as far as it is known; written with the offsets, and when the database is closed.
+        self.provenance: dict[str, Provenance] = {}
+        self._provenance_written: dict[str, Provenance] = {}
         #: Says whether RocksDB lacks entries, offsets or metadata that were applied.
         self._behind = False
         #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
@@ -169,6 +173,7 @@ class Persistence:
         """Writes the entries that wait and gives the directory back."""
         try:
             if not self._unfinished:
+                self._behind = self._behind or self.provenance != self._provenance_written
                 self.write_now()
         finally:
             self._database.close()
@@ -179,6 +184,9 @@ class Persistence:
             offset = found.get(offset_key(store.family))
             if offset is not None:
                 self.offsets[name] = int.from_bytes(offset, "big", signed=True)
+                if (kept := found.get(provenance_key(store.family))) is not None:
+                    self.provenance[name] = Provenance.decode(kept)
+        self._provenance_written = dict(self.provenance)
         prefix = len(_TASK_PREFIX)
         self.metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
         return found
@@ -192,6 +200,9 @@ class Persistence:
 
     def _stand(self, batch: DatabaseBatch, store: ManagedStore, offset: int) -> DatabaseBatch:
         batch.put_metadata(offset_key(store.family), offset.to_bytes(8, "big", signed=True))
+        if (kept := self.provenance.get(store.name)) is not None:
+            batch.put_metadata(provenance_key(store.family), kept.encode())
+            self._provenance_written[store.name] = kept
         if store.facts is not None:
             batch.put_metadata(_LAYOUT_PREFIX + store.family.encode(), store.facts)
         return batch

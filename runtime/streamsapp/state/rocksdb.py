@@ -186,6 +186,11 @@ class TaskDatabase:
                     opened.close()
 
 
+def provenance_key(family: str) -> bytes:
+    """Returns the metadata key of the origin of a family's entries."""
+    return b"origin/" + family.encode()
+
+
 def offset_key(family: str) -> bytes:
     """Returns the metadata key of the offset of a family's changelog."""
     return b"offset/" + family.encode()

@@ -13,6 +13,7 @@ So an engine never holds what Kafka has not committed, and offsets are never ahe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.managed_store import FrozenEpoch, ManagedStore, StoreChanges
 from streamsapp.state.memory_engine import MemoryStore
 from streamsapp.state.persistence import Persistence
+from streamsapp.state.provenance import Provenance
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import remove
 from streamsapp.state.segments import Segments
@@ -134,6 +136,22 @@ class TaskStores:
     def changelog_offset(self, store: str) -> int | None:
         """Returns the offset to restore from, ``None`` if nothing is there. In-memory stores start over when opened."""
         return self._offsets.get(store)
+
+    def provenance(self, store: str) -> Provenance:
+        """Returns the origin of a store's entries, as far as it is known. Stores in memory begin with none."""
+        kept = {} if self._persistence is None else self._persistence.provenance
+        return kept.get(store, Provenance())
+
+    def note_origin(self, store: str, origin: Provenance) -> None:
+        """Notes the origin of a store's entries; it is written with the next offsets, or when the stores are closed."""
+        if self._persistence is not None and self._managed[store].persistent:
+            self._persistence.provenance[store] = origin
+
+    def note_fresh(self, store: str, at_ms: int) -> None:
+        """Notes that a store had all that its changelog had at a time."""
+        kept = self.provenance(store)
+        if at_ms > kept.fresh_at_ms:
+            self.note_origin(store, replace(kept, fresh_at_ms=at_ms))
 
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
         """Applies raw changelog records, and remembers the offset to go on from."""

@@ -27,6 +27,7 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import tracing_of
@@ -405,6 +406,23 @@ class StreamTask:
             return None
         self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
         return TaskEpoch(self, offsets, frozen)
+
+    def restored_records(self, store: str) -> RestoredRecords | None:
+        """Reads the records that restore a store, if they are those of a source topic."""
+        partition = self.plan.source_changelogs.get(store)
+        if partition is None:
+            return None
+        return RestoredRecords(self.plan.inputs[partition], partition.topic, self._config, self.context)
+
+    def note_fresh(self, now_ms: int) -> None:
+        """The stores have all that their changelogs have: a commit is through, and nobody else writes these; or the
+        input that restores a store is read to its end."""
+        queues = self._group.queues
+        for store in self.plan.changelogs:
+            self.stores.note_fresh(store, now_ms)
+        for store, partition in self.plan.source_changelogs.items():
+            if (queue := queues.get(partition)) is not None and queue.at_end and not queue:
+                self.stores.note_fresh(store, now_ms)
 
     @property
     def committed_offsets(self) -> Mapping[TopicPartition, int]:

@@ -23,6 +23,7 @@ from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.runtime.changelog_reader import Observation
 from streamsapp.runtime.global_stores import thread as global_thread
 from streamsapp.state.api import ValueAndTimestamp
+from task_parts import config
 
 TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())
 T0, T1 = TopicPartition("rates", 0), TopicPartition("rates", 1)
@@ -369,3 +370,48 @@ def test_many_updates_are_flushed_so_that_a_crash_costs_little(it: Globals, monk
     it.broker.wait_for_polls()
     assert flushes == [1]
     monkeypatch.undo()
+
+
+def test_stores_of_a_topic_that_was_created_anew_are_restored_from_the_beginning(
+    it: Globals, caplog: pytest.LogCaptureFixture
+) -> None:
+    for key in ("eur", "usd"):
+        it.broker.send("rates", key, "1")
+    it.restored(table())
+    it.stop()
+    it.broker.create("rates", 2)
+    for _ in range(3):
+        it.broker.send("rates", "gbp", "2")
+    it.broker.ids["rates"] = "AAAAAAAAAAAAAAAAAAAAAg"
+
+    assert list(content(it.restored(table()))) == ["gbp"]
+    assert "global store rates was filled from topic rates with topic id AAAAAAAAAAAAAAAAAAAAAQ" in caplog.text
+
+
+@pytest.mark.parametrize("days", [0, 2])
+def test_stores_that_have_not_followed_for_longer_than_deletions_are_kept_are_restored_from_the_beginning(
+    it: Globals, days: int
+) -> None:
+    for key in ("eur", "usd"):
+        it.broker.send("rates", key, "1")
+    it.restored(table())
+    it.stop()
+    for _ in range(3):
+        it.broker.send("rates", "gbp", "2")
+    it.broker.records[T0] = [each for each in it.broker.records[T0] if each.key() != b"usd"]  # deleted, and compacted
+    it.clock.advance(days * 86_400_000)
+
+    assert sorted(content(it.restored(table()))) == ["eur", "gbp", *([] if days else ["usd"])]
+
+
+def test_what_the_handler_left_out_is_not_restored(it: Globals) -> None:
+    builder = StreamsBuilder()
+    builder.global_table("rates", Consumed(Serdes.string(), Serdes.long()), Materialized("rates"))
+    it.broker.send("rates", "eur", "12345678")
+    it.broker.send("rates", "eur", "bad")
+    it.broker.send("rates", "usd", "bad")
+
+    thread = it.restored(builder.build(), config(commit_interval_ms=0, deserialization_exception_handler="continue"))
+
+    [(key, value)] = content(thread).items()
+    assert (key, value.value) == ("eur", int.from_bytes(b"12345678", "big"))

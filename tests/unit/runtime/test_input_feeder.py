@@ -347,7 +347,7 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning_once_the_one_b
     epoch = it.task.freeze()
     assert epoch is not None  # the offset is the one that was committed of the topic before
     assert (epoch.offsets[A].offset, epoch.offsets[A].topic) == (2, SECOND)
-    assert it.feeder.topics_created_anew == 1
+    assert it.feeder.partitions_created_anew == 1
 
 
 def test_a_topic_that_ends_before_the_position_may_be_another_one() -> None:

@@ -24,11 +24,13 @@ from streamsapp.remote.snapshot import InputPoint, StorePoint
 from streamsapp.runtime import lost_offsets
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.lost_offsets import refuse_lost_offsets
+from streamsapp.runtime.outdated_state import TombstoneRetention
 from streamsapp.runtime.remote_state import restore_progress
 from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts
 from streamsapp.runtime.remote_state.local_record import LocalRecord
 from streamsapp.runtime.remote_state.restores import _known_by
 from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.testing import MockClock
 from task_parts import Each, config, forwards, task_of
 
 OTHER = TopicPartition("app-t-changelog", 0)
@@ -334,8 +336,12 @@ def test_a_snapshot_whose_changelog_has_lost_what_came_after_it_tells_all_the_sa
     assert (thread.restored, task.start_offsets[IN].offset) == ([task.id], 2)
 
 
+#: No broker is asked.
+NEVER = TombstoneRetention(cast(Any, None), MockClock())
+
+
 def test_a_changelog_that_was_created_again_counts_also_beside_one_that_has_lost_records(broken: Broken) -> None:
-    facts = ChangelogFacts({"s": "1", "t": "new"}, {CHANGELOG: 3, OTHER: 0}, {CHANGELOG: 3, OTHER: 2})
+    facts = ChangelogFacts({"s": "1", "t": "new"}, {CHANGELOG: 3, OTHER: 0}, {CHANGELOG: 3, OTHER: 2}, NEVER)
     points = {
         "s": StorePoint("s", CHANGELOG.topic, 0, "1", 2),
         "t": StorePoint("t", OTHER.topic, 0, "old", 2),

@@ -65,7 +65,7 @@ class Parts:
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
         self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
-        self.feeder = SimpleNamespace(records_consumed=12)
+        self.feeder = SimpleNamespace(records_consumed=12, partitions_created_anew=1)
         self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
 
 
@@ -318,6 +318,7 @@ def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:
     assert found["kafka_stream_task_active_buffer_count"] == 1
     assert found["kafka_stream_task_input_lag"] == 9
     assert found["kafka_stream_thread_poll_records_total"] == 12
+    assert found["kafka_stream_thread_partitions_created_anew_total"] == 1
     assert found["kafka_stream_state_read_misses"] == 3
     assert found["kafka_stream_processor_node_suppression_emit_total"] == 4
 

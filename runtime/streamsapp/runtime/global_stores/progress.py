@@ -27,6 +27,8 @@ class GlobalPartition:
     position: int
     #: How far behind the store was when somebody looked last.
     observed: Observation
+    #: An end that the broker told and that is not reached yet.
+    goal: Observation | None = None
     #: Records applied before the store was complete.
     restored: int = 0
 

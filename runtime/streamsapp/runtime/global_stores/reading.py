@@ -5,21 +5,26 @@ Called on the global thread; ``partitions`` is read by status and metrics, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Topics
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.record import TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, TopicPartition
 from streamsapp.runtime.changelog_reader import Observation
 from streamsapp.runtime.global_stores.progress import GlobalLag, GlobalPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
+from streamsapp.runtime.outdated_state import TombstoneRetention
+from streamsapp.state.provenance import Provenance
 
 #: Records per fetch, and how long to wait for one, in seconds.
 BATCH = 10_000
 FETCH_WAIT = 0.1
+#: A store that was up to date so lately is, in milliseconds: it is looked at now and then.
+PATIENCE_MS = 5_000
 
 
 class GlobalReading:
@@ -31,6 +36,8 @@ class GlobalReading:
         self._admin = admin
         self._clock = clock
         self._lag = GlobalLag(admin, clock)
+        self._retention = TombstoneRetention(admin, clock)
+        self._topics: Topics = NO_TOPICS
         #: Every partition that is read; made anew and not changed, so that other threads may iterate.
         self.partitions: Mapping[TopicPartition, GlobalPartition] = {}
 
@@ -42,6 +49,7 @@ class GlobalReading:
         gone = kept.keys() - set(partitions)
         if gone:
             raise TaskCorruptedError(f"global stores hold records of {', '.join(map(str, sorted(gone)))}: gone since")
+        self._refuse_others(partitions)
         located = {}
         for partition in partitions:
             store = self._task.by_topic[partition.topic].store.name
@@ -52,8 +60,55 @@ class GlobalReading:
                 raise TaskCorruptedError(
                     f"global store {store} stands at offset {position} of {partition}, which has {low} to {high}"
                 )
-            located[partition] = GlobalPartition(store, position, Observation(position, high, asked_at_ms))
+            self._refuse_outdated(partition, store, position, high)
+            seen = Observation(position, high, asked_at_ms)
+            located[partition] = GlobalPartition(store, position, seen, seen)
         self.partitions = located
+        origins = self._task.stores.origins
+        for partition, it in located.items():
+            topic = self._topics.get(partition.topic, UNKNOWN_TOPIC)
+            # A topic that was read before is as old as it was then, until all of its partitions are read to the end.
+            known = origins.get(partition.topic, Provenance(fresh_at_ms=it.observed.observed_at_ms))
+            origins[partition.topic] = replace(known, topic=topic)
+        self.note_reached()
+
+    def _refuse_others(self, partitions: Collection[TopicPartition]) -> None:
+        self._topics = self._consumer.topics({each.topic for each in partitions})
+        for topic, origin in self._task.stores.origins.items():
+            now = self._topics.get(topic)
+            if now is not None and now.is_other(origin.topic):
+                raise TaskCorruptedError(
+                    f"global store {self._task.by_topic[topic].store.name} was filled from topic {topic} with "
+                    f"{origin.topic}, which is {now} now: it was deleted and created again, or this is another cluster"
+                )
+
+    def _refuse_outdated(self, partition: TopicPartition, store: str, position: int, high: int) -> None:
+        origin = self._task.stores.origins.get(partition.topic)
+        # The last record of a partition is never compacted away.
+        if origin is None or position >= high - 1:
+            return
+        if self._retention.passed(partition.topic, origin.fresh_at_ms):
+            raise TaskCorruptedError(
+                f"global store {store} stands at offset {position} of {partition}, which ends at {high}, and has not "
+                "followed it for longer than the broker keeps deletions (delete.retention.ms)"
+            )
+
+    def note_reached(self) -> None:
+        """Note the topics of which all partitions were read up to where they ended when that was asked last."""
+        reached: dict[str, list[int | None]] = {}
+        for partition, it in self.partitions.items():
+            it.goal = it.goal or it.observed
+            done = it.position >= it.goal.end_offset - 1
+            reached.setdefault(partition.topic, []).append(it.goal.observed_at_ms if done else None)
+        origins = self._task.stores.origins
+        for topic, times in reached.items():
+            if None not in times and topic in origins:
+                at_ms = min(each for each in times if each is not None)
+                origins[topic] = replace(origins[topic], fresh_at_ms=max(at_ms, origins[topic].fresh_at_ms))
+                self._task.stores.note_origin(self._task.by_topic[topic].store.name, origins[topic])
+                for partition, it in self.partitions.items():
+                    if partition.topic == topic:
+                        it.goal = None
 
     def _all_partitions(self) -> list[TopicPartition]:
         counts = self._admin.partition_counts()
@@ -72,7 +127,7 @@ class GlobalReading:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch partitions from where their stores stand."""
-        self._consumer.assign({each: self.partitions[each].position for each in partitions})
+        self._consumer.assign({each: self.partitions[each].position for each in partitions}, topics=self._topics)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch partitions no more."""
@@ -88,9 +143,20 @@ class GlobalReading:
             it = self.partitions[partition]
             it.position = max(it.position, offset)
 
+    def outdated(self, fetched: Fetched) -> str | None:
+        """The fault of a partition that was not followed for so long that deletions may be missing, in words; ``None``
+        without one."""
+        latest = self._clock.now_ms() - PATIENCE_MS
+        for partition, _ in fetched.records:
+            fresh_at_ms = self._task.stores.origins[partition.topic].fresh_at_ms
+            if fresh_at_ms < latest and self._retention.passed(partition.topic, fresh_at_ms):
+                store = self.partitions[partition].store
+                return f"global store {store} has not followed {partition} for longer than its broker keeps deletions"
+        return None
+
     def truncated(self, fetched: Fetched) -> str | None:
         """The fault of a partition that no longer has what was to be read next, in words; ``None`` without one."""
-        for partition in fetched.out_of_range:
+        for partition in (*fetched.out_of_range, *fetched.replaced):
             it = self.partitions[partition]
             return (
                 f"{partition} no longer has offset {it.position}, which global store {it.store} reads next: it was "
@@ -100,6 +166,7 @@ class GlobalReading:
 
     def observe_lag(self) -> None:
         """Observe how far behind the stores are, now and then."""
+        self.note_reached()
         self._lag.observe(self.partitions)
 
     def close(self) -> None:

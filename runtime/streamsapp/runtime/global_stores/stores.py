@@ -17,6 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TaskCorruptedError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.provenance import Provenance
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.topology.nodes import GlobalStore
@@ -57,13 +58,16 @@ class GlobalStores(TaskStores):
         }
         #: The next offset to read of each partition, as far as it is known.
         self.positions: dict[TopicPartition, int] = {}
+        #: The origin of what was read of each topic; it is kept with the positions.
+        self.origins: dict[str, Provenance] = {}
 
     def open(self) -> None:
         super().open()
-        self.positions = {}
+        self.positions, self.origins = {}, {}
         for topic, store in self._by_topic.items():
             if self.changelog_offset(store) is not None:
                 self.positions |= self._kept_positions(topic, store)
+                self.origins[topic] = self.provenance(store)
 
     def commit(self, moved: Mapping[TopicPartition, int]) -> None:
         """Write what was processed, together with where reading goes on."""
@@ -75,6 +79,7 @@ class GlobalStores(TaskStores):
             self.put_metadata(_key(store), json.dumps({"topic": topic, "offsets": offsets}).encode())
             # Belongs to the column family, and so tells that the positions are of data that is there.
             read[store] = sum(offsets.values())
+            self.note_origin(store, self.origins.get(topic, Provenance()))
         for _ in self.apply(self.freeze(), read):
             pass
 

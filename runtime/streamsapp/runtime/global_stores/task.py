@@ -27,6 +27,7 @@ from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
+from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
 from streamsapp.topology.nodes import GlobalStore, SubTopology
@@ -61,6 +62,13 @@ class GlobalTask:
         self._control = ProcessingControl()
         self._wired = WiredTopology()
         self._queues: dict[TopicPartition, RecordQueue] = {}
+        # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.
+        self._restored = {
+            topic: RestoredRecords(
+                replace(each.source, timestamp_extractor=fail_on_invalid_timestamp), topic, config, self._context
+            )
+            for topic, each in self.by_topic.items()
+        }
         self.stores = GlobalStores(stores, directory / "global", config, resources, lambda: self._context.timestamp)
 
     # ---- life --------------------------------------------------------------------------------------------------
@@ -95,7 +103,7 @@ class GlobalTask:
         of = self.by_topic[partition.topic]
         position = records[-1].offset() + 1
         if not of.reprocess_on_restore:
-            self.stores.restore(of.store.name, keyed, position)
+            self.stores.restore(of.store.name, self._restored[partition.topic].of(keyed), position)
         elif keyed:
             self._process(partition, keyed)
         self.stores.commit({partition: position})

@@ -17,6 +17,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from queue import SimpleQueue
+from typing import NoReturn
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
@@ -204,14 +205,19 @@ class GlobalThread(threading.Thread):
             # A topic that comes back under this name is another one.
             self._task.stores.forget_positions()
             raise
+        if (outdated := self.reading.outdated(fetched)) is not None:
+            self._begin_anew_after_restart(outdated)
         for partition, records in fetched.records:
             self._task.update(partition, records)
             self.reading.partitions[partition].position = records[-1].offset() + 1
             self._flushes.written(len(records))
         self.reading.note_ends(fetched)
         if (truncated := self.reading.truncated(fetched)) is not None:
-            self._task.stores.forget_positions()
-            raise StateStoreError(f"{truncated}; restart, then the global stores are restored from the beginning")
+            self._begin_anew_after_restart(truncated)
         if self._flushes.take_due():
             self._task.stores.flush()
         self.reading.observe_lag()
+
+    def _begin_anew_after_restart(self, why: str) -> NoReturn:
+        self._task.stores.forget_positions()
+        raise StateStoreError(f"{why}; restart, then the global stores are restored from the beginning")

@@ -15,7 +15,8 @@ from streamsapp.errors import StateStoreError
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.remote.snapshot import Snapshot, StorePoint
+from streamsapp.remote.snapshot import Snapshot, StorePoint, milliseconds
+from streamsapp.runtime.outdated_state import TombstoneRetention
 from streamsapp.tasks.stream_task import StreamTask
 
 #: Seconds.
@@ -42,16 +43,28 @@ class ChangelogFacts:
     ids: Mapping[str, str]
     lows: Mapping[TopicPartition, int]
     highs: Mapping[TopicPartition, int]
+    retention: TombstoneRetention
 
     def objection(self, snapshot: Snapshot, task: StreamTask) -> str | None:
         """Returns why a task cannot go on from a snapshot, if it cannot. Stores that one of both does not know do not
         matter: they are dropped, or restored from their changelog."""
-        fault = self.mismatch(snapshot, task)
+        fault = self.mismatch(snapshot, task) or self._too_old(snapshot, task)
         if fault is None and (gaps := self.gaps(snapshot, task)):
             gap = gaps[0]
             stands = f"store {gap.store} stands at offset {gap.stands_at} of {gap.changelog}"
             return f"{stands}, which begins at {gap.begins_at}"
         return fault
+
+    def _too_old(self, snapshot: Snapshot, task: StreamTask) -> str | None:
+        """A snapshot of an active task's stores has all that their changelogs had when it was made."""
+        for store, changelog in task.plan.all_changelogs.items():
+            point = snapshot.stores.get(store)
+            # The last record of a partition is never compacted away.
+            if point is None or point.offset >= self.highs[changelog] - 1:
+                continue
+            if self.retention.passed(changelog.topic, milliseconds(snapshot.created_at)):
+                return f"it was made at {snapshot.created_at}, and {changelog} may have lost deletions since"
+        return None
 
     def mismatch(self, snapshot: Snapshot, task: StreamTask) -> str | None:
         """Returns why a snapshot is not of the task's stores and their changelogs, if it is not. One that is of them
@@ -67,7 +80,10 @@ class ChangelogFacts:
         if made_from != changelog:
             return f"store {store} was made from {made_from}; its changelog is {changelog}"
         if point.topic_id is not None and point.topic_id != self.ids[store]:
-            return f"store {store} was made from a topic {changelog.topic} that was deleted and created again since"
+            return (
+                f"store {store} was made from a topic {changelog.topic} that was deleted and created again since, or is"
+                " another cluster's"
+            )
         if point.offset > self.highs[changelog]:
             return (
                 f"store {store} stands at offset {point.offset} of {changelog}, which ends at {self.highs[changelog]}"
@@ -100,6 +116,7 @@ class ChangelogInspector:
         self._admin = admin
         self._clock = clock
         self._ids: dict[str, tuple[float, str]] = {}
+        self._retention = TombstoneRetention(admin, clock)
 
     def facts(self, task: StreamTask) -> ChangelogFacts:
         """Raises ``KafkaException`` when the broker does not answer for long."""
@@ -110,7 +127,7 @@ class ChangelogInspector:
             high = self._admin.request_offsets(changelogs.values())
             ids = self._topic_ids({each.topic for each in changelogs.values()})
             by_store = {store: ids[each.topic] for store, each in changelogs.items()}
-            return ChangelogFacts(by_store, low.result(), high.result())
+            return ChangelogFacts(by_store, low.result(), high.result(), self._retention)
 
         return repeated(request, f"looking up the changelogs of task {task.id}")
 
