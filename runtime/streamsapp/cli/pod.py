@@ -20,12 +20,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from streamsapp.cli.shutdown import closing_on_signals
-from streamsapp.config.endpoint import bracketed, endpoint_of
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 from streamsapp.web import HttpServer
+from streamsapp.web.endpoint import bracketed, endpoint_of
 from streamsapp.web.request_routing import Routes
 from streamsapp.web.server import ALL_INTERFACES
 

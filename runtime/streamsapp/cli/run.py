@@ -33,7 +33,6 @@ from streamsapp.cli.progress import RestoreBar
 from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
-from streamsapp.config.endpoint import endpoint_of
 from streamsapp.errors import UserInputError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.entrypoint import read_topology, user_code
@@ -42,6 +41,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 from streamsapp.web import HttpServer
+from streamsapp.web.endpoint import endpoint_of
 from streamsapp.web.request_routing import Routes
 from streamsapp.web.server import ALL_INTERFACES
 

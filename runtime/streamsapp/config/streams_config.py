@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
-from streamsapp.config.endpoint import bracketed, is_endpoint
 from streamsapp.config.java_values import from_java
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
@@ -30,6 +29,7 @@ from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde, DefaultSerdes, Serde
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.web.endpoint import bracketed, is_endpoint
 
 if TYPE_CHECKING:
     from streamsapp.topology.partition_grouper import PartitionGrouper

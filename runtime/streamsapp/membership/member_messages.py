@@ -17,10 +17,10 @@ from typing import Annotated, Self, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from streamsapp.config.endpoint import ENDPOINT
 from streamsapp.membership.api import GroupTasks, MatchedTopics, TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.structs import decoder
+from streamsapp.web.endpoint import ENDPOINT
 
 M = TypeVar("M", bound="Message")
 

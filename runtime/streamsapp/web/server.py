@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from streamsapp.clock import Clock, SystemClock
-from streamsapp.config.endpoint import endpoint_of
 from streamsapp.errors import ConfigError
 from streamsapp.web.allocator import give_back_memory
 from streamsapp.web.authorization import Authorization
 from streamsapp.web.connections import MOST, Connections, HeadTooLargeError, read_head
+from streamsapp.web.endpoint import endpoint_of
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, find_route, json_response
 from streamsapp.web.tokens import TokenFile
 
