@@ -74,7 +74,14 @@ class _Audit(Command):
             PartitionOffsets(self._config, {each for plan in layout.plans.values() for each in plan.inputs}),
             None if bootstrap is None else bootstrap.begun(),
             done,
+            self._runs(),
         )
+
+    def _runs(self) -> bool | None:
+        if GroupAdmin(self._config).activity() is not None:
+            return True
+        spec = self._app.spec
+        return None if spec.engine == "spark" and not spec.spark.catches_up else False
 
     # ---- comparing ---------------------------------------------------------------------------------------------
 

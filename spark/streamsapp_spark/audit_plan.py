@@ -23,7 +23,16 @@ from streamsapp_spark.snapshots import NoSnapshotError, newest
 from streamsapp_spark.stages import Stage, Stages
 from streamsapp_spark.task_inputs import from_kafka
 
+#: The way to snapshots that have everything, by what the application does.
 _STOP = "stop the application, whose last snapshots are taken then, and audit it again"
+_RUN = (
+    "nothing runs, and what ran last was killed before it had written its last snapshots: run the application until it "
+    "has caught up, end it in good order (with trigger availableNow it ends by itself), and audit it again"
+)
+_RUN_OR_STOP = (
+    "stop the query if it runs; if it was killed before it had written its last snapshots, start it once more, and end "
+    "it in good order; then audit it again"
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,13 @@ class AuditFacts:
     bounds: PartitionOffsets
     begun: BootstrapBegun | None
     done: BootstrapDone | None
+    #: True if the application runs; ``None`` if that cannot be seen: a driver of Spark's is no member of the group.
+    runs: bool | None
+
+    @property
+    def remedy(self) -> str:
+        """Says how snapshots come to have everything."""
+        return _RUN_OR_STOP if self.runs is None else _STOP if self.runs else _RUN
 
 
 @dataclass
@@ -104,7 +120,7 @@ class AuditPlanner:
             if self._has_read_nothing(task_id):
                 self._plan.notes.append(f"task {task_id}: it has read nothing yet, so there is nothing to compare")
             else:
-                self._refused([str(error)])
+                self._refused([f"{error}; {self._known.remedy}"])
         except StreamsError as error:
             self._refused([str(error)])
         return task_id in self._snapshots
@@ -126,13 +142,16 @@ class AuditPlanner:
                 yield f"task {task_id}: nothing says how far it has read {partition}; has the application run?"
             elif partition.topic in self._stages.layout.repartition_topics:
                 if self._has_more(partition, position):
-                    yield f"task {task_id}: {partition} has records after offset {position}, where it stands; {_STOP}"
+                    yield (
+                        f"task {task_id}: {partition} has records after offset {position}, where its snapshot stands; "
+                        f"{self._known.remedy}"
+                    )
             elif self._known.bounds.lows[partition] > self._start(partition):
                 yield f"task {task_id}: records of {partition} that it was made from were deleted since"
             elif upstream and position != self._known.committed.get(partition, position):
                 yield (
                     f"task {task_id}: its snapshot stands at offset {position} of {partition}, and it has gone on to "
-                    f"{self._known.committed[partition]}; {_STOP}"
+                    f"{self._known.committed[partition]}; {self._known.remedy}"
                 )
 
     def _start(self, partition: TopicPartition) -> int:
@@ -166,6 +185,7 @@ class AuditPlanner:
     def _add_ranges(self, task_id: TaskId) -> None:
         positions = self._positions(task_id)
         for partition in self._stages.layout.plans[task_id].inputs:
+            self._note_lag(task_id, partition)
             low = self._known.bounds.lows[partition]
             if partition.topic in self._stages.layout.repartition_topics:
                 self._plan.internal.append(HistoryRange(*partition, low, positions[partition]))
@@ -173,6 +193,16 @@ class AuditPlanner:
             if partition not in self._starts and low:
                 self._plan.notes.append(f"{partition} begins at offset {low}; what was before cannot be recomputed")
             self._plan.ranges.append(HistoryRange(*partition, self._start(partition), positions[partition]))
+
+    def _note_lag(self, task_id: TaskId, partition: TopicPartition) -> None:
+        """Tells what is compared where a snapshot does not have all that the group has committed."""
+        position, group = self._positions(task_id)[partition], self._known.committed.get(partition, 0)
+        if task_id in self._snapshots and group > position:
+            advice = "" if self._known.runs else f"; {self._known.remedy}"
+            self._plan.notes.append(
+                f"task {task_id}: its snapshot stands at offset {position} of {partition}, and the group at {group}: "
+                f"it was compared up to there{advice}"
+            )
 
 
 def _offsets(done: BootstrapDone, task_id: TaskId) -> dict[TopicPartition, int]:

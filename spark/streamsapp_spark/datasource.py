@@ -10,12 +10,13 @@ Spark's are text: JSON of the JSON serde, of others what Python prints.
 
 Options: ``asOf`` (the newest snapshots that are not after a time or a number), ``changes`` (the rows that differ
 between the snapshots as of then and those of ``asOf``), ``schema`` (the fields of JSON values), ``keys`` (a JSON array:
-only these, from the tasks that can have them), ``partitions`` (how many tasks there are, or ``kafka``).
+only these, from the tasks that can have them), ``partitions`` (how many tasks there are, or ``kafka``), ``behind``
+(whether snapshots that do not have all that is committed are read: ``warn``, ``refuse``, ``ignore``).
 
 ``df.write.format("streamsapp")`` seeds a store, see ``seed``.
 
-Planned on the driver, from the object store alone, and read in Spark's Python workers. Spark finds it by itself
-(``pyspark_streamsapp``).
+Planned on the driver, from the object store and from what Kafka says is committed, if it answers; read in Spark's
+Python workers. Spark finds it by itself (``pyspark_streamsapp``).
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
-from streamsapp.errors import ConfigError
+from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest import load
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.versioned import VersionedType
 from streamsapp_spark.snapshot_choice import AsOf, chosen
+from streamsapp_spark.snapshot_freshness import IGNORE, checked, store_lags, tell
 from streamsapp_spark.snapshots import numbered
 from streamsapp_spark.store_rows import changed_rows, stored_rows
 from streamsapp_spark.stored_application import ManifestPlace, StoredApplication, stored_application
@@ -85,6 +87,7 @@ class StreamsAppDataSource(DataSource):
             None if since is None else AsOf.parse("changes", since),
             None if keys is None else _keys(keys, columns.key_kind),
             options.get("partitions"),
+            checked(options.get("behind"), as_of),
         )
 
 
@@ -101,6 +104,8 @@ class Table:
     keys: frozenset[Any] | None
     #: How many tasks there are, or who is asked.
     partitions: str | None
+    #: The value of ``behind``, about snapshots that do not have all that is committed.
+    behind: str | None
 
 
 @dataclass
@@ -124,19 +129,30 @@ class SnapshotReader(DataSourceReader):
         """Returns one partition per task; ``StreamsError`` names a task whose snapshot is missing or bad."""
         app = stored_application(self._table.place)
         with ThreadPoolExecutor(_LOOKED_UP) as pool:
-            return list(pool.map(lambda task_id: self._partition(app, task_id), self._tasks(app)))
+            return list(pool.map(lambda it: self._partition(app, *it), self._tasks(app).items()))
 
-    def _tasks(self, app: StoredApplication) -> list[TaskId]:
-        """Returns the tasks that can have the keys that are wanted."""
-        store, keys = self._table.columns.store, self._table.keys
-        count = task_count(app, store, self._table.partitions)
-        if keys is None or self._table.columns.key_kind not in TYPES:
-            return app.tasks_with(store, count)
-        return app.tasks_of_keys(store, keys, count)
+    def _tasks(self, app: StoredApplication) -> dict[TaskId, Snapshot | None]:
+        """Returns the tasks that can have the keys that are wanted, with the snapshot if it was looked up already."""
+        table, store = self._table, self._table.columns.store
+        lags = None
+        if table.as_of is None and table.behind != IGNORE:
+            lags = store_lags(app, store)
+            tell(app, store, lags, table.behind)
+        if lags is None or table.partitions is not None:
+            count = task_count(app, store, table.partitions)
+            tasks: dict[TaskId, Snapshot | None] = dict.fromkeys(app.tasks_with(store, count))
+        else:
+            # A task without a snapshot, and without a record in its changelog, has no rows.
+            count, tasks = len(lags), {lag.task.id: lag.task.snapshot for lag in lags if lag.task.snapshot is not None}
+            if not tasks:
+                raise StreamsError(f"no task of store {store} has a snapshot")
+        if table.keys is None or table.columns.key_kind not in TYPES:
+            return tasks
+        return {each: tasks[each] for each in app.with_keys(list(tasks), store, table.keys, count)}
 
-    def _partition(self, app: StoredApplication, task_id: TaskId) -> SnapshotPartition:
+    def _partition(self, app: StoredApplication, task_id: TaskId, snapshot: Snapshot | None) -> SnapshotPartition:
         chain, table = app.chain(task_id), self._table
-        snapshot = chosen(chain, table.as_of)
+        snapshot = snapshot or chosen(chain, table.as_of)
         before = None if table.since is None else chosen(chain, table.since).number
         if before is not None and before > snapshot.number:
             raise ConfigError(

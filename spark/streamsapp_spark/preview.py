@@ -39,6 +39,8 @@ from streamsapp_spark.worker_reports import Listener
 #: Records of input that are replayed at least, if nothing else is said.
 RECORDS = 10_000
 
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command, and returns its exit code."""
@@ -83,6 +85,7 @@ class _Preview(Command):
         records = sum(max(0, bounds.highs[each] - at) for each, (at, _) in positions.items() if each in bounds.highs)
         notes = [*start.notes, *self._both.notes(), *self._about_input(records)]
         with session(self._java) as spark:
+            self._fit_shuffles(spark)
             sides = [
                 self._frames(spark, program, self._ranges(program, bounds, positions), positions, state)
                 for program, state in zip((today, tomorrow), states, strict=True)
@@ -98,6 +101,13 @@ class _Preview(Command):
                 self._options.report.write_bytes(report.summary(records, notes))
                 return 0
         return 1 if report.differences else 0
+
+    def _fit_shuffles(self, spark: SparkSession) -> None:
+        """Shuffles of the comparison have as many partitions as there are tasks, or cores if these are more. With
+        Spark's 200 hundreds of its tasks would have next to nothing to do."""
+        if not self._java.conf.contains(_SHUFFLE_PARTITIONS):
+            tasks = max(len(program.layout.plans) for program in (self._both.today, self._both.tomorrow))
+            spark.conf.set(_SHUFFLE_PARTITIONS, str(max(tasks, spark.sparkContext.defaultParallelism)))
 
     def _start(self, bounds: PartitionOffsets) -> Start:
         last = self._options.last

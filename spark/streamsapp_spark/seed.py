@@ -4,8 +4,8 @@
 
 Options: ``inputs``, where the application goes on in its input topics (``earliest``, ``latest``, or JSON as
 ``streamsapp bootstrap --until`` has it). Columns: ``key`` and ``value`` as reading the store gives them, ``timestamp``
-(milliseconds) where the store keeps one, and perhaps ``partition``, that of the changelog, where keys do not lie by
-their hash.
+(a timestamp, or milliseconds) where the store keeps one, and perhaps ``partition``, that of the changelog, where keys
+do not lie by their hash.
 
 Planned and committed on the driver, written in Spark's Python workers. It is a bootstrap whose history is the table:
 workers put rows aside, by task; then the driver writes changelogs and snapshots of all tasks, and until it is done no
@@ -26,7 +26,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ConfigError, ManifestError, StreamsError
@@ -196,8 +196,15 @@ def _check_columns(builder: StoreBuilder, config: StreamsConfig, schema: StructT
             raise ConfigError(
                 f"store {builder.name}: the table has a column {field.name!r}; select {known}, and no other"
             )
+        if field.name == "timestamp" and isinstance(field.dataType, TimestampType):
+            continue
         if to_arrow_type(field.dataType) != wanted[field.name]:
             has = field.dataType.simpleString()
+            if isinstance(field.dataType, TimestampNTZType) and field.name == "timestamp":
+                raise ConfigError(
+                    f"store {builder.name}: column 'timestamp' is {has}, which names no time zone: "
+                    "CAST(timestamp AS TIMESTAMP) takes the session's"
+                )
             kind = from_arrow_type(wanted[field.name]).simpleString()
             raise ConfigError(f"store {builder.name}: column {field.name!r} is {has}, and has to be {kind}; cast it")
 

@@ -38,7 +38,7 @@ class SeededStore:
         """Yields partition and entry of each row."""
         names = ("key", "value", "timestamp", "partition")
         absent = [None] * batch.num_rows
-        columns = [batch.column(each).to_pylist() if each in batch.schema.names else absent for each in names]
+        columns = [_plain(batch.column(each)) if each in batch.schema.names else absent for each in names]
         for key, value, time_ms, partition in zip(*columns, strict=True):
             if key is None or value is None or (time_ms is not None and time_ms < 0):
                 wrong = "no key" if key is None else "no value" if value is None else f"the timestamp {time_ms}"
@@ -59,3 +59,11 @@ class SeededStore:
             raise StreamsError(
                 f"store {self._store}: {value!r:.100} is nothing that {kind} can write: {error}"
             ) from error
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    """The values of a column; timestamps in milliseconds."""
+    if not pa.types.is_timestamp(column.type):
+        return list(column.to_pylist())
+    microseconds = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    return [None if each is None else each // 1000 for each in microseconds]

@@ -7,7 +7,7 @@ their first snapshot, so those that nobody has ever had are all that can be miss
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -53,6 +53,7 @@ class ManifestPlace:
 class StoredApplication:
     """The application that a manifest is about."""
 
+    manifest: StreamsApp
     topology: Topology
     config: StreamsConfig
     objects: ObjectStore
@@ -93,15 +94,16 @@ class StoredApplication:
             raise StreamsError(f"task {found[-1]} has a snapshot, and store {store} has {count} tasks")
         return found
 
-    def tasks_of_keys(self, store: str, keys: Iterable[Any], count: int | None) -> list[TaskId]:
-        """Returns the tasks that can have these keys: where nobody knows how the topics are partitioned, or how many
-        tasks there are, all."""
-        tasks, part, builder = self.tasks_with(store, count), self.part_with(store), self.builder(store)
+    def with_keys(self, tasks: Sequence[TaskId], store: str, keys: Iterable[Any], count: int | None) -> list[TaskId]:
+        """Returns those of a store's tasks that can have these keys: where nobody knows how the topics are partitioned,
+        or how many tasks there are, all."""
+        part, builder = self.part_with(store), self.builder(store)
         if count is None or part.id not in placed_by_key(self.parts.values()):
-            return tasks
+            return list(tasks)
         topic = changelog_topic(self.config.application_id, builder)
         serde = (builder.key_serde or self.config.default_key_serde).bind(topic, is_key=True)
-        return sorted({tasks[partition_for(serde.serialize(key), len(tasks))] for key in keys})
+        wanted = {partition_for(serde.serialize(key), count) for key in keys}
+        return [each for each in tasks if each.partition in wanted]
 
     def plan(self, task_id: TaskId) -> TaskPlan:
         """Returns a task as far as its stores go."""
@@ -126,4 +128,4 @@ def stored_application(place: ManifestPlace) -> StoredApplication:
     config = to_config(app, code=only_code(app, folder))
     if config.remote_state is None:
         raise ConfigError("spec.remoteState: is not set in the manifest, so there are no snapshots to read")
-    return StoredApplication(load_topology(app, folder), config, open_store(config.remote_state), StateResources())
+    return StoredApplication(app, load_topology(app, folder), config, open_store(config.remote_state), StateResources())

@@ -174,23 +174,19 @@ def standalone(directory: Path, workers: int) -> Iterator[str]:
         running.enter_context(
             _daemon("master.Master", directory / "master.log", "--host", "127.0.0.1", "-p", str(port))
         )
-        logs = [directory / f"worker-{number}.log" for number in range(workers)]
-        for number, log in enumerate(logs):
-            options = (
-                "--host",
-                f"127.0.0.{number + 2}",
-                "-c",
-                "1",
-                "-m",
-                "1g",
-                "-d",
-                str(directory / log.stem),
-                address,
-            )
-            running.enter_context(_daemon("worker.Worker", log, *options))
-        for log in logs:
-            eventually(lambda log=log: "Successfully registered" in log.read_text(), f"a worker in {log}", 240.0)  # type: ignore[misc]
+        for number in range(workers):
+            running.enter_context(standalone_worker(directory, address, number))
         yield address
+
+
+@contextmanager
+def standalone_worker(directory: Path, master: str, number: int) -> Iterator[None]:
+    """One more worker of a cluster."""
+    log = directory / f"worker-{number}.log"
+    host = ("--host", f"127.0.0.{number + 2}")
+    with _daemon("worker.Worker", log, *host, "-c", "1", "-m", "1g", "-d", str(directory / log.stem), master):
+        eventually(lambda: "Successfully registered" in log.read_text(), f"a worker in {log}", 240.0)
+        yield
 
 
 @contextmanager

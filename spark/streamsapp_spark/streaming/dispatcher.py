@@ -1,8 +1,10 @@
 """Hands the lanes of a batch to the processes that ask for them.
 
 A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before; what
-nobody has, or somebody who did not come to this batch, is divided among those who came. A process that had a lane and
-went without a report is fenced by the one that gets it next, so that nothing here has to be right for results to be.
+nobody has, or somebody who did not come to this batch, is divided among those who came. Where a process that stays has
+fewer lanes than another one, that one gives some up, at the end of a batch; and lanes of a process that stays away are
+for others. A process that had a lane and went without a report is fenced by the one that gets it next, so that nothing
+here has to be right for results to be.
 
 Called on the threads of the channel.
 """
@@ -18,6 +20,9 @@ from streamsapp.runtime.batches.model import LaneOrder
 
 #: The time that a batch waits for all of its pullers before it gives their lanes to those who came, in seconds.
 RENDEZVOUS = 2.0
+#: The batches in a row that a process has to come to, or stay away from, until lanes are moved for it: each move costs
+#: the restoring of tasks.
+_SETTLED = 3
 
 
 @dataclass(eq=False)
@@ -50,6 +55,11 @@ class Dispatcher:
         self._expected = 0
         self._came: dict[int, Puller] = {}
         self._gather_until = 0.0
+        #: Batches in a row that each process has come to, and that each one with lanes has not.
+        self._present: dict[str, int] = {}
+        self._away: dict[str, int] = {}
+        #: The process that had each lane last.
+        self._before: dict[int, str] = {}
         #: The pods that took part in the last batch that ended.
         self.pods: frozenset[str] = frozenset()
         #: Lanes that went to another process than before, since the start.
@@ -70,6 +80,8 @@ class Dispatcher:
     def begin(self, orders: Iterable[LaneOrder], pullers: int) -> None:
         """A batch of so many pullers; what was left of the one before is planned anew by then."""
         with self._condition:
+            if self._came:
+                self._take_attendance()
             if self._came and not self._waiting and not self._given:
                 self.pods = frozenset(puller.pod for puller in self._came.values() if puller.pod)
             for puller in self._came.values():
@@ -79,6 +91,31 @@ class Dispatcher:
             self._expected = pullers
             self._came = {}
             self._condition.notify_all()
+
+    def uneven(self) -> list[int]:
+        """The lanes to be given up so that processes with fewer get them: one for each of these, and only while two
+        lanes and more are between the two."""
+        with self._condition:
+            has: dict[str, list[int]] = {process: [] for process in sorted(self._present)}
+            for number, owner in sorted(self._owners.items()):
+                if owner in has:
+                    has[owner].append(number)
+            moving = []
+            for process in [each for each in has if self._present[each] >= _SETTLED]:
+                most = max(has.values(), key=len)
+                if len(most) - len(has[process]) > 1:
+                    moving.append(most[-1])
+                    has[process].append(most.pop())
+            return moving
+
+    def deserted(self) -> list[int]:
+        """Lanes whose process stays away, which have none from now on. They may not be due, and would have nobody who
+        writes their snapshots."""
+        with self._condition:
+            lost = [number for number, owner in self._owners.items() if self._away.get(owner, 0) >= _SETTLED]
+            for number in lost:
+                del self._owners[number]
+            return lost
 
     def join(self, process: str, partition: int, attempt: int, pod: str = "") -> Puller:
         """A puller comes. An earlier attempt at the same partition was given up for lost: its lanes wait again."""
@@ -133,6 +170,13 @@ class Dispatcher:
                 self._waiting[number] = self._given.pop(number)
         puller.running.clear()
 
+    def _take_attendance(self) -> None:
+        """Counts the last batch for each process."""
+        here = {puller.process for puller in self._came.values()}
+        self._present = {process: self._present.get(process, 0) + 1 for process in here}
+        away = set(self._owners.values()) - here
+        self._away = {process: self._away.get(process, 0) + 1 for process in away}
+
     def _divide(self) -> None:
         """Lanes without a process go to those that are here and have the fewest."""
         here = {puller.process for puller in self._came.values()}
@@ -143,5 +187,6 @@ class Dispatcher:
                 for each in self._owners.values():
                     if each in loads:
                         loads[each] += 1
-                self.moves += owner is not None
-                self._owners[number] = min(loads, key=lambda each: loads[each])
+                owner = self._owners[number] = min(loads, key=lambda each: loads[each])
+                self.moves += self._before.get(number, owner) != owner
+                self._before[number] = owner

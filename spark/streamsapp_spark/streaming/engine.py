@@ -42,6 +42,7 @@ from streamsapp_spark.session import reason
 from streamsapp_spark.shipped_program import ShippedProgram
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
+from streamsapp_spark.streaming.executors import Executors
 from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.service import BatchService
 from streamsapp_spark.streaming.source import NAME, source_of
@@ -126,13 +127,20 @@ class SparkEngine:
     def _run(self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim) -> bool:
         """Run the query until it ends; returns whether another is to go on, with other topics."""
         self._layout = layout = layouts.following(layouts.found().matched)
-        parallelism, setting = spark.sparkContext.defaultParallelism, self._setting
+        executors, setting = Executors(spark.sparkContext), self._setting
+        cores = executors.wait(self._closing.is_set)
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
         size = BatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
-        planner = BatchPlanner(inputs, max(1, min(parallelism, len(inputs))), size)
+        planner = BatchPlanner(inputs, max(1, min(cores, len(inputs))), size)
         batches = Batches(layout, self._config, admin, self._clock, planner, catches_up=setting.catches_up)
         service = BatchService(
-            batches, size, parallelism, self._figures, self._clock, claim, lambda: self._state.to(ClientState.RUNNING)
+            batches,
+            size,
+            executors.cores,
+            self._figures,
+            self._clock,
+            claim,
+            lambda: self._state.to(ClientState.RUNNING),
         )
         self._service = service
         if self._closing.is_set():
@@ -143,7 +151,7 @@ class SparkEngine:
                 memory = ExecutorMemory.of(spark.sparkContext)
                 job = EngineJob.of(self._config.application_id, self._program, layout.existing, server.address, memory)
                 topics = _TopicsOfBatches(self._config, admin, layouts, layout)
-                self._watch(self._start(spark, job, checkpoint), service, topics)
+                self._watch(self._start(spark, job, checkpoint), service, topics, executors)
                 return topics.changed and not self._closing.is_set()
             finally:
                 server.close()
@@ -160,15 +168,18 @@ class SparkEngine:
         )
         return writer.trigger(processingTime=f"{self._setting.trigger_ms} milliseconds").start()
 
-    def _watch(self, query: StreamingQuery, service: BatchService, topics: _TopicsOfBatches) -> None:
+    def _watch(
+        self, query: StreamingQuery, service: BatchService, topics: _TopicsOfBatches, executors: Executors
+    ) -> None:
         """Return when there is nothing left to do, or other topics match the patterns; raise what ended the query
         otherwise."""
         look_at = 0.0
         try:
-            while query.isActive and service.failure is None and not service.given_up:
+            while query.isActive and service.failure is None and not service.ends(goes_on=topics.changed):
                 time.sleep(_LOOK)
                 if time.monotonic() >= look_at:
                     self._figures.progress = _last_progress(query)
+                    service.has_cores(executors.cores)
                     look_at = time.monotonic() + _PROGRESS
                 # One that catches up ends by itself; the next one looks for topics when it starts.
                 if not self._setting.catches_up and topics.look():

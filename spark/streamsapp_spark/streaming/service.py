@@ -13,7 +13,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,6 +25,8 @@ from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.batches.planning import BatchSize
 from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
+from streamsapp_spark.streaming.lane_division import LaneDivision
+from streamsapp_spark.streaming.last_snapshots import LastSnapshots
 from streamsapp_spark.streaming.view import Figures
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ _SUPERSEDED = "another driver of this application has started since; this one en
 class _UnderWay:
     """The batch that runs."""
 
+    #: When something was heard of it, in monotonic seconds.
+    progress_at: float
     records: int = 0
     #: Those that were told so far.
     reports: int = 0
@@ -53,17 +57,17 @@ class BatchService:
         self,
         batches: Batches,
         size: BatchSize,
-        parallelism: int,
+        cores: int,
         figures: Figures,
         clock: Clock,
         claim: DriverClaim,
         committed: Callable[[], object],
     ) -> None:
-        """``size`` is that of the planned batches, ``parallelism`` how many pullers a batch has; without the
-        ``claim`` there are no more; ``committed`` is called with every lane that is."""
+        """``size`` is that of the planned batches, ``cores`` how many pullers a batch has; without the ``claim`` there
+        are no more; ``committed`` is called with every lane that is."""
         self._batches = batches
         self._size = size
-        self._parallelism = parallelism
+        self._division = LaneDivision(batches.planner, claim, clock, cores)
         self._figures = figures
         self._clock = clock
         self._claim = claim
@@ -72,22 +76,34 @@ class BatchService:
         self._dispatcher = Dispatcher()
         self._next: tuple[LaneOrder, ...] = ()
         self._offset: dict[str, Any] = {"batch": 0}
-        self._progress_at = clock.monotonic()
-        self._under_way = _UnderWay()
+        self._under_way = _UnderWay(clock.monotonic())
+        self._last = LastSnapshots(batches)
         #: Set when no more is to be read, and tasks are to be given up.
         self.closing = threading.Event()
         #: An error that trying again would not mend.
         self.failure: StreamsAppError | None = None
 
-    @property
-    def given_up(self) -> bool:
-        """True if no worker has a task any more, and none is to get one."""
-        return self.closing.is_set() and self._dispatcher.done and not self._dispatcher.lanes
+    def ends(self, *, goes_on: bool = False) -> bool:
+        """Return whether no worker has a task any more, none is to get one, and remote state has what is committed.
+        That is left to the next query of this run where one ``goes_on``."""
+        with self._lock:
+            if not self.closing.is_set() or self._last.orders or self._dispatcher.lanes or not self._dispatcher.done:
+                return False
+            try:
+                return goes_on or self._last.are_written()
+            except StreamsError as error:
+                self.failure = error
+                return False
+
+    def has_cores(self, cores: int) -> None:
+        """There are so many now."""
+        with self._lock:
+            self._division.has_cores(cores)
 
     @property
     def stuck_seconds(self) -> float:
         """The time since something was heard of the batch under way; 0 while there is none."""
-        return 0.0 if self._dispatcher.done else self._clock.monotonic() - self._progress_at
+        return 0.0 if self._dispatcher.done else self._clock.monotonic() - self._under_way.progress_at
 
     @property
     def moves(self) -> int:
@@ -157,7 +173,7 @@ class BatchService:
             if self._superseded():
                 return self._offset
             self._next = self._plan()
-            if self._next or self._clock.monotonic() > self._progress_at + _KEEP_WARM:
+            if self._next or self._clock.monotonic() > self._under_way.progress_at + _KEEP_WARM:
                 self._offset = {"batch": self._offset["batch"] + 1, **self._offsets()}
             return self._offset
 
@@ -168,13 +184,24 @@ class BatchService:
         return self.failure is not None
 
     def _plan(self) -> tuple[LaneOrder, ...]:
-        if not self.closing.is_set():
+        closing, lanes = self.closing.is_set(), self._dispatcher.lanes
+        if (not closing or self._division.unfenced) and (orders := self._division.orders(lanes)) is not None:
+            return orders
+        if not closing:
+            self._batches.planner.deserted(self._dispatcher.deserted())
             orders = self._batches.next()
             if orders or not self._batches.caught_up:
-                return orders
+                return self._evened(orders)
             log.info("everything is read")
             self.closing.set()
-        return tuple(LaneOrder(number, (), gives_up=True) for number in sorted(self._dispatcher.lanes))
+        return self._batches.planner.given_up(lanes) or self._last.orders
+
+    def _evened(self, orders: tuple[LaneOrder, ...]) -> tuple[LaneOrder, ...]:
+        """The same, with lanes that others are to have given up afterwards."""
+        moving = self._dispatcher.uneven()
+        idle = set(moving).difference(order.number for order in orders)
+        given_up = (replace(order, gives_up=True) if order.number in moving else order for order in orders)
+        return (*given_up, *self._batches.planner.given_up(idle))
 
     def _offsets(self) -> dict[str, dict[str, int]]:
         """Of every topic, as Kafka's own source shows them."""
@@ -189,20 +216,22 @@ class BatchService:
     def _begin(self, _: None, batch: int) -> int:
         """The batch begins; returns how many partitions it has."""
         with self._lock:
-            self._progress_at = self._clock.monotonic()
-            self._under_way = _UnderWay()
-            self._dispatcher.begin(self._next if batch == self._offset["batch"] else (), self._parallelism)
+            self._under_way = _UnderWay(self._clock.monotonic())
+            self._last.orders = ()
+            self._dispatcher.begin(self._next if batch == self._offset["batch"] else (), self._division.cores)
             self._figures.batches += 1
-            return self._parallelism
+            return self._division.cores
 
     # ---- workers -----------------------------------------------------------------------------------------------
 
     def _take(self, puller: Puller) -> LaneOrder | None:
         return None if self.failure else self._dispatcher.take(puller)
 
-    def _claimed(self, _: Puller) -> str | None:
+    def _claimed(self, _: Puller, division: int) -> str | None:
         """A worker opens a lane; returns why it may not. Without the lock: the broker may be long in telling."""
-        self._progress_at = self._clock.monotonic()
+        self._under_way.progress_at = self._clock.monotonic()
+        if division != self._batches.planner.division:
+            return "tasks were divided into other lanes since"
         try:
             if self.failure is None and not self._claim.proven():
                 self.failure = StreamsError(_SUPERSEDED)
@@ -212,7 +241,7 @@ class BatchService:
 
     def _alive(self, _: Puller) -> None:
         """A worker restores or processes."""
-        self._progress_at = self._clock.monotonic()
+        self._under_way.progress_at = self._clock.monotonic()
 
     def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
         """A lane is committed; returns what Spark is told of it."""
@@ -222,7 +251,7 @@ class BatchService:
             counts = self._dispatcher.reported(puller, report.number)
             self._batches.report(report)
             self._figures.report(puller.process, report, self._clock.now_ms())
-            self._progress_at = self._clock.monotonic()
+            self._under_way.progress_at = self._clock.monotonic()
             self._committed()
             if counts:
                 self._measure(puller.process, report)

@@ -145,7 +145,7 @@ def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
             ask(driver, "alive")
 
     def check() -> None:
-        if (lost := ask(driver, "claimed")) is not None:
+        if (lost := ask(driver, "claimed", order.division)) is not None:
             raise StreamsError(lost)
 
     try:

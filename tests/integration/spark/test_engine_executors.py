@@ -19,7 +19,7 @@ from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from s3_server import BUCKET, S3Server
 from spark_apps import App, finished
-from spark_counting import Counted, standalone, status_of
+from spark_counting import Counted, standalone, standalone_worker, status_of
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
 #: Each has sessions of Spark's.
@@ -95,6 +95,38 @@ def test_a_task_that_runs_twice_a_lost_executor_and_a_broker_that_is_away_change
         os.kill(own_broker.pid, signal.SIGSTOP)
         time.sleep(_OUTAGE)
         os.kill(own_broker.pid, signal.SIGCONT)
+        driver.results_come(100)
+        driver.end()
+        counted.check()
+
+
+@pytest.mark.parametrize("cores", ["", "2"])
+def test_a_worker_that_comes_later_gets_its_part_of_the_tasks(
+    there: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: str
+) -> None:
+    """Where settings promise two cores, lanes for both are there from the beginning; else there are more of them when
+    the worker has been there for a while."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.driver.host": "127.0.0.1"}
+    conf |= {"spark.cores.max": cores} if cores else {}
+    with ExitStack() as started:
+        master = started.enter_context(standalone(tmp_path, 1))
+        counted = Counted(there, f"later{cores}", "200ms", conf=conf)
+        driver = Running(counted, tmp_path, master)
+        started.callback(driver.kill)
+        driver.results_come(100)
+
+        def tasks() -> Counter[str]:
+            return Counter(each["worker"] for each in status_of(driver.port).get("tasks", ()) if each["worker"])
+
+        assert list(tasks().values()) == [4]
+        started.enter_context(standalone_worker(tmp_path, master, 1))
+
+        def divided() -> bool:
+            counted.produce(4)
+            return list(tasks().values()) == [2, 2]
+
+        driver.until(divided, "tasks on both workers")
         driver.results_come(100)
         driver.end()
         counted.check()

@@ -53,12 +53,14 @@ seed(whole, store="windows")
 seed(whole, store="count")
 seed(whole.drop("timestamp"))
 seed(whole.selectExpr("key", "cast(value AS int) AS value", "timestamp"))
+seed(whole.selectExpr("key", "value", "cast(timestamp_millis(timestamp) AS timestamp_ntz) AS timestamp"))
 seed(whole, inputs="soon")
 seed(whole, mode="overwrite")
 seed(whole.union(whole.limit(1)))
 seed(whole.selectExpr("if(value = 7, null, key) AS key", "value", "timestamp"))
-seed(whole)
-seed(whole)
+times = whole.selectExpr("key", "value", "timestamp_millis(timestamp) AS timestamp")
+seed(times)
+seed(times)
 for row in sorted(spark.read.format("streamsapp").options(manifest=manifest, store="counts").load().collect()):
     print("row", row.key, row.value, row.timestamp)
 spark.stop()
@@ -69,6 +71,7 @@ REFUSED = [
     "there is no store 'count'; there are: counts, windows",
     "the table has no column 'timestamp'; it has key, value",
     "column 'value' is int, and has to be bigint; cast it",
+    "column 'timestamp' is timestamp_ntz, which names no time zone: CAST(timestamp AS TIMESTAMP) takes the session's",
     "option 'inputs'",
     "mode 'overwrite': state is never overwritten",
     "more than once; keep one row of each key",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.first_records import ends_without_records
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.lanes import of_lanes, transactional_id
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget
-from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize, ends_without_records
+from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)

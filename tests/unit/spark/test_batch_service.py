@@ -9,28 +9,41 @@ from typing import Any, cast
 
 import pytest
 
-from streamsapp.clock import SystemClock
 from streamsapp.errors import StreamsError
-from streamsapp.record import TaskId
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder, LaneReport
-from streamsapp.runtime.batches.planning import BatchSize
+from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, LaneReport, TaskOrder
+from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
+from streamsapp.runtime.snapshot_lag import SnapshotLag, SnapshotTask
+from streamsapp.testing import MockClock
 from streamsapp_spark.streaming.service import BatchService
 from streamsapp_spark.streaming.view import Figures
+
+TASK, INPUT = TaskId(0, 0), TopicPartition("words", 0)
 
 
 class OneLane:
     """There is always one lane with something to do."""
 
-    planner = type("Planner", (), {"positions": {}})
     lag = 7
 
     def next(self) -> tuple[LaneOrder, ...]:
         return (LaneOrder(0, ()),)
 
+    def __init__(self) -> None:
+        self.planner = BatchPlanner({TASK: [INPUT]}, 1)
+        self.planner.positions[INPUT] = 7
+        #: As the driver finds them, one after the other.
+        self.lags: list[list[SnapshotLag]] = []
+
     def report(self, report: LaneReport) -> None:
         """A lane is done."""
+
+    def behind(self) -> list[SnapshotLag]:
+        if not self.lags:
+            raise StreamsError("the object store is away")
+        return self.lags.pop(0)
 
 
 class Held:
@@ -42,11 +55,28 @@ class Held:
     def proven(self) -> bool:
         return True
 
+    def fence_lanes(self) -> None:
+        """Nobody is left."""
+
 
 @pytest.fixture
-def service() -> BatchService:
-    batches, claim = cast(Batches, OneLane()), cast(DriverClaim, Held())
-    return BatchService(batches, BatchSize(100, 1.0), 1, Figures(), SystemClock(), claim, lambda: None)
+def clock() -> MockClock:
+    return MockClock(0)
+
+
+@pytest.fixture
+def batches() -> OneLane:
+    return OneLane()
+
+
+@pytest.fixture
+def service(batches: OneLane, clock: MockClock) -> BatchService:
+    return service_of(batches, clock)
+
+
+def service_of(batches: OneLane, clock: MockClock) -> BatchService:
+    planned, claim = cast(Batches, batches), cast(DriverClaim, Held())
+    return BatchService(planned, BatchSize(100, 1.0), 1, Figures(), clock, claim, lambda: None)
 
 
 def connected(service: BatchService) -> Connection:
@@ -104,15 +134,93 @@ def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts
 
 def test_a_worker_is_told_that_another_driver_took_over_and_the_driver_ends(service: BatchService) -> None:
     opening = connected(service)
-    assert asked(opening, "claimed") is None
+    assert asked(opening, "claimed", 0) is None
 
     def unknown() -> bool:
         raise StreamsError("not known")
 
     service._claim.proven = unknown  # type: ignore[method-assign]
-    assert (asked(opening, "claimed"), service.failure) == ("not known", None)
+    assert (asked(opening, "claimed", 0), service.failure) == ("not known", None)
     service._claim.proven = lambda: False  # type: ignore[method-assign]
-    told = asked(opening, "claimed")
+    told = asked(opening, "claimed", 0)
     assert told.startswith("another driver of this application has started since")
     assert str(service.failure) == told
     assert asked(opening, "join", "a", 0, 0) is None
+
+
+def give_up(service: BatchService, batch: int, report: LaneReport) -> LaneOrder:
+    """The order of a batch in which one lane is given up."""
+    assert asked(connected(service), "latest")["batch"] == batch
+    asked(connected(service), "begin", batch)
+    worker = connected(service)
+    order: LaneOrder = asked(worker, "join", "a", 0, 0)
+    assert not service.ends(), "somebody has a task"
+    asked(worker, "done", report)
+    assert asked(worker, "take") is None
+    return order
+
+
+def test_a_run_ends_when_remote_state_has_all_that_is_committed(service: BatchService, batches: OneLane) -> None:
+    lag = SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})
+    batches.lags = [[lag], []]
+    assert not service.ends(), "more may come"
+    service.closing.set()
+    assert not service.ends()
+    order = give_up(service, 1, LaneReport(0, (), 0.0, 0.0, 0.0, published=frozenset({TASK})))
+    assert order == LaneOrder(0, (TaskOrder(TASK, {INPUT: InputTarget(7, 7, at_end=False)}),), gives_up=True)
+    assert service.ends()
+    assert service.failure is None
+
+
+def test_a_run_fails_if_snapshots_cannot_be_written_or_are_not_known(service: BatchService, batches: OneLane) -> None:
+    lag = SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})
+    batches.lags = [[lag], [lag], [lag]]
+    service.closing.set()
+    for batch in (1, 2, 3):
+        assert not service.ends()
+        give_up(service, batch, LaneReport(0, (), 0.0, 0.0, 0.0))
+    assert service.failure is None
+    assert not service.ends()
+    assert str(service.failure) == (
+        "remote state does not have all that is committed: it is not known how far snapshots are: the object store is "
+        "away; the next run writes what is missing"
+    )
+
+
+def test_tasks_are_divided_anew_when_there_have_been_more_cores_for_a_while_and_older_orders_are_void(
+    batches: OneLane, clock: MockClock
+) -> None:
+    planner = batches.planner = BatchPlanner({TaskId(0, number): [INPUT] for number in range(3)}, 1)
+    service = service_of(batches, clock)
+    fenced: list[bool] = []
+
+    def fence_lanes() -> None:
+        fenced.append(not service._dispatcher.lanes)
+        if len(fenced) == 1:
+            raise StreamsError("the broker is away")
+
+    service._claim.fence_lanes = fence_lanes  # type: ignore[method-assign]
+    spark, worker = connected(service), connected(service)
+    asked(spark, "latest")
+    asked(spark, "begin", 1)
+    assert asked(worker, "join", "a", 0, 0) == LaneOrder(0, ())
+    asked(worker, "done", LaneReport(0, (), 0.0, 0.0, 0.0))
+    asked(worker, "take")
+    service.has_cores(5)
+    assert asked(spark, "latest")["batch"] == 2
+    assert asked(spark, "begin", 2) == 5, "others get something to do at once where there is more than one lane"
+    worker = connected(service)
+    assert asked(worker, "join", "a", 0, 0) == LaneOrder(0, ())
+    asked(worker, "done", LaneReport(0, (), 0.0, 0.0, 0.0))
+    clock.advance(31_000)
+    assert asked(spark, "latest")["batch"] == 3
+    asked(spark, "begin", 3)
+    worker = connected(service)
+    assert asked(worker, "join", "a", 0, 0) == LaneOrder(0, (), gives_up=True)
+    asked(worker, "done", LaneReport(0, (), 0.0, 0.0, 0.0))
+    assert (planner.lanes, fenced) == (1, [])
+    assert asked(spark, "latest")["batch"] == 3, "nothing is ordered before all are fenced"
+    assert asked(worker, "claimed", 0) == "tasks were divided into other lanes since"
+    assert asked(spark, "latest")["batch"] == 4
+    assert (planner.lanes, fenced) == (3, [True, True])
+    assert asked(worker, "claimed", 1) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from streamsapp.runtime.batches.model import LaneOrder
 from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
@@ -115,3 +116,43 @@ def test_a_puller_that_reports_after_its_batch_ends_nothing_of_the_next() -> Non
     dispatcher.lose(late)
     assert run(dispatcher, dispatcher.join("b", 0, 0)) == [0]
     assert dispatcher.done
+
+
+def batch(dispatcher: Dispatcher, places: str, *numbers: int, leaving: Sequence[int] = ()) -> dict[str, list[int]]:
+    """A batch of these lanes in these processes; what each of them ran."""
+    given = [LaneOrder(each, (), gives_up=each in leaving) for each in sorted({*numbers, *leaving})]
+    dispatcher.begin(given, len(places))
+    pullers = [dispatcher.join(place, number, 0) for number, place in enumerate(places)]
+    return {puller.process: run(dispatcher, puller) for puller in pullers}
+
+
+def test_a_process_that_comes_later_gets_lanes_once_it_has_stayed_for_a_while() -> None:
+    dispatcher = Dispatcher()
+    assert batch(dispatcher, "a", 0, 1, 2) == {"a": [0, 1, 2]}
+    for _ in range(3):
+        assert dispatcher.uneven() == []
+        batch(dispatcher, "abc", 0, 1, 2)
+    batch(dispatcher, "abc")  # the batch before counts from here on
+    assert dispatcher.uneven() == [2, 1]
+    assert batch(dispatcher, "abc", 0, leaving=dispatcher.uneven()) == {"a": [0, 1, 2], "b": [], "c": []}
+    assert batch(dispatcher, "abc", 0, 1, 2) == {"a": [0], "b": [1], "c": [2]}
+    batch(dispatcher, "abc")
+    assert (dispatcher.uneven(), dispatcher.moves) == ([], 2)
+
+
+def test_a_process_that_comes_now_and_then_moves_nothing() -> None:
+    dispatcher = Dispatcher(rendezvous=0.01)
+    for places in ("a", "ab", "ab", "a", "ab", "ab", "a"):
+        batch(dispatcher, places, 0, 1, 2, 3)
+        assert dispatcher.uneven() == []
+
+
+def test_lanes_of_a_process_that_stays_away_are_told_although_nothing_is_to_be_done_in_them() -> None:
+    dispatcher = Dispatcher(rendezvous=0.01)
+    assert batch(dispatcher, "ab", 0, 1) == {"a": [0], "b": [1]}
+    for _ in range(3):
+        assert dispatcher.deserted() == []
+        batch(dispatcher, "a")
+    assert dispatcher.deserted() == []
+    batch(dispatcher, "a")
+    assert (dispatcher.deserted(), dispatcher.lanes) == ([1], {0: "a"})

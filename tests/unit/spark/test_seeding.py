@@ -9,15 +9,18 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import DataType, LongType, StringType, StructType, TimestampNTZType, TimestampType
 
-from streamsapp import StreamsConfig
+from streamsapp import Serdes, Stores, StreamsConfig
 from streamsapp.config import RemoteStateConfig
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.directory_store import DirectoryStore
-from streamsapp_spark import seed, seed_state
+from streamsapp_spark import seed, seed_rows, seed_state
 from streamsapp_spark.seed import SeedWriter
 from streamsapp_spark.seed_state import Seeding
+
+TEXT = Serdes.string()
 
 
 @pytest.fixture
@@ -67,3 +70,24 @@ def test_rows_of_many_partitions_are_put_aside_before_they_fill_the_memory(
     found = [row for _, key in told.keys for rows in seed._rows(app, [key]) for row in rows]
     assert sorted(int(key) for key, _, _ in found) == list(range(1_000))
     assert max(info.size for info in app.objects.list("app/seed/1/")) < 200_000 / 50
+
+
+def test_times_of_a_table_are_timestamps_or_milliseconds_and_name_a_zone(app: Any) -> None:
+    builder = Stores.key_value_store_builder(Stores.persistent_timestamped_key_value_store("counts"), TEXT, TEXT)
+    for kind in ("timestamp", "bigint"):
+        seed._check_columns(builder, app.config, columns(kind))
+    with pytest.raises(ConfigError, match=r"column 'timestamp' is timestamp_ntz, .*: CAST\(timestamp AS TIMESTAMP\)"):
+        seed._check_columns(builder, app.config, columns("timestamp_ntz"))
+    times = pa.array([1_700_000_000_123_999, None], pa.timestamp("us", "UTC"))
+    assert seed_rows._plain(times) == [1_700_000_000_123, None]
+    assert seed_rows._plain(pa.array([7, None])) == [7, None]
+
+
+def columns(timestamp: str) -> StructType:
+    kinds: dict[str, DataType] = {
+        "timestamp": TimestampType(),
+        "timestamp_ntz": TimestampNTZType(),
+        "bigint": LongType(),
+    }
+    text = StringType()
+    return StructType().add("key", text).add("value", text).add("timestamp", kinds[timestamp])

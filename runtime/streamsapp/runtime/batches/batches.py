@@ -13,21 +13,25 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.kafka.first_records import first_records
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
-from streamsapp.runtime.batches.planning import BatchPlanner, ends_without_records
+from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.batches.publication import Publication
+from streamsapp.runtime.snapshot_lag import SnapshotLag
 from streamsapp.runtime.start_positions import StartPositions
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 _PURGE_PERIOD = 30.0
-#: Offsets before an end that may all be control records, and how long the driver looks for others, in seconds.
-_MARKERS, _PROBE, _WAIT = 100, 10.0, 0.1
+#: Offsets before an end that may all be control records.
+_MARKERS = 100
 
 
 class Batches:
@@ -49,6 +53,7 @@ class Batches:
         self._clock = clock
         self.planner = planner
         self._catches_up = catches_up
+        self._publication = Publication(layout, config, admin, clock)
         self._bounds: dict[TopicPartition, int] = {}
         #: Records that tasks have sent each other since the driver looked where topics end.
         self._passed_on = 0
@@ -83,6 +88,7 @@ class Batches:
 
     def report(self, report: LaneReport) -> None:
         """A lane is done."""
+        self._publication.report(report)
         for task in report.tasks:
             self.planner.report(task)
             self._passed_on += task.passed_on
@@ -102,6 +108,14 @@ class Batches:
             log.info("where repartition topics end is not known: %s; asking again", error.args[0].str())
             return False
         return all(ends[each] <= self.planner.positions[each] for each in internal)
+
+    def behind(self) -> list[SnapshotLag]:
+        """The tasks whose newest snapshot stands behind what is committed; asked when no lane is open any more. Raises
+        ``StreamsError`` if it is not known."""
+        try:
+            return self._publication.behind()
+        except KafkaException as error:
+            raise StreamsError(error.args[0].str()) from error
 
     @property
     def lag(self) -> int:
@@ -147,13 +161,7 @@ class Batches:
         """A control record at the end of a partition is no work: no task is to be opened for that."""
         positions, ends = self.planner.positions, self.planner.ends
         near = {each: at for each, at in positions.items() if 0 < ends[each] - at <= _MARKERS}
-        consumer.assign(near)
-        give_up = self._clock.monotonic() + _PROBE
-        while near and self._clock.monotonic() < give_up:
-            fetched = consumer.poll(_MARKERS, _WAIT)
-            positions |= {each: end for each, end in ends_without_records(fetched).items() if each in near}
-            for partition in (*fetched.ends, *fetched.out_of_range, *(each for each, _ in fetched.records)):
-                near.pop(partition, None)
+        positions |= first_records(consumer, near, self._clock).ends
 
     def _purge(self) -> None:
         """Let the broker drop what was consumed from repartition topics, now and then."""

@@ -97,6 +97,13 @@ class DriverClaim:
         except UnreachableError as error:
             raise StreamsError(f"who wrote for {self._application_id} before cannot be fenced: {error}") from error
 
+    def fence_lanes(self) -> None:
+        """Fence every process that ran a lane before; raises as ``take`` does."""
+        try:
+            self._connection.run(self._fence_lanes, _PATIENCE, self._deadline)
+        except UnreachableError as error:
+            raise StreamsError(f"lanes of {self._application_id} cannot be fenced: {error}") from error
+
     def held(self) -> bool:
         """False once another driver has taken it; true as well while the broker does not tell."""
         try:
@@ -131,6 +138,9 @@ class DriverClaim:
         if answer is None or answer.error_code:
             raise UnreachableError(KafkaError(answer.error_code).str() if answer else "no answer")
         self._mine = (answer.producer_id, answer.producer_epoch)
+        await self._fence_lanes()
+
+    async def _fence_lanes(self) -> None:
         known: set[str] = set()
         for node in await self._connection.learn_brokers(_REQUEST):
             answer = await self._connection.send(wire.list_transactions(()), node, _REQUEST)

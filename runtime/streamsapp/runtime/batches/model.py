@@ -35,6 +35,8 @@ class LaneOrder:
     tasks: tuple[TaskOrder, ...]
     #: The tasks are given up afterwards, with a snapshot of what they leave.
     gives_up: bool = False
+    #: How often tasks were divided into other lanes before: an order of an earlier division is void.
+    division: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,3 +74,5 @@ class LaneReport:
     commit_seconds: float
     #: Since when the process cannot write snapshots, in milliseconds of wall-clock time, and why.
     outage: tuple[int, str] | None = None
+    #: Of an order that gives up: the tasks whose snapshots stand where the tasks stood.
+    published: frozenset[TaskId] = frozenset()

@@ -6,9 +6,8 @@ whoever ran it before. So a batch costs as many transactions as there are lanes,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, TaskOrder
 
@@ -49,14 +48,32 @@ class BatchPlanner:
     ) -> None:
         """``inputs`` has every task of the application; ``size`` bounds a batch."""
         self._inputs = {task_id: tuple(partitions) for task_id, partitions in inputs.items()}
-        #: Lane of each task.
-        self.lane_of = {task_id: number % lanes for number, task_id in enumerate(sorted(inputs))}
+        #: Lane of each task, and how often that was changed.
+        self.lane_of: dict[TaskId, int] = {}
+        self.division = -1
+        self.divide(lanes)
         self._size = size
         #: The offset up to which each partition is done with.
         self.positions: dict[TopicPartition, int] = {}
         #: The end of each partition, as far as it can be read.
         self.ends: dict[TopicPartition, int] = {}
         self._due_at_ms: dict[TaskId, int] = {}
+
+    def divide(self, lanes: int) -> None:
+        """Divide the tasks into so many lanes. Nobody may run one any more, and lanes of the division before are fenced
+        before there are others: one task in two lanes would count twice."""
+        self.lane_of = {task_id: number % lanes for number, task_id in enumerate(sorted(self._inputs))}
+        self.division += 1
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that there are."""
+        return len(self._inputs)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that there are."""
+        return len(set(self.lane_of.values()))
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -72,6 +89,10 @@ class BatchPlanner:
         """Of all tasks."""
         return sum(map(self.lag, self._inputs))
 
+    def deserted(self, lanes: Collection[int]) -> None:
+        """Nobody runs these lanes any more: their tasks take part in the next batch."""
+        self._due_at_ms |= {task_id: 0 for task_id, lane in self.lane_of.items() if lane in lanes}
+
     def due_at_once(self, partitions: Collection[TopicPartition]) -> None:
         """The tasks that read any of these take part in the next batch."""
         due = [task_id for task_id, inputs in self._inputs.items() if not set(inputs).isdisjoint(partitions)]
@@ -86,6 +107,15 @@ class BatchPlanner:
         else:
             self._due_at_ms[report.id] = report.due_at_ms
 
+    def last(self, task_ids: Collection[TaskId]) -> tuple[LaneOrder, ...]:
+        """Orders that open these tasks where they stand, read nothing, and give them up."""
+        orders: dict[int, list[TaskOrder]] = {}
+        for task_id in sorted(task_ids):
+            at = {each: self.positions[each] for each in self._inputs[task_id]}
+            targets = {each: InputTarget(start, start, at_end=False) for each, start in at.items()}
+            orders.setdefault(self.lane_of[task_id], []).append(TaskOrder(task_id, targets))
+        return self._ordered(orders, gives_up=True)
+
     def plan(self, now_ms: int, bounds: Mapping[TopicPartition, int] | None = None) -> tuple[LaneOrder, ...]:
         """The next batch; nothing if no task has anything to do. ``bounds`` are offsets that are not passed."""
         ends = {each: min(end, (bounds or {}).get(each, end)) for each, end in self.ends.items()}
@@ -96,7 +126,14 @@ class BatchPlanner:
             if self._due_at_ms.get(task_id, now_ms + 1) <= now_ms or any(pending[each] for each in partitions):
                 targets = {each: self._target(each, pending[each], share) for each in partitions}
                 orders.setdefault(self.lane_of[task_id], []).append(TaskOrder(task_id, targets))
-        return tuple(LaneOrder(number, tuple(tasks)) for number, tasks in sorted(orders.items()))
+        return self._ordered(orders)
+
+    def given_up(self, lanes: Collection[int]) -> tuple[LaneOrder, ...]:
+        """Orders that give up what is open in these lanes."""
+        return self._ordered({number: [] for number in lanes}, gives_up=True)
+
+    def _ordered(self, orders: Mapping[int, Sequence[TaskOrder]], *, gives_up: bool = False) -> tuple[LaneOrder, ...]:
+        return tuple(LaneOrder(each, tuple(orders[each]), gives_up, self.division) for each in sorted(orders))
 
     def _pending(self, partition: TopicPartition) -> int:
         return max(0, self.ends.get(partition, 0) - self.positions.get(partition, 0))
@@ -110,10 +147,3 @@ class BatchPlanner:
         # At least one record of each: or one that is rare would never be read beside one that is not.
         until = start + (pending if share == 1.0 else min(pending, 1 + int(pending * share)))
         return InputTarget(start, until, until >= self.ends[partition])
-
-
-def ends_without_records(fetched: Fetched) -> dict[TopicPartition, int]:
-    """The partitions that had only control records before their end, with the end. One answer may have records and then
-    the end: these are work, and are not passed over."""
-    with_records = {partition for partition, _ in fetched.records}
-    return {partition: end for partition, end in fetched.ends.items() if partition not in with_records}

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 #: The time between two looks at what other threads have ended, in seconds.
 _LOOK = 0.05
-#: The time that closing tasks' stores and the last snapshots of a lane may take, in seconds.
+#: The time that closing tasks' stores may take, and that last snapshots may be refused, in seconds.
 _CLOSE, _LAST_SNAPSHOTS = 60.0, 30.0
 
 
@@ -66,6 +66,7 @@ class BatchProcess:
         self._tasks: dict[TaskId, StreamTask] = {}
         self._lanes: dict[int, Lane] = {}
         self._failed: set[int] = set()
+        self._division = 0
         cyclic_gc.relax()
         for thread in self._stores.threads:
             thread.start()
@@ -81,6 +82,7 @@ class BatchProcess:
         begins at what the group has committed.
         """
         try:
+            self._see_to_division(order.division)
             try:
                 self._take_failures(order.number)
                 return self._run(order, alive, check)
@@ -93,6 +95,14 @@ class BatchProcess:
             self._failed.add(order.number)
             self._drop(order.number)
             raise
+
+    def _see_to_division(self, division: int) -> None:
+        """Tasks lie in other lanes after each division. Lanes that were not given up before had no process any more, as
+        far as the driver knew."""
+        if division != self._division:
+            for number in list(self._lanes):
+                self._drop(number)
+            self._division = division
 
     def close(self) -> None:
         """End in a process that goes on. Uncommitted work is dropped."""
@@ -122,9 +132,9 @@ class BatchProcess:
             seconds = lane.commit(tasks)
             self._retention.see_to(tasks)
         reports = tuple(lane.report(task) for task in tasks)
-        if order.gives_up:
-            self._give_up(lane)
-        return LaneReport(order.number, reports, time.monotonic() - began, restored - began, seconds, self._outage())
+        took = time.monotonic() - began
+        published = self._give_up(lane, alive) if order.gives_up else frozenset[TaskId]()
+        return LaneReport(order.number, reports, took, restored - began, seconds, self._outage(), published)
 
     def _outage(self) -> tuple[int, str] | None:
         outage = None if self._stores.remote is None else self._stores.remote.snapshots.outage
@@ -197,13 +207,22 @@ class BatchProcess:
         if leaving and not self._stores.restoration.wait_until_done(_CLOSE, self._closing.end):
             raise StreamsError("the restoration thread does not come to an end; stores may be open")
 
-    def _give_up(self, lane: Lane) -> None:
-        remote = self._stores.remote
-        if remote is not None and not remote.snapshots.take_all(_LAST_SNAPSHOTS):
-            log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
+    def _give_up(self, lane: Lane, alive: Callable[[], object]) -> frozenset[TaskId]:
+        """Close the lane's tasks in good order; returns those whose state the object store has."""
+        published = self._published(lane, alive)
         self._close(lane.tasks, clean=True)
         del self._lanes[lane.number]
         lane.close()
+        return published
+
+    def _published(self, lane: Lane, alive: Callable[[], object]) -> frozenset[TaskId]:
+        if self._stores.remote is None:
+            return frozenset()
+        snapshots = self._stores.remote.snapshots
+        if not snapshots.take(lane.tasks, _LAST_SNAPSHOTS, alive):
+            log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
+            return frozenset()
+        return frozenset(each for each in lane.tasks if snapshots.of(each) is not None)
 
     # ---- threads -----------------------------------------------------------------------------------------------
 

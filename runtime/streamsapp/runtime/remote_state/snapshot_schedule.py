@@ -131,12 +131,17 @@ class SnapshotSchedule(Generic[T]):
 
     def request_all(self) -> Collection[ScheduledSnapshot[T]]:
         """Have a snapshot of every task taken now, and once more of those of which one is being taken."""
+        return self.request(self._entries)
+
+    def request(self, tasks: Collection[TaskId]) -> Collection[ScheduledSnapshot[T]]:
+        """The same of some tasks; those that are not scheduled are left out."""
         with self._changed:
-            for entry in self._entries.values():
+            entries = [self._entries[task_id] for task_id in tasks if task_id in self._entries]
+            for entry in entries:
                 entry.requested += 1
                 entry.due = self._clock.monotonic()
             self._changed.notify_all()
-            return list(self._entries.values())
+            return entries
 
     def wait(self, entries: Collection[ScheduledSnapshot[T]], timeout: float) -> bool:
         """Return whether all requested snapshots were taken within ``timeout`` seconds. A task that moved away
@@ -148,3 +153,17 @@ class SnapshotSchedule(Generic[T]):
                 timeout,
             )
             return ended and not self._closed and all(entry.succeeded for entry, _ in wanted)
+
+    def taken(self, entries: Collection[ScheduledSnapshot[T]], timeout: float) -> bool:
+        """Return whether all requested snapshots were taken within ``timeout`` seconds, those that failed at first
+        too. A task that moved away meanwhile does not count."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(each.removed or (each.served >= each.requested and each.succeeded) for each in entries),
+                timeout,
+            )
+
+    def under_way(self, entries: Collection[ScheduledSnapshot[T]]) -> bool:
+        """Return whether one of them is being taken whose last attempt did not fail."""
+        with self._changed:
+            return any(each.busy and each.succeeded for each in entries)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Collection
 from itertools import count
 from queue import SimpleQueue
 
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 THREADS = 2
 #: First and longest pause after a failure, and how often the user hears of failures, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
+#: Seconds between two signs of life of who waits for snapshots.
+BEAT = 1.0
 #: Seconds before another try with a task that stands at no commit just now.
 SOON = 0.2
 #: Seconds after a failure until somebody looks whether the object store is back, if no task tries it before.
@@ -103,6 +106,16 @@ class Snapshots:
         """Return whether the object store has, within ``timeout`` seconds, what every task stood at when this was
         called, or later."""
         return self._schedule.wait(self._schedule.request_all(), timeout)
+
+    def take(self, tasks: Collection[TaskId], patience: float, alive: Callable[[], object]) -> bool:
+        """Return whether the object store has what these tasks stand at: as long as their files are sent, and for
+        ``patience`` seconds while it does not take them. ``alive`` is called every second."""
+        wanted, give_up_at = self._schedule.request(tasks), self._clock.monotonic() + patience
+        while not (done := self._schedule.taken(wanted, BEAT)) and self._clock.monotonic() < give_up_at:
+            alive()
+            if self._schedule.under_way(wanted):
+                give_up_at = self._clock.monotonic() + patience
+        return done
 
     def stop(self) -> None:
         """Return after the snapshots under way."""

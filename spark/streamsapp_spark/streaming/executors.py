@@ -1,0 +1,74 @@
+"""The cores that executors have, and those that are still to come: by them batches are divided.
+
+Executors register one after the other when a driver starts, come later, and are lost. Used on the driver's main thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from streamsapp_spark.master import has_executors, local_cluster
+
+log = logging.getLogger(__name__)
+
+#: The time that executors have to register before the first batch, and after which no more is expected where Spark's
+#: settings do not say how many there will be, in seconds.
+_PATIENCE, _QUIET = 30.0, 3.0
+_LOOK = 0.1
+
+
+class Executors:
+    """The executors of a running context."""
+
+    def __init__(self, spark: SparkContext) -> None:
+        self._spark = spark
+        self._known = 1
+        #: Cores that there will be; ``None`` where nothing says so.
+        self.expected = expected_cores(str(spark.master), lambda name: spark.getConf().get(name))
+
+    @property
+    def cores(self) -> int:
+        """Tasks that can run at a time now; as many as before while Spark does not tell, as it may when it ends."""
+        context = self._spark._jsc.sc()
+        try:
+            found: int = context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile())
+        except Py4JError as error:
+            log.debug("how many cores there are is not known: %s", error)
+            return self._known
+        self._known = found if self.expected is None else min(found, self.expected)
+        return self._known
+
+    def wait(self, given_up: Callable[[], bool]) -> int:
+        """Return when all cores that are expected are there, or no more come; the number of cores to plan for. The
+        order in which executors register changes nothing."""
+        began = grown_at = time.monotonic()
+        cores = self.cores
+        while cores != self.expected and not given_up() and has_executors(str(self._spark.master)):
+            now = time.monotonic()
+            if now - began > _PATIENCE or (self.expected is None and now - grown_at > _QUIET):
+                break
+            time.sleep(_LOOK)
+            before, cores = cores, self.cores
+            grown_at = now if cores > before else grown_at
+        if self.expected is not None and cores < self.expected:
+            log.warning("%d of %d cores are there; lanes are moved to the others when they come", cores, self.expected)
+        return max(1, cores, self.expected or 0)
+
+
+def expected_cores(master: str, setting: Callable[[str], str | None]) -> int | None:
+    """The cores that Spark's settings promise; ``None`` where they do not, as those of a standalone cluster without
+    ``spark.cores.max``, which has whatever its workers have."""
+    if cluster := local_cluster(master):
+        return cluster[0] * cluster[1]
+    if not has_executors(master) or setting("spark.dynamicAllocation.enabled") == "true":
+        return None
+    if master.startswith("spark://"):
+        most = setting("spark.cores.max")
+        return None if most is None else int(most)
+    executors = setting("spark.executor.instances")
+    return None if executors is None else int(executors) * int(setting("spark.executor.cores") or 1)

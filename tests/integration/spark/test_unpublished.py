@@ -1,0 +1,75 @@
+"""A driver that is killed leaves commits that no snapshot has: nobody reads less than that without a word, and the next
+run writes what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from instances import Instances, eventually
+from spark_apps import finished
+from spark_counting import Counted
+
+#: Each has sessions of Spark's.
+pytestmark = pytest.mark.timeout(1100)
+
+READER = """
+import sys
+from pyspark.sql import SparkSession
+manifest, *options = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+for option in ("", *options):
+    table = spark.read.format("streamsapp").option("manifest", manifest).option("store", "counts")
+    try:
+        table = (table.option(*option.split("=")) if option else table).load()
+        print("counted", table.groupBy().sum("value").collect()[0][0])
+    except Exception as error:
+        print("error", str(error).replace(chr(10), " "))
+spark.stop()
+"""
+
+
+def read(counted: Counted, *options: str) -> list[str]:
+    """The lines that a program prints which adds up all counts, without and with each of the options."""
+    program = counted.app.folder / "reader.py"
+    program.write_text(READER)
+    code, said, errors = finished(
+        subprocess.Popen(
+            [sys.executable, str(program), str(counted.app.manifest), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )
+    )
+    assert code == 0, errors[-4000:]
+    return said.splitlines()
+
+
+def test_what_a_killed_driver_has_committed_is_published_by_a_run_without_new_records(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
+    counted = Counted(instances, "unpublished", "200ms", remote_state={"snapshotIntervalSeconds": 3600})
+    driver = counted.driver()
+    try:
+        counted.produce(100)
+        eventually(counted.done, "the results", 600.0)
+    finally:
+        driver.kill()
+        driver.communicate()
+    manifest = json.loads(counted.app.manifest.read_text())
+    manifest["spec"]["spark"]["trigger"] = "availableNow"
+    counted.app.manifest.write_text(json.dumps(manifest))
+    refused, empty = read(counted, "behind=warn")
+    assert "2 of 2 tasks do not have all that is committed: task 1_0: it has no snapshot: at offset 0 of the" in refused
+    assert "no task of store counts has a snapshot" in empty
+
+    counted.catch_up()
+    counted.check()
+    assert read(counted) == ["counted 100"]
