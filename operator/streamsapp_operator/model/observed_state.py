@@ -126,6 +126,8 @@ class PodReport:
     hanging: tuple[HangReport, ...] = ()
     #: For how long the user's code has been in the record that takes longest now; ``None``: not told.
     in_process_seconds: float | None = None
+    #: Sentences about the tasks that it does not get because its topology is another than the others'.
+    notes: tuple[str, ...] = ()
     #: Of a pod of several instances: how often the worst of them was started again, and how long ago the last one was.
     instance_restarts: int = 0
     restarted_seconds_ago: float | None = None

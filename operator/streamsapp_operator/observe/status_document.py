@@ -24,6 +24,8 @@ from streamsapp_operator.model.observed_state import (
 
 #: Of the whole document.
 MAX_BYTES = 4 << 20
+#: So many notes of a pod are read, and so many characters of each.
+_MOST_NOTES, _LONGEST_NOTE = 20, 300
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: Records a second; what is not finite is refused.
@@ -111,6 +113,7 @@ class _Document(_Fields, frozen=True):
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
     hanging: Annotated[tuple[_Hang, ...], Meta(max_length=10_000)] = ()
     in_process_seconds: Seconds | None = None
+    notes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
     instance_restarts: Count = 0
     restarted_seconds_ago: Seconds | None = None
     #: Only of a driver.
@@ -151,9 +154,15 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         document.executors,
         tuple(HangReport(it.task, it.seconds, it.message) for it in document.hanging),
         document.in_process_seconds,
+        tuple(map(_shown, document.notes[:_MOST_NOTES])),
         document.instance_restarts,
         document.restarted_seconds_ago,
     )
+
+
+def _shown(note: str) -> str:
+    """Returns a sentence as terminals take it; it may be longer than other texts."""
+    return "".join(filter(str.isprintable, note))[:_LONGEST_NOTE]
 
 
 def _query(document: _Document) -> QueryReport | None:

@@ -26,6 +26,7 @@ Told = tuple[State, str, str]
 #: The reason why a container does not run that is expected to run in a moment.
 PASSING = frozenset({"ContainerCreating", "PodInitializing"})
 BOOTSTRAP_FAILED = "BootstrapFailed"
+_ENDED = frozenset({"Complete", "TimedOut", "RolledBack"})
 RUN_FAILED = "RunFailed"
 #: A container that was started again is well after so many seconds.
 SETTLED_SECONDS = 60.0
@@ -217,6 +218,11 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     hang = progress.hang(inputs)
     if hang is not None:
         yield "TaskHangs", f"{hang[0].name}: {hang[1].message}"
+    if rollout is not None and rollout.phase in _ENDED:
+        # During a rollout new tasks wait until enough pods know them; afterwards nothing ends it.
+        noted = [f"{pod.name}: {it}" for pod in inputs.pods if pod.report is not None for it in pod.report.notes]
+        if noted:
+            yield "TopologiesDiffer", noted[0]
     unready = _unready(inputs)
     if unready is not None:
         yield "PodFailing", unready

@@ -94,12 +94,19 @@ def test_refuses_a_count_that_is_none(count: object) -> None:
 
 def test_takes_what_a_pod_tells_of_its_progress() -> None:
     hang = {"task": "0_1", "seconds": 31.4, "message": "task 0_1 has had record in-1@17 in process for 31 s"}
-    told = {"hanging": [hang], "inProcessSeconds": 31.4, "instanceRestarts": 2, "restartedSecondsAgo": 7.5}
+    told = {
+        "notes": ["it waits\x1b" + "x" * 900],
+        "hanging": [hang],
+        "inProcessSeconds": 31.4,
+        "instanceRestarts": 2,
+        "restartedSecondsAgo": 7.5,
+    }
     report = read(DOCUMENT | told | {"tasks": [TASK | {"commits": 3}]})
     assert isinstance(report, PodReport)
     assert report.hanging == (HangReport("0_1", 31.4, hang["message"]),)
     assert (report.in_process_seconds, report.instance_restarts, report.restarted_seconds_ago) == (31.4, 2, 7.5)
     assert report.tasks[0].commits == 3
+    assert report.notes == (("it waits" + "x" * 900)[:300],)
     for wrong in ({"hanging": [hang | {"task": "x"}]}, {"hanging": 1}, {"instanceRestarts": -1}):
         assert isinstance(read(DOCUMENT | wrong), str)
 

@@ -251,3 +251,13 @@ def test_an_instance_of_several_in_a_pod_that_crashes_counts_as_a_container_does
     assert (phase(reconciles), reconciles.status.last_good_revision) == ("Complete", "one")
     look(reconciles, seen(3, 1.0))
     assert phase(reconciles) == "RollingBack"
+
+
+def test_tasks_that_wait_for_another_topology_are_told_once_no_rollout_ends_that() -> None:
+    reconciles = tried()
+    report = new()[2].report
+    assert report is not None
+    note = "sub-topology 2: its tasks wait for task 1_0, which instances with another topology run"
+    look(reconciles, new(report=replace(report, notes=(note,))))
+    (degraded,) = [it for it in reconciles.status.conditions if it.type == "Degraded"]
+    assert (degraded.reason, degraded.message) == ("TopologiesDiffer", f"app-2: {note}")
