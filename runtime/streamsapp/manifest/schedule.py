@@ -73,39 +73,44 @@ def parse_schedule(text: str) -> CronSchedule:
     """Reads a schedule; raises ``ValueError`` with what is wrong."""
     if len(text) > _LONGEST or not text.isascii():
         raise ValueError(f"has more than {_LONGEST} characters, or others than cron has")
-    parts = _NAMED.get(text.lower(), text).split()
+    if "TZ" in text:
+        raise ValueError("names a time zone, which Kubernetes refuses in a schedule; write the time in UTC")
+    if text.startswith("@every"):
+        raise ValueError("has @every, which has no fixed times; write five fields, such as '*/30 * * * *'")
+    parts = _NAMED.get(text, text).split()
     if len(parts) != len(_FIELDS):
-        raise ValueError(f"has {len(parts)} fields instead of five")
-    minutes, hours, days, months, weekdays = (_values(*each) for each in zip(parts, _FIELDS, strict=True))
-    either = not (_is_any(parts[2]) or _is_any(parts[4]))
-    return CronSchedule(minutes, hours, days, months, weekdays, either)
+        named = f", and is none of {', '.join(_NAMED)}" if text.startswith("@") else ""
+        raise ValueError(f"has {len(parts)} fields instead of five{named}")
+    fields = [_values(*each) for each in zip(parts, _FIELDS, strict=True)]
+    minutes, hours, days, months, weekdays = (values for values, _ in fields)
+    return CronSchedule(minutes, hours, days, months, weekdays, not (fields[2][1] or fields[4][1]))
 
 
 def _midnight(start: datetime, number: int) -> datetime:
     return start.replace(hour=0, minute=0) + timedelta(days=number)
 
 
-def _is_any(part: str) -> bool:
-    """Says whether a field leaves days open. A step restricts them, other than in Unix' cron."""
-    return not {"*", "?", "*/1", "?/1"}.isdisjoint(part.split(","))
+def _values(part: str, field: tuple[int, int, tuple[str, ...]]) -> tuple[frozenset[int], bool]:
+    """The values of a field, and whether it leaves days open. A step restricts them, other than in Unix' cron. Of a
+    list, empty items count for nothing."""
+    found = [_range(item, *field) for item in part.split(",") if item]
+    return frozenset(value for values, _ in found for value in values), any(is_open for _, is_open in found)
 
 
-def _values(part: str, field: tuple[int, int, tuple[str, ...]]) -> frozenset[int]:
-    return frozenset(value for item in part.split(",") for value in _range(item, *field))
-
-
-def _range(item: str, least: int, most: int, names: tuple[str, ...]) -> range:
-    span, slash, step = item.partition("/")
-    first, dash, last = span.partition("-")
-    if span in ("*", "?"):
-        low, high = least, most
-    else:
-        low = _value(first, least, names)
-        high = _value(last, least, names) if dash else most if slash else low
-    every = _number(step) if slash else 1
+def _range(item: str, least: int, most: int, names: tuple[str, ...]) -> tuple[range, bool]:
+    span, *steps = item.split("/")
+    first, *ends = span.split("-")
+    is_open = first in ("*", "?")  # whatever the range ends at: Kubernetes does not look at that
+    if len(steps) > 1 or (len(ends) > 1 and not is_open):
+        raise ValueError(f"has {item!r}, expected a value, a range or a step, such as 1, 1-5 or 1-5/2")
+    low = least if is_open else _value(first, least, names)
+    high = most if is_open else _value(ends[0], least, names) if ends else low
+    if steps and not ends:
+        high = most
+    every = _number(steps[0]) if steps else 1
     if not (least <= low <= high <= most and every >= 1):
         raise ValueError(f"has {item!r}, expected values from {least} to {most}")
-    return range(low, high + 1, every)
+    return range(low, high + 1, every), is_open and every == 1
 
 
 def _value(text: str, least: int, names: tuple[str, ...]) -> int:
@@ -113,6 +118,7 @@ def _value(text: str, least: int, names: tuple[str, ...]) -> int:
 
 
 def _number(text: str) -> int:
-    if not (text.isdecimal() and len(text) <= 4):
+    digits = text.removeprefix("+")
+    if not (digits.isdecimal() and int(digits) < 1 << 63):
         raise ValueError(f"has {text!r}, expected a number")
-    return int(text)
+    return int(digits)

@@ -6,8 +6,7 @@ nor aliases of aliases cost anything before they are refused. Pure.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -15,17 +14,13 @@ import yaml
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.document_checks import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from streamsapp.manifest.yaml_scalars import plain_key, plain_scalar
 
 #: libyaml where PyYAML was built with it; both are iterative.
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_RESOLVER: Any = yaml.resolver.Resolver()
-_SCALARS: Any = yaml.constructor.SafeConstructor()
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = object()
-#: Of an integer: those of Go's largest floating-point number. Python does not even write much longer ones.
-_MOST_BITS = 1024
-_NUMBERS = (f"{_TAG}int", f"{_TAG}float")
 
 
 def parse_yaml(text: str) -> object:
@@ -121,16 +116,15 @@ class _Reader:
 
 
 def _key(event: Any, value: Any, mapping: Mapping[str, Any]) -> Any:
-    """The key of an entry. Numbers are taken for text, as ``kubectl`` does."""
-    if isinstance(event, yaml.ScalarEvent) and _tag_of(event) == f"{_TAG}merge":
+    """The key of an entry. Numbers and truth values are taken for text, as ``kubectl`` does."""
+    if _is_plain(event) and event.value == "<<":
         return _MERGE
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str):
+    key = plain_key(event.value) if _is_plain(event) else value if isinstance(value, str) else None
+    if key is None:
         _refuse(event, "a key must be text; put it in quotes")
-    if value in mapping:
-        _refuse(event, f"the key {value!r} is given twice")
-    return value
+    if key in mapping:
+        _refuse(event, f"the key {key!r} is given twice")
+    return key
 
 
 def _mappings(event: Any, value: Any) -> list[Mapping[str, Any]]:
@@ -149,45 +143,18 @@ def _merge(mapping: dict[str, Any], merged: list[Mapping[str, Any]]) -> None:
             mapping.setdefault(key, value)
 
 
-def _tag_of(event: yaml.ScalarEvent) -> str:
-    if event.tag is None and event.implicit[0]:
-        tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)))
-        # PyYAML takes 22:00 for a number to the base 60, as YAML 1.1 says; kubectl takes it for text.
-        return f"{_TAG}str" if ":" in event.value and tag in _NUMBERS else tag
-    _refuse_tag(event)
-    return f"{_TAG}str"
+def _is_plain(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.tag is None and bool(event.implicit[0])
 
 
 def _scalar(event: yaml.ScalarEvent) -> Any:
-    make = _MADE.get(_tag_of(event))
-    if make is None:  # a date, too, is text
+    if not _is_plain(event):
+        _refuse_tag(event)
         return event.value
     try:
-        return make(yaml.ScalarNode(f"{_TAG}str", event.value))
-    except (ValueError, IndexError, OverflowError):
+        return plain_scalar(event.value)
+    except ValueError:
         _refuse(event, f"{event.value[:40]!r} is no number that can be read; put it in quotes if it is text")
-
-
-def _integer(node: yaml.ScalarNode) -> int:
-    number: int = _SCALARS.construct_yaml_int(node)
-    if number.bit_length() > _MOST_BITS:
-        raise ValueError
-    return number
-
-
-def _number(node: yaml.ScalarNode) -> float:
-    number: float = _SCALARS.construct_yaml_float(node)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
-_MADE: Mapping[str, Callable[[yaml.ScalarNode], Any]] = {
-    f"{_TAG}null": lambda node: None,
-    f"{_TAG}bool": _SCALARS.construct_yaml_bool,
-    f"{_TAG}int": _integer,
-    f"{_TAG}float": _number,
-}
 
 
 def _refuse_tag(event: Any) -> None:

@@ -86,18 +86,16 @@ def bomb(merge: str) -> str:
         ("a: !!python/name:os.system x", "line 1: the tag !!python/name:os.system has no meaning in a manifest; "),
         ("a: !!timestamp 2024-99-99", "line 1: the tag !!timestamp has no meaning in a manifest; leave it out"),
         ("a: !mine {b: c}", "line 1: the tag !mine has no meaning in a manifest; leave it out"),
-        ("a: 0x_", "line 1: '0x_' is no number that can be read; put it in quotes if it is text"),
-        (f"a: {'9' * 5000}", f"line 1: '{'9' * 40}' is no number that can be read; put it in quotes if it is text"),
         ("a: .inf", "line 1: '.inf' is no number that can be read; put it in quotes if it is text"),
         ("{[a]: b}", "line 1: a key must be text; put it in quotes"),
         ("a: 1\n? {b: c}\n: d", "line 2: a key must be text; put it in quotes"),
-        ("yes: b", "line 1: a key must be text; put it in quotes"),
+        ("null: b", "line 1: a key must be text; put it in quotes"),
         ("<<: 5", "line 1: << merges mappings only; write the fields out"),
         ("a: *b", "line 1: there is no anchor 'b' before it; write the value out"),
         ("a: {b: c", "line 2: did not find expected ',' or '}'; correct the YAML there"),
         ("x" * (MAX_BYTES + 1), f"the document: has more than {MAX_BYTES} bytes; divide it, or put"),
     ],
-    ids=range(18),
+    ids=range(16),
 )  # fmt: skip
 def test_yaml_that_no_manifest_needs_is_refused_with_its_line(text: str, fault: str) -> None:
     (told,) = faults(text)
@@ -109,7 +107,7 @@ def test_a_date_is_text_as_for_kubectl() -> None:
 
 
 def test_merged_fields_yield_to_those_that_are_written_and_to_earlier_ones() -> None:
-    text = "a: &a {x: 1, y: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], y: 3}"
+    text = "a: &a {x: 1, w: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], w: 3}"
     assert parse_yaml(text) == yaml.safe_load(text)
 
 
@@ -243,7 +241,9 @@ def test_a_character_that_yaml_does_not_allow_is_told_with_its_line(character: s
     assert faults(f"a: 1\nb: x{character}y\n") == expected
 
 
-def test_a_number_with_more_digits_than_python_writes_is_told_with_its_line() -> None:
+def test_a_number_beyond_64_bits_is_text_or_rounded_and_costs_nothing() -> None:
+    assert parse_yaml(f"a: 0x{'f' * 4000}\nb: {'9' * 5000}\nc: 18446744073709551616\n") == {
+        "a": f"0x{'f' * 4000}", "b": "9" * 5000, "c": 18446744073709552000,
+    }  # fmt: skip
     (line,) = faults(f"a: 1\n? 0x{'f' * 4000}\n: 2\n")
-    assert line.startswith("line 2: '0xfff")
-    assert line.endswith("is no number that can be read; put it in quotes if it is text")
+    assert line.startswith("the document: the key '0xfff")
