@@ -93,7 +93,11 @@ def test_refuses_a_count_that_is_none(count: object) -> None:
 
 
 def test_takes_what_a_pod_tells_of_its_progress() -> None:
-    hang = {"task": "0_1", "seconds": 31.4, "message": "task 0_1 has had record in-1@17 in process for 31 s"}
+    hang: dict[str, Any] = {
+        "task": "0_1",
+        "seconds": 31.4,
+        "message": "task 0_1 has had record in-1@17 in process for 31 s",
+    }
     told = {
         "notes": ["it waits\x1b" + "x" * 900],
         "hanging": [hang],
