@@ -63,11 +63,12 @@ static inline __attribute__((always_inline)) void look_at_events(const Fetched *
     if (next->value) __builtin_prefetch(next->value);
 }
 
-/* Sorts events into runs of one partition's records, errors, and messages of the log. */
+/* Sorts events into runs of one partition's records, whose offsets grow, errors, and messages of the log. */
 static int sort(const Client *client, const Fetched *fetched, Py_ssize_t count, PyObject *runs, PyObject *errors,
                 PyObject *logs) {
     const Message *last = NULL;
     PyObject *topic = NULL, *run = NULL; /* of the last record; run is borrowed from runs */
+    int64_t before = -1;                 /* its offset */
     int failed = 0;
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
         look_at_events(fetched, i, count);
@@ -78,12 +79,14 @@ static int sort(const Client *client, const Fetched *fetched, Py_ssize_t count, 
             else if (type == EVENT_LOG) failed = append(logs, log_of(fetched[i].event, client));
             continue;
         }
-        if (!last || message->topic != last->topic || message->partition != last->partition) {
+        if (!last || message->topic != last->topic || message->partition != last->partition ||
+            message->offset <= before) {
             if (!last || message->topic != last->topic) Py_XSETREF(topic, text(rd_kafka_topic_name(message->topic)));
             run = topic ? PyList_New(0) : NULL;
             failed = !run || append(runs, Py_BuildValue("(OiN)", topic, (int)message->partition, run));
             last = message;
         }
+        before = message->offset;
         if (!failed) failed = append(run, (PyObject *)record_of(message, topic));
     }
     Py_XDECREF(topic);

@@ -111,6 +111,8 @@ class FakeClient:
         return self.answer(partitions)
 
     def get_watermark_offsets(self, partition: KafkaPartition, timeout: float = 0.0, *, cached: bool = False) -> Any:
+        if cached and not self.answers:
+            return OFFSET_INVALID, OFFSET_INVALID
         return self.answer(partition)
 
     def answer(self, asked: Any) -> Any:

@@ -6,8 +6,10 @@ Used by ``PartitionConsumer``, on its thread.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import methodcaller
@@ -31,6 +33,8 @@ _LEADERS_TIMEOUT = 0.2
 #: They are looked for once more when no record has come for so long, in seconds: a client that has lost all brokers
 #: says nothing.
 _QUIET = 30.0
+#: How often records beyond the end of the log are fetched.
+_TRIES = 5
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -61,9 +65,12 @@ class LibrdkafkaFetching:
         self._wakeup = wakeup
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
-        #: Where fetching began, of the partitions that are assigned.
+        #: Where fetching began, of the partitions that are assigned, and the offset after what was delivered.
         self._began: dict[TopicPartition, int] = {}
         self.topics = TopicIdWatch(describe_topics)
+        self._next: dict[TopicPartition, int] = {}
+        #: How often, one after the other, what came lay beyond where the log ends.
+        self._beyond: Counter[TopicPartition] = Counter()
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
         self._quiet_at = 0.0
@@ -109,6 +116,8 @@ class LibrdkafkaFetching:
             self.topics.unassign(partitions)
             for each in partitions:
                 self._began.pop(each, None)
+                self._next.pop(each, None)
+                self._beyond.pop(each, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver nothing of these partitions until ``resume``."""
@@ -148,8 +157,50 @@ class LibrdkafkaFetching:
 
     def fetch_at_once(self, limit: int, timeout: float = 0.0) -> Fetched:
         """As ``fetch``, and no other thread ends the wait."""
-        if self._native is not None:
-            return self._poll_native(self._native, limit, timeout)
+        fetched = (
+            self._poll(limit, timeout) if self._native is None else self._poll_native(self._native, limit, timeout)
+        )
+        refused, records = set[TopicPartition](), fetched.records
+        fetched.records = []
+        for run in records:
+            if run[0] not in refused and self._is_in_log(*run):
+                fetched.records.append(run)
+            else:
+                refused.add(run[0])  # with what follows it
+        return fetched
+
+    def _is_in_log(self, partition: TopicPartition, records: Sequence[InputRecord]) -> bool:
+        """Return whether records are to be delivered: no checksum covers offsets, so those beyond the end of the log
+        that the client knows of are fetched again. It may know of an earlier one for a moment."""
+        last = records[-1].offset()
+        marks = self.watermarks(partition)
+        if self._native is None:
+            last = max(record.offset() for record in records)  # of which the native data path makes runs that grow
+        if marks is None or last < marks[1]:
+            self._next[partition] = last + 1
+            self._beyond.pop(partition, None)
+            return True
+        if partition not in self._began:
+            return False
+        at, tries = self._next.get(partition, self._began[partition]), self._beyond[partition] + 1
+        if tries >= _TRIES:
+            raise StreamsError(
+                f"{partition} cannot be read: its broker sent offset {last} {tries} times, and its log ends at"
+                f" {marks[1]}. Look at the topic's segments there with kafka-dump-log.sh, and at what is between it and"
+                " this instance"
+            )
+        log.log(
+            logging.WARNING if tries > 1 else logging.INFO,
+            "%s: offset %d of %s lies beyond %d, where its log ends; fetching it again from %d",
+            self._description, last, partition, marks[1], at,
+        )  # fmt: skip
+        topics = self.topics.of(partition)
+        self.unassign([partition])
+        self.assign({partition: at}, topics=topics)
+        self._beyond[partition] = tries
+        return False
+
+    def _poll(self, limit: int, timeout: float) -> Fetched:
         fetched = Fetched()
         first = self._consumer.poll(timeout)
         if first is None:

@@ -1,0 +1,70 @@
+"""What a real broker sends is changed on its way, where no checksum tells: every record comes once all the same."""
+
+from __future__ import annotations
+
+import struct
+import time
+from itertools import count
+
+import pytest
+
+from kafka_cluster import Kafka
+from streamsapp import TopicPartition
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.consumer import PartitionConsumer
+from tampering_proxy import TamperingProxy
+
+FETCH = 1
+RECORDS = 20
+PROPERTIES = {"auto.offset.reset": "error", "enable.auto.commit": False, "group.id": "wrong-answers"}
+#: A property that a fetcher does not know leaves fetching to librdkafka.
+PATHS = {"whole batches": {}, "librdkafka": {"socket.nagle.disable": True}}
+
+
+def moved(answer: bytes, base: int, by: int) -> bytes:
+    """The batch at an offset is said to be at another one."""
+    at = -1
+    while (at := answer.find(struct.pack(">q", base), at + 1)) >= 0:
+        if len(answer) > at + 61 and answer[at + 16] == 2 and struct.unpack_from(">i", answer, at + 8)[0] > 49:
+            return answer[:at] + struct.pack(">q", base + by) + answer[at + 8 :]
+    return answer
+
+
+def nothing_comes(consumer: PartitionConsumer, until: float) -> None:
+    while time.monotonic() < until:
+        assert not consumer.poll(100, 0.1).records
+
+
+@pytest.mark.parametrize("times", [1, 2, 1000])
+@pytest.mark.parametrize("more", PATHS.values(), ids=PATHS)
+def test_a_batch_beyond_the_end_of_the_log_is_fetched_again(kafka: Kafka, more: dict[str, object], times: int) -> None:
+    topic = kafka.create_topic()
+    partition = TopicPartition(topic, 0)
+    for half in range(2):
+        kafka.produce(topic, [(b"k", b"%d" % (half * 10 + each)) for each in range(RECORDS // 2)])
+    left, values = count(times, -1), list[int]()
+    with TamperingProxy(kafka.bootstrap_servers) as proxy:
+
+        def tamper(key: int, version: int, answer: bytes) -> bytes:
+            changed = moved(answer, 0, 10_000) if key == FETCH else answer
+            return changed if changed != answer and next(left) > 0 else answer
+
+        proxy.tamper = tamper
+        properties = {**PROPERTIES, **more, "bootstrap.servers": proxy.bootstrap_servers}
+        consumer = PartitionConsumer(properties)
+        try:
+            consumer.assign({partition: 0})
+            give_up = time.monotonic() + 90
+            if times == 1000:
+                with pytest.raises(StreamsError, match=f"{partition} cannot be read.*log ends"):
+                    nothing_comes(consumer, give_up)
+                return
+            while len(values) < RECORDS:
+                assert time.monotonic() < give_up
+                for _, records in consumer.poll(100, 0.1).records:
+                    for record in records:
+                        assert record.offset() == int(record.value() or b"")
+                        values.append(record.offset())
+        finally:
+            consumer.close()
+    assert values == list(range(RECORDS))
