@@ -10,15 +10,16 @@ import pytest
 
 from kafka_cluster import Kafka
 from streamsapp import TopicPartition
+from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
 from tampering_proxy import TamperingProxy
 
 FETCH = 1
 RECORDS = 20
-PROPERTIES = {"auto.offset.reset": "error", "enable.auto.commit": False, "group.id": "wrong-answers"}
+PROPERTIES: ClientProperties = {"auto.offset.reset": "error", "enable.auto.commit": False, "group.id": "wrong-answers"}
 #: A property that a fetcher does not know leaves fetching to librdkafka.
-PATHS = {"whole batches": {}, "librdkafka": {"socket.nagle.disable": True}}
+PATHS: dict[str, ClientProperties] = {"whole batches": {}, "librdkafka": {"socket.nagle.disable": True}}
 
 
 def moved(answer: bytes, base: int, by: int) -> bytes:
@@ -37,7 +38,7 @@ def nothing_comes(consumer: PartitionConsumer, until: float) -> None:
 
 @pytest.mark.parametrize("times", [1, 2, 1000])
 @pytest.mark.parametrize("more", PATHS.values(), ids=PATHS)
-def test_a_batch_beyond_the_end_of_the_log_is_fetched_again(kafka: Kafka, more: dict[str, object], times: int) -> None:
+def test_a_batch_beyond_the_end_of_the_log_is_fetched_again(kafka: Kafka, more: ClientProperties, times: int) -> None:
     topic = kafka.create_topic()
     partition = TopicPartition(topic, 0)
     for half in range(2):
@@ -50,7 +51,7 @@ def test_a_batch_beyond_the_end_of_the_log_is_fetched_again(kafka: Kafka, more: 
             return changed if changed != answer and next(left) > 0 else answer
 
         proxy.tamper = tamper
-        properties = {**PROPERTIES, **more, "bootstrap.servers": proxy.bootstrap_servers}
+        properties: ClientProperties = {**PROPERTIES, **more, "bootstrap.servers": proxy.bootstrap_servers}
         consumer = PartitionConsumer(properties)
         try:
             consumer.assign({partition: 0})

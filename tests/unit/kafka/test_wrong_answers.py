@@ -9,21 +9,23 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
-from fetched_batches import changed
-from fetched_brokers import FetchedBrokers
+from fetched_batches import changed, fetched_batch
+from fetched_brokers import Batch, FetchedBrokers
 from fetching_parts import A1, A, B, Read, Start
 from streamsapp import TopicPartition
 from streamsapp.brokers import bounds
-from streamsapp.errors import StreamsError
+from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka import client_log
 from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.fetching import broker as broker_module, broker_connections, fetcher as module
+from streamsapp.kafka.fetching.decompression import decompressed
 
 LAST_DELTA_AT = 23
 
@@ -320,3 +322,71 @@ def brokers_at_their_own_pace(start: Start, monkeypatch: pytest.MonkeyPatch) -> 
     for each in (module, broker_connections):
         monkeypatch.setattr(each, "RECONNECT", 0.1)
     return start({"a": 1})
+
+
+# ---- memory --------------------------------------------------------------------------------------------------------
+
+#: With these a batch may have 1 MiB of records.
+LITTLE: dict[str, Any] = {"queued_max_messages_kbytes": 64, "max_partition_fetch_bytes": 1 << 16}
+
+
+def write_large(brokers: FetchedBrokers, partition: TopicPartition) -> None:
+    """Some kilobytes that become megabytes."""
+    log = brokers.partitions[partition]
+    base = log.end
+    data = fetched_batch(base, [(each, 5, b"k", bytes(1 << 20), None) for each in range(3)], "zstd")
+    assert len(data) < 10_000
+    log.batches.append(Batch(base, base + 3, -1, data, ()))
+    log.end = base + 3
+
+
+def test_a_batch_for_which_there_is_no_room_is_told_with_its_place_after_what_comes_before_it(
+    start: Start, read: Read
+) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    write_large(brokers, A)
+    reader = read(brokers, {A: 0}, **LITTLE)
+    told = r"^a-0, offset 5: .* more than 1048576 bytes .*larger max\.partition\.fetch\.bytes"
+
+    with pytest.raises(OversizedBatchError, match=told):
+        reader.until(lambda: False)
+
+    assert reader.offsets == {A: list(range(5))}
+
+
+def test_a_record_for_the_handler_comes_in_place_of_a_batch_for_which_there_is_no_room(
+    start: Start, read: Read
+) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    write_large(brokers, A)
+    brokers.write(A, 5)
+    fetcher = read(brokers, {A: 0}, **LITTLE).fetcher
+    fetcher._decompressed = partial(decompressed, most=1 << 20)
+    found: list[Any] = []
+    give_up = time.monotonic() + 60
+    while len(found) < 11:
+        assert time.monotonic() < give_up
+        found += [it for _, records in fetcher.fetch(100, 0.05).records for it in records]
+
+    assert [it.offset() for it in found] == [*range(5), 7, *range(8, 13)]
+    with pytest.raises(OversizedBatchError, match="the record batch at offsets 5 to 7 has more than 1048576 bytes"):
+        found[5].headers()
+
+
+def test_batches_are_opened_as_far_as_there_is_room_for_them(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    log = brokers.partitions[A]
+    for base in range(20):
+        data = fetched_batch(base, [(0, 5, b"k", bytes(600_000), None)], "zstd")
+        log.batches.append(Batch(base, base + 1, -1, data, ()))
+        log.end = base + 1
+    fetcher = read(brokers, {A: 0}, **LITTLE).fetcher
+    counts: list[int] = []
+    give_up = time.monotonic() + 60
+    while sum(counts) < 20:
+        assert time.monotonic() < give_up
+        counts += [len(records) for _, records in fetcher.fetch(1000, 0.05).records]
+
+    assert max(counts) == 2
