@@ -22,12 +22,13 @@ from streamsapp.web import HttpServer
 from streamsapp_operator.console.routes import console_routes
 from streamsapp_operator.handlers import make_registry, make_settings
 from streamsapp_operator.kube.client import Client, login
+from streamsapp_operator.kube.definition import every_field
 from streamsapp_operator.kube.lease import Lease
 from streamsapp_operator.logs import set_up_logging
 from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
-from streamsapp_operator.packaged_files import chart_folder
+from streamsapp_operator.packaged_files import chart_folder, definition
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, probe_routes
 from streamsapp_operator.reconcile import OperatorContext
@@ -90,6 +91,7 @@ def run(settings: Settings) -> int:
             may_act=lambda: lease.held,
             plan=plan,
             cache=make_cache(client),
+            known_fields=every_field(definition()),
         )
         passed_over = wait_served(client, settings.namespaces, stop)
         code = DONE if passed_over is None else _work(settings, tools, figures, health, stop, passed_over)

@@ -234,21 +234,21 @@ class Gate:
         if pod.report is None:
             why = pod.waiting_reason or pod.unreachable or "it was not asked"
             word = "NotReady" if pod.waiting_reason else "Unreachable"
-            return Blocker(pod=pod.name, reason=f"{word}: its status is not known: {why}")
+            return Blocker(pod=pod.name, reason=f"{word}: its status is not known: {why}{_of_node(pod)}")
         if self.covers.is_fresh(pod.report):
             return None
         age = round(self._observed.at - pod.report.fetched_at, 1)
-        return Blocker(pod=pod.name, reason="Unreachable: its last answer is too old", age_seconds=age)
+        return Blocker(pod=pod.name, reason=f"Unreachable: its last answer is too old{_of_node(pod)}", age_seconds=age)
 
     def _unsettled(self, pod: PodSeen) -> Iterator[Blocker]:
         """Yields the blocker of a pod that comes, goes or changes its tasks."""
         if pod.terminating:
-            yield Blocker(pod=pod.name, reason="NotReady: it is about to end")
+            yield Blocker(pod=pod.name, reason=f"NotReady: it is about to end{_of_node(pod)}")
         elif pod.report is not None and pod.report.hanging:
             hang = pod.report.hanging[0]
             yield Blocker(pod=pod.name, task=hang.task, reason=f"NotReady: it commits nothing: {hang.message}")
         elif not pod.ready:
-            yield Blocker(pod=pod.name, reason="NotReady: it is not ready yet")
+            yield Blocker(pod=pod.name, reason=f"NotReady: {node_words(pod) or 'it is not ready yet'}")
         elif not self.covers.may_take_over(pod):
             yield Blocker(pod=pod.name, reason="NotReady: it is more than there are to be, and about to end")
         state, generation = (pod.report.state, pod.report.generation) if pod.report else ("", None)
@@ -258,3 +258,17 @@ class Gate:
         newest = self._newest_generation()
         if generation is None or generation < newest:
             yield Blocker(pod=pod.name, reason=f"Rebalancing: its generation is {generation}, another pod's {newest}")
+
+
+def node_words(pod: PodSeen, whose: str = "its") -> str | None:
+    """Returns what is wrong with the node of a pod; ``None`` if nothing is, as far as its pods show."""
+    if not pod.node_lost:
+        return None
+    return (
+        f"{whose} node {pod.node} no longer reports to Kubernetes; mend the node, or delete it if it is gone for good"
+    )
+
+
+def _of_node(pod: PodSeen) -> str:
+    words = node_words(pod)
+    return "" if words is None else f", and {words}"

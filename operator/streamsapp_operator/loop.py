@@ -23,6 +23,7 @@ from streamsapp_operator.kube import (
     Gone,
     InternalError,
     Object,
+    OlderDefinition,
     Refused,
     Rejected,
     Unavailable,
@@ -48,6 +49,8 @@ SHORTEST = 0.2
 THREADS = 32
 #: The longest wait after an error of the application's own, and after one of the API server's; seconds.
 LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF = 300.0, 5.0
+#: The longest wait until a resource that was too old is tried again, in seconds.
+LONGEST_DEFINITION_BACKOFF = 15.0
 
 
 class Key(NamedTuple):
@@ -111,6 +114,8 @@ class Loop:
             return self._again(error, "refused", longest=PERIOD)
         except Unavailable as error:
             return self._again(error, "unavailable", longest=LONGEST_OUTAGE_BACKOFF)
+        except OlderDefinition as error:
+            return self._left_alone(error)
         except ApiError as error:
             return self._failed(error, str(error))
         except Exception as error:
@@ -118,6 +123,7 @@ class Loop:
         if self._cause is not None:
             log.info("%s: works again", self.key, extra={"app": str(self.key)})
         self._failures, self._cause = 0, None
+        self._figures.leave_alone(self.key, None)
         if self._app is not None:
             self._app.trouble = None
         if self._document is None:
@@ -159,6 +165,17 @@ class Loop:
             log.log(level, "%s: %s", self.key, error, extra={"app": str(self.key)})
         return min(longest, SHORTEST * 2.0 ** min(self._failures, 20))
 
+    def _left_alone(self, error: OlderDefinition) -> float:
+        """Returns the seconds until the next try, after the cluster's resource turned out to be too old. The log, an
+        event, a metric and ``/healthz`` tell of it: a condition would be a write, which loses fields."""
+        self._figures.errors.labels("definition").inc()
+        self._failures += 1
+        self._shut_budget()
+        self._figures.leave_alone(self.key, str(error))
+        if self._is_new(error, str(error)) and self._app is not None and self._document is not None:
+            self._app.recorder.tell(subject(self._document), "Warning", "DefinitionTooOld", str(error))
+        return LONGEST_DEFINITION_BACKOFF * random.uniform(0.5, 1.0)
+
     def _failed(self, error: Exception, said: str) -> float:
         self._figures.errors.labels("error").inc()
         self._failures += 1
@@ -187,7 +204,7 @@ class Loop:
         self._app.trouble = trouble
         try:
             self._app.recorder.tell(subject(self._document), "Warning", "OperatorError", trouble.message)
-            write_trouble(self._tools.client, *self.key, trouble, self._tools.clock.now())
+            write_trouble(self._tools, *self.key, trouble)
         except Exception as error:
             log.warning("%s: its trouble could not be told: %s", self.key, error, extra={"app": str(self.key)})
 

@@ -45,7 +45,7 @@ class OperatorMetrics:
         )
         self.errors = Counter(
             "streamsapp_operator_reconcile_errors",
-            "Turns that failed: conflict, refused, unavailable, or error.",
+            "Turns that failed: conflict, refused, unavailable, definition, or error.",
             ["kind"],
             registry=self._registry,
         )
@@ -66,6 +66,13 @@ class OperatorMetrics:
             "For how long the loop of an application has not got on, of the slowest.",
             registry=self._registry,
         )
+        self._left_alone_number = Gauge(
+            "streamsapp_operator_applications_left_alone",
+            "Applications that nothing is done about, as the cluster's StreamsApp resource is older than they or the"
+            " operator.",
+            registry=self._registry,
+        )
+        self._left_alone: dict[tuple[str, str], str] = {}
         self._apps: dict[tuple[str, str], _Seen] = {}
         self._registry.register(_Apps(self._apps))
 
@@ -77,9 +84,24 @@ class OperatorMetrics:
         """Takes the status of an application."""
         self._apps[key] = _Seen(status, wanted_replicas)
 
+    def leave_alone(self, key: tuple[str, str], why: str | None) -> None:
+        """Notes why nothing is done about an application; ``None``: something is."""
+        if why is None:
+            self._left_alone.pop(key, None)
+        else:
+            self._left_alone[key] = why
+        self._left_alone_number.set(len(self._left_alone))
+
+    @property
+    def left_alone_text(self) -> str:
+        """How many applications nothing is done about, and why of one of them; empty if there is none."""
+        said = list(self._left_alone.values())
+        return f"leaves {len(said)} StreamsApps as they are: {said[0]}" if said else ""
+
     def forget(self, key: tuple[str, str]) -> None:
         """Forgets an application that is gone."""
         self._apps.pop(key, None)
+        self.leave_alone(key, None)
 
     def render(self) -> bytes:
         """Returns the text of ``/metrics``."""

@@ -48,7 +48,8 @@ class OperatorHealth:
             return False, f"a watcher has not told for {behind:.0f} s what a list shows"
         if oldest is not None and stuck > HUNG_SECONDS:
             return False, f"the loop of {oldest[0]} has not got on for {stuck:.0f} s"
-        return True, "works"
+        # A new start would not help, and the console must stay reachable.
+        return True, f"works, but {self._figures.left_alone_text}" if self._figures.left_alone_text else "works"
 
     def metrics(self) -> bytes:
         self.healthy()  # brings its figures up to date

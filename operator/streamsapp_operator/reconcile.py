@@ -14,6 +14,7 @@ from streamsapp_operator.children import Owner, RenderSettings
 from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import Client, Object
 from streamsapp_operator.kube.cache import Cache
+from streamsapp_operator.kube.definition import require_whole
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
 from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
@@ -64,6 +65,8 @@ class OperatorContext:
     cache: Cache | None = None
     #: Says whether all objects of a namespace are in the cache; before, nothing is planned there.
     is_watched: Callable[[str], bool] = lambda namespace: True
+    #: A spec with every field that this operator knows: a cluster that does not is not written to.
+    known_fields: Object | None = None
     figure_writes: WriteLimit = field(default_factory=lambda: WriteLimit(FIGURE_WRITES_PER_SECOND))
 
     @property
@@ -93,6 +96,8 @@ class AppReconciler:
         self._runner = ActionRunner(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self.code = _CodeMap(tools.client, tools.reader)
         self._spec: tuple[object, ReadSpec] | None = None
+        #: What the spec was made of, by which a status was written the last time.
+        self._proved_spec: object = None
         self._written_at = float("-inf")
         #: The application and its children as they were seen last.
         self._seen: tuple[Owner, dict[str, Object]] | None = None
@@ -103,10 +108,9 @@ class AppReconciler:
         """Reconciles once. ``document`` is the application as it was read a moment ago; ``None`` is returned if it is
         being deleted, and was let go. ``progress`` is called after every part."""
         finalizers = document["metadata"].get("finalizers") or ()
-        if FINALIZER not in finalizers:
-            if "deletionTimestamp" in document["metadata"]:
-                return None
-            document = set_finalizer(self._tools.client, document, present=True)
+        if FINALIZER not in finalizers and "deletionTimestamp" in document["metadata"]:
+            return None
+        require_whole(document, self._tools.known_fields)
         namespace = document["metadata"]["namespace"]
         spec = self._read(document, namespace)
         known = tokens(self._tools.key, self.uid, self._tools.clock.now())
@@ -119,6 +123,8 @@ class AppReconciler:
             observation, planned = self._plan(spec, known, job, before, fresh=True)
             progress()
         document = self._write(document, before, planned.status)
+        if FINALIZER not in finalizers:  # after the status, which an older resource refuses, and before any child
+            document = set_finalizer(self._tools.client, document, present=True)
         progress()
         word = spark_word(self._tools.key, self.uid)
         case = ActionContext(spec, document, observation, subject(document, planned.status), known, word)
@@ -171,17 +177,20 @@ class AppReconciler:
 
     def _write(self, document: Object, before: AppStatus, after: AppStatus) -> Object:
         """Writes the status, before anything is done. ``Conflict`` says that the application changed, so the plan may
-        be wrong."""
+        be wrong; ``OlderDefinition`` that the spec may lack something. Nothing else shows that, so a spec that was read
+        anew is not acted on before a status was written, be it the same."""
         old, new = to_document(before), to_document(after)
         now = self._tools.clock.now()
-        if new == old:
-            return document
-        if without_figures(new) == without_figures(old):
-            due = now - self._written_at >= FIGURES_SECONDS
-            if not due or not self._tools.figure_writes.admits(now):
+        made_of = None if self._spec is None else self._spec[0]
+        if made_of == self._proved_spec:
+            if new == old:
                 return document
-        written = self._tools.client.write_status(document, new)
-        self._written_at = now
+            if without_figures(new) == without_figures(old):
+                due = now - self._written_at >= FIGURES_SECONDS
+                if not due or not self._tools.figure_writes.admits(now):
+                    return document
+        written = self._tools.client.write_status(document, new, self._tools.known_fields)
+        self._written_at, self._proved_spec = now, made_of
         return written
 
 
@@ -223,15 +232,16 @@ def _version(document: Object) -> tuple[str, str]:
     return document["metadata"]["uid"], document["metadata"]["resourceVersion"]
 
 
-def write_trouble(client: Client, namespace: str, name: str, trouble: Trouble, now: float) -> None:
+def write_trouble(tools: OperatorContext, namespace: str, name: str, trouble: Trouble) -> None:
     """Writes into the status that a reconcile failed, which wrote nothing itself, or could not do everything."""
-    document = read_app(client, namespace, name)
+    document = read_app(tools.client, namespace, name)
     if document is None or "deletionTimestamp" in document["metadata"]:
         return
     before = from_document(document.get("status"))
-    after = with_trouble(before, trouble, int(document["metadata"].get("generation") or 0), now)
+    require_whole(document, tools.known_fields)
+    after = with_trouble(before, trouble, int(document["metadata"].get("generation") or 0), tools.clock.now())
     if without_figures(to_document(after)) != without_figures(to_document(before)):
-        client.write_status(document, to_document(after))
+        tools.client.write_status(document, to_document(after), tools.known_fields)
 
 
 def subject(document: Object, status: AppStatus | None = None) -> Subject:

@@ -5,10 +5,12 @@ Called by the loop of an application, on its thread.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from streamsapp import __version__
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
@@ -22,6 +24,11 @@ from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredS
 
 #: The ConfigMap of a name in the application's namespace; ``None`` if there is none.
 ReadConfigMap: TypeAlias = Callable[[str], Object | None]
+
+#: A field that the API server let pass and this operator does not know.
+_UNKNOWN_FIELD = re.compile(r"(spec[^:\s]*): unknown field")
+#: Parts of the spec in which the API server lets everything pass.
+_FREE = ("spec.topology.", "spec.podTemplate", "spec.resources.claims", "spec.bootstrap.until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,8 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
         job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
         generation = int(metadata["generation"])
-        invalid = InvalidSpec(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting, orders)
+        faults = tuple(map(_with_newer_resource, error.faults))
+        invalid = InvalidSpec(owner.name, owner.namespace, owner.uid, generation, faults, deleting, orders)
         return ReadSpec(owner, application_id_of(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
     asked = app.spec.rollout.preview
@@ -79,6 +87,18 @@ def _refuse_depth(document: Object) -> None:
     fault = depth_fault(document.get("spec"), "spec")
     if fault is not None:
         raise ManifestError([fault])
+
+
+def _with_newer_resource(fault: str) -> str:
+    """Returns the fault of a field that only a newer operator knows, in these words: an older one was put in its place,
+    and the API server drops what its own resource does not know."""
+    found = _UNKNOWN_FIELD.match(fault)
+    if found is None or found[1].startswith(_FREE):
+        return fault
+    return (
+        f"{found[1]}: this operator does not know the field, and the StreamsApp resource of this cluster does: the"
+        f" operator ({__version__}) is older than the resource. Upgrade the operator; until then all stays as it is"
+    )
 
 
 def _refuse_end(app: StreamsApp) -> None:

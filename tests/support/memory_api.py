@@ -85,7 +85,7 @@ class MemoryApi(Client):
             raise Gone("not there")
         return self.put(_merged(found, changes))
 
-    def write_status(self, document: Object, status: Object) -> Object:
+    def write_status(self, document: Object, status: Object, known: Object | None = None) -> Object:
         self._called("status", document)
         kind, name = kind_of(document), document["metadata"]["name"]
         found = self.objects[kind.name, name]

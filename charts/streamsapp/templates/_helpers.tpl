@@ -65,6 +65,26 @@ What another release owns helm would refuse to touch, and the whole installation
 {{- if and .Values.crds.install (or (not $found) $mine) }}yes{{ end }}
 {{- end }}
 
+{{/*
+CEL that is true if the schema `after` has every field of the schema `before`, down to the fourth level: there are no
+more. CEL has no recursion, so each level is written out, once for objects and once for lists.
+*/}}
+{{- define "streamsapp.hasFields" -}}
+{{- if gt (int .level) 4 }}true{{ else }}
+{{- $field := printf "f%d" (int .level) }}
+{{- $parts := list }}
+{{- range $inside := list "" ".items" }}
+{{- $before := printf "%s%s" $.before $inside }}
+{{- $after := printf "%s%s" $.after $inside }}
+{{- $deeper := dict "before" (printf "%s.properties[%s]" $before $field) "after" (printf "%s.properties[%s]" $after $field) "level" (add1 $.level) }}
+{{- $has := ternary (printf "has(%s.items) && has(%s.properties)" $.before $before) (printf "has(%s.properties)" $before) (eq $inside ".items") }}
+{{- $kept := ternary (printf "has(%s.items) && has(%s.properties)" $.after $after) (printf "has(%s.properties)" $after) (eq $inside ".items") }}
+{{- $parts = append $parts (printf "(!(%s) || (%s && %s.properties.all(%s, %s in %s.properties && %s)))" $has $kept $before $field $field $after (include "streamsapp.hasFields" $deeper)) }}
+{{- end }}
+{{- join " && " $parts }}
+{{- end }}
+{{- end }}
+
 {{/* Both the operator and `helm test` pass the restricted Pod Security Standard. */}}
 {{- define "streamsapp.podSecurity" -}}
 runAsNonRoot: true

@@ -70,6 +70,8 @@ def _rollout(status: AppStatus) -> PageCell:
         return PageCell("")
     moves = rollout.total and rollout.phase != "Complete"
     told = f"{rollout.phase} · {rollout.updated} of {rollout.total}" if moves else rollout.phase
+    if rollout.phase == "Complete" and rollout.updated < rollout.total:
+        told = f"{rollout.phase} · {rollout.updated} of {rollout.total} ready"
     return PageCell(told, rollout_tone(rollout), rollout.message or rollout.failure or "")
 
 

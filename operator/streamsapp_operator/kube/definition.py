@@ -20,8 +20,6 @@ from streamsapp_operator.kube.kinds import Object
 
 #: Fields that a message names.
 _NAMED = 5
-#: Levels of ``managedFields`` that are looked at: no schema has more.
-_DEEPEST = 10
 
 
 def every_field(definition: Object) -> Object:
@@ -31,15 +29,16 @@ def every_field(definition: Object) -> Object:
     return sample
 
 
-def require_whole(document: Object) -> None:
-    """Raises ``OlderDefinition`` if the object has fields of the spec that were left out when it was read."""
-    hidden = hidden_fields(document)
+def require_whole(document: Object, known: Object | None) -> None:
+    """Raises ``OlderDefinition`` if the object has fields of the spec that were left out when it was read. ``None``:
+    nothing is known, and so nothing required."""
+    hidden = [] if known is None else hidden_fields(document, known)
     if hidden:
         raise OlderDefinition(
             f"the StreamsApp resource of this cluster is older than this application: it hides {_named(hidden)}."
             " Nothing is done and nothing is written: every write, also with kubectl, loses that for good. Bring the"
             " newer resource back: kubectl apply --server-side --force-conflicts -f crds/streamsapps.yaml of the newest"
-            " release"
+            " release; if that does not end this, it is lost already: apply the application's manifest again"
         )
 
 
@@ -52,26 +51,27 @@ def lacks(fields: list[str]) -> OlderDefinition:
     )
 
 
-def hidden_fields(document: Object) -> list[str]:
+def hidden_fields(document: Object, known: Object) -> list[str]:
     """Returns the paths of the fields of the spec that somebody set, as ``metadata.managedFields`` has it, and that
-    the object does not have as it was read."""
+    the object does not have as it was read. Only fields of fields that are ``known`` to have some are compared: keys of
+    a mapping without a schema may be named there and be gone for other reasons, as those without a value are."""
     found: dict[str, None] = {}
     for entry in document["metadata"].get("managedFields") or ():
         fields = entry.get("fieldsV1") if isinstance(entry, dict) else None
         if isinstance(fields, dict) and not entry.get("subresource"):
-            found |= dict.fromkeys(_hidden(fields.get("f:spec"), document.get("spec"), "spec", _DEEPEST))
+            found |= dict.fromkeys(_hidden(fields.get("f:spec"), document.get("spec"), known, "spec"))
     return list(found)
 
 
-def _hidden(managed: object, value: object, path: str, levels: int) -> Iterator[str]:
-    if not isinstance(managed, dict) or not isinstance(value, dict) or levels == 0:
+def _hidden(managed: object, value: object, known: object, path: str) -> Iterator[str]:
+    if not (isinstance(managed, dict) and isinstance(value, dict) and isinstance(known, dict)):
         return
     for key, below in managed.items():
         kind, _, name = key.partition(":")
         if kind != "f" or not name:
             continue  # an item of a list, or the field itself
         if name in value:
-            yield from _hidden(below, value[name], f"{path}.{name}", levels - 1)
+            yield from _hidden(below, value[name], known.get(name), f"{path}.{name}")
         else:
             yield f"{path}.{name}"
 

@@ -172,6 +172,10 @@ class PodSeen:
     unreachable: str | None = None
     #: Label ``streamsapp.dev/program``, of a driver or an executor.
     program: str | None = None
+    #: The node that it is on.
+    node: str | None = None
+    #: That node no longer reports to Kubernetes. The pod may work all the same; nobody can end it there.
+    node_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,20 @@ def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
         report=answer if isinstance(answer, PodReport) else None,
         unreachable=answer if isinstance(answer, str) else None,
         program=label(pod, PROGRAM_LABEL),
+        node=pod["spec"].get("nodeName"),
+        node_lost=_is_node_lost(pod),
     )
+
+
+def _is_node_lost(pod: Object) -> bool:
+    """Says whether the node of a pod no longer reports. A kubelet calls a pod ready if its containers and its readiness
+    gates are; it is Kubernetes' node controller that takes ``Ready`` alone away, from all pods of a node that is
+    silent. The operator has no right to look at nodes, and needs none for this."""
+    status = pod["status"]
+    if not pod["spec"].get("nodeName") or condition(status, "Ready").get("status", "True") == "True":
+        return False
+    gates = (it.get("conditionType") for it in pod["spec"].get("readinessGates") or ())
+    return all(condition(status, str(kind)).get("status") == "True" for kind in ("ContainersReady", *gates))
 
 
 def _running_since(container: Object) -> float | None:

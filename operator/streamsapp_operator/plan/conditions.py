@@ -15,7 +15,7 @@ from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import PodSeen, RunSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus, ScheduleStatus
 from streamsapp_operator.plan import preview, progress, summary
-from streamsapp_operator.plan.external_faults import strangers, unreachable
+from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost, strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import leading_word
 
@@ -90,12 +90,19 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
         return _scheduled(status.schedule, inputs.observed.run)
     away = wanted - status.ready_replicas
     if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
+        node = node_lost(inputs.observed)
+        if node is not None:
+            return "False", NODE_LOST, node
         hang = progress.hang(inputs)
         why = _unready(inputs) or (None if hang is None else f"{hang[0].name}: {hang[1].message}")
         return "False", "PodsNotReady", why or f"{status.ready_replicas} of {wanted} pods are ready"
     driver = inputs.observed.driver
     if inputs.observed.children.driver_replicas and (driver is None or not driver.ready):
-        return "False", "DriverNotReady", _unready(inputs) or "the driver of the query is not ready yet"
+        return (
+            "False",
+            "DriverNotReady",
+            node_lost(inputs.observed) or _unready(inputs) or "the driver of the query is not ready yet",
+        )
     if status.tasks.restoring:
         return "True", "Restoring", f"{status.tasks.restoring} of {status.tasks.active} tasks restore"
     return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
@@ -197,6 +204,9 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     if trouble is not None:
         yield trouble.reason, trouble.message
     yield from strangers(inputs)
+    node = node_lost(inputs.observed)
+    if node is not None:
+        yield NODE_LOST, node
     yield from unreachable(inputs)
     rollout = status.rollout
     if rollout is not None and rollout.phase in {"Refused", "RollingBack", "RolledBack", "TimedOut"}:

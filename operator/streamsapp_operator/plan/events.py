@@ -18,6 +18,7 @@ from streamsapp_operator.model.status import (
     ScheduleStatus,
     SwitchStatus,
 )
+from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost
 from streamsapp_operator.plan.preview import outcome
 from streamsapp_operator.plan.rollout_history import ended_steps
 
@@ -33,6 +34,7 @@ def events(
         *_rollout(before.rollout, after.rollout, present),
         *_preview(before, after),
         *_replicas(before, after),
+        *_nodes(observed, before),
         *_switch(before.switch, after.switch),
         *_run(before.schedule, after.schedule),
     ]
@@ -46,6 +48,16 @@ def _spec(app: DesiredState | InvalidSpec, before: AppStatus) -> Iterator[PostEv
             yield PostEvent("Warning", "InvalidSpec", message)
     elif told:
         yield PostEvent("Normal", "SpecAccepted", "the spec is valid again")
+
+
+def _nodes(observed: ObservedState, before: AppStatus) -> Iterator[PostEvent]:
+    """Yields an event when a node falls silent, and one when all are heard of again. The condition remembers."""
+    told = [it.message for it in before.conditions if it.type in {"Ready", "Degraded"}]
+    lost = node_lost(observed)
+    if lost is not None and not any(lost in it for it in told):
+        yield PostEvent("Warning", NODE_LOST, lost)
+    elif lost is None and any(it.reason == NODE_LOST for it in before.conditions):
+        yield PostEvent("Normal", "NodeReady", "every node with a pod of this application reports again")
 
 
 def _bootstrap(before: BootstrapStatus | None, after: BootstrapStatus | None) -> Iterator[PostEvent]:

@@ -1,13 +1,15 @@
-"""Finds faults around an application: outages that its pods report, and strangers in its consumer group. Pure.
+"""Finds faults around an application: nodes that are silent, outages that its pods report, and strangers in its
+consumer group. Pure.
 
-Called for the condition ``Degraded``. Pods say both in their ``/status``.
+Called for the condition ``Degraded``. Pods say the last two in their ``/status``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from streamsapp_operator.model.observed_state import Outage, PodSeen
+from streamsapp_operator.gate import node_words
+from streamsapp_operator.model.observed_state import ObservedState, Outage, PodSeen
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import RUNNING
 
@@ -27,6 +29,21 @@ _ONE_GROUP = (
 )
 
 
+NODE_LOST = "NodeNotReady"
+
+
+def node_lost(observed: ObservedState) -> str | None:
+    """Returns which pods are on a node that no longer reports, and what to do; ``None`` if there is none. It says the
+    same for as long as it is so."""
+    pods = [pod for pod in (observed.driver, *observed.pods) if pod is not None and pod.node_lost]
+    if not pods:
+        return None
+    first = [pod for pod in pods if pod.node == pods[0].node]
+    nodes = sorted({str(pod.node) for pod in pods if pod.node != pods[0].node})
+    more = f"; the same holds for {len(pods) - len(first)} more on {', '.join(nodes[:5])}" if nodes else ""
+    return f"{_names(first)}: {node_words(first[0], 'its' if len(first) == 1 else 'their')}{more}"
+
+
 def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     """Yields the reason and message of each thing that a pod cannot reach."""
     for name, (reason, words, waits) in _LACKING.items():
@@ -37,7 +54,7 @@ def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
             continue
         first = min((it for _, it in told), key=lambda it: it.since)
         since = moment(min(_since(pod, it) for pod, it in told)).isoformat(timespec="seconds").replace("+00:00", "Z")
-        names = ", ".join(pod.name for pod, _ in told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+        names = _names([pod for pod, _ in told])
         yield reason, f"{names} cannot {words} at {first.address} since {since}: {first.message}; {waits}"
 
 
@@ -63,6 +80,10 @@ def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:
 
 def _outages(inputs: PlanInput, pod: PodSeen) -> tuple[Outage, ...]:
     return pod.report.outages if pod.report is not None and inputs.gate.covers.is_fresh(pod.report) else ()
+
+
+def _names(pods: Sequence[PodSeen]) -> str:
+    return ", ".join(pod.name for pod in pods[:3]) + (f" and {len(pods) - 3} more" if len(pods) > 3 else "")
 
 
 def _since(pod: PodSeen, outage: Outage) -> float:

@@ -7,7 +7,7 @@ A step that is under way ends; none begins. Going back to the last good revision
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from streamsapp.manifest.model import MaintenanceWindow
@@ -59,25 +59,50 @@ def is_asked_for(inputs: PlanInput, pod: PodSeen) -> bool:
 
 def is_open(windows: Sequence[MaintenanceWindow], now: float) -> bool:
     """Says whether one of the maintenance windows is open."""
-    return any(_is_open(window, datetime.fromtimestamp(now, UTC)) for window in windows)
+    return any(_is_open(window, now) for window in windows)
 
 
-def _is_open(window: MaintenanceWindow, now: datetime) -> bool:
+def _is_open(window: MaintenanceWindow, now: float) -> bool:
     """Says whether a window is open. One that began yesterday may last until today. A zone that is not known any more
     is never open."""
     try:
-        local = now.astimezone(ZoneInfo(window.time_zone))
+        zone = ZoneInfo(window.time_zone)
     except (KeyError, ValueError, OSError):
         return False
-    start, end = time.fromisoformat(window.start), time.fromisoformat(window.end)
-    today, yesterday = _begins_on(window, local), _begins_on(window, local - timedelta(days=1))
-    if start < end:
-        return today and start <= local.time() < end
-    return (today and local.time() >= start) or (yesterday and local.time() < end)
+    today = datetime.fromtimestamp(now, zone).date()
+    for day in (today, today - timedelta(days=1)):
+        if not window.days or _DAYS[day.weekday()] in window.days:
+            begin, end = _opens(window, day, zone)
+            if begin <= now < end:
+                return True
+    return False
 
 
-def _begins_on(window: MaintenanceWindow, day: datetime) -> bool:
-    return not window.days or _DAYS[day.weekday()] in window.days
+def _opens(window: MaintenanceWindow, day: date, zone: ZoneInfo) -> tuple[float, float]:
+    """Returns when the window of a day opens and closes: as readers of crontabs expect, once, also on the days on which
+    clocks change. Both are the first moment at which the zone's clock shows that time, or is set past it. A window all
+    of whose time is left out opens when clocks are set forward, for as long as on other days."""
+    start = datetime.combine(day, time.fromisoformat(window.start))
+    end = datetime.combine(day, time.fromisoformat(window.end))
+    if end <= start:
+        end += timedelta(days=1)
+    begins, ends = _first_moment(start, zone), _first_moment(end, zone)
+    return begins, ends if ends > begins else begins + (end - start).total_seconds()
+
+
+def _first_moment(shown: datetime, zone: ZoneInfo) -> float:
+    """Returns the first moment at which the clocks of a zone show this time, or a later one."""
+    found = shown.replace(tzinfo=zone).timestamp()
+    if datetime.fromtimestamp(found, zone).replace(tzinfo=None) == shown:
+        return found
+    # The time is left out: read by the earlier of both offsets it is after the change, by the later one before it.
+    before, after = int(shown.replace(tzinfo=zone, fold=1).timestamp()), int(found)
+    offset = datetime.fromtimestamp(before, zone).utcoffset()
+    while after - before > 1:
+        middle = (before + after) // 2
+        same = datetime.fromtimestamp(middle, zone).utcoffset() == offset
+        before, after = (middle, after) if same else (before, middle)
+    return float(after)
 
 
 def _partition(inputs: PlanInput, rollout: RolloutStatus, target: str) -> int:

@@ -184,7 +184,9 @@ def _restart_fact(status: AppStatus, style: Style) -> str:
 
 
 def rollout_tone(rollout: RolloutStatus | RolloutRecord) -> Tone:
-    """Returns the colour of a rollout."""
+    """Returns the colour of a rollout; one that is complete is good for as long as its pods are ready."""
+    if isinstance(rollout, RolloutStatus) and rollout.phase == "Complete" and rollout.updated < rollout.total:
+        return Tone.WARN
     return Tone.BAD if rollout.phase in _BAD else Tone.WARN if rollout.phase in _PENDING else Tone.GOOD
 
 
@@ -215,6 +217,9 @@ def _bootstrap_fact(bootstrap: BootstrapStatus, now: datetime, style: Style) -> 
 def _reach(rollout: RolloutStatus) -> str:
     if rollout.phase in ("RollingBack", "RolledBack", "Refused"):
         return f"revision {clean(rollout.revision)} was not taken; the conditions say why"
+    if rollout.phase == "Complete" and rollout.updated < rollout.total:
+        ready = f"{rollout.updated} of {plural(rollout.total, 'pod')} are ready now"
+        return f"revision {clean(rollout.revision)}, and {ready}"
     return f"{rollout.updated} of {plural(rollout.total, 'pod')} on revision {clean(rollout.revision)}"
 
 

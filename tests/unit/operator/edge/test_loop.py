@@ -92,8 +92,8 @@ def test_writes_the_status_before_it_acts(stage: Stage) -> None:
     stage.planned = ReconcilePlan(AppStatus(phase="Rolling"), (SetBudget(0),))
     assert stage.reconcile() == PERIOD
     assert list(stage.api.written()) == [
-        "merge StreamsApp/app",
         "status StreamsApp/app",
+        "merge StreamsApp/app",
         "apply PodDisruptionBudget/app",
     ]
     assert stage.api.objects["StreamsApp", "app"]["status"]["phase"] == "Rolling"

@@ -155,3 +155,31 @@ def test_a_sidecar_that_does_not_run_is_not_why_a_pod_whose_application_runs_doe
     crashed = runtime(state={"waiting": {"reason": "CreateContainerError"}})
     seen = pod_seen(pod(initContainerStatuses=sidecar, containerStatuses=crashed), 2, "")
     assert seen.waiting_reason == reason
+
+
+def on_node(ready: str, containers: str, **spec: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready}, {"type": "ContainersReady", "status": containers}]
+    made = pod(conditions=[*conditions, {"type": "gate/a", "status": "False"}])
+    made["spec"] |= {"nodeName": "worker-2", **spec}
+    return made
+
+
+def test_a_pod_whose_containers_are_ready_and_that_is_not_is_on_a_silent_node() -> None:
+    """Only the node controller makes such a pod; a kubelet writes both conditions in one."""
+    seen = pod_seen(on_node("False", "True"), 2, "not asked")
+    assert (seen.node, seen.node_lost, seen.ready) == ("worker-2", True, False)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        on_node("True", "True"),
+        on_node("False", "False"),
+        on_node("False", "Unknown"),
+        on_node("False", "True", readinessGates=[{"conditionType": "gate/a"}]),
+        on_node("False", "True", nodeName=None),
+        pod(conditions=[]),
+    ],
+)
+def test_other_pods_that_are_not_ready_say_nothing_of_their_node(made: dict[str, Any]) -> None:
+    assert not pod_seen(made, 2, "not asked").node_lost

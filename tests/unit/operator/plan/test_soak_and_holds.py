@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -211,6 +211,49 @@ def test_a_step_begins_within_a_maintenance_window_only() -> None:
 def test_windows_are_of_their_zone_and_may_last_over_midnight(moment: str, days: list[str], inside: bool) -> None:
     window = MaintenanceWindow(days=days, start="22:00", end="04:00", time_zone="Europe/Berlin")  # type: ignore[arg-type]
     assert is_open([window], datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()) is inside
+
+
+def spans(window: MaintenanceWindow, begin: str, hours: int = 36) -> list[tuple[str, str]]:
+    """Returns when the window opens and closes within some hours, by UTC."""
+    first, found, was = datetime.fromisoformat(begin).replace(tzinfo=UTC), [], False
+    for minute in range(hours * 60):
+        moment = first + timedelta(minutes=minute)
+        inside = is_open([window], moment.timestamp())
+        if inside != was:
+            found.append(f"{moment:%d %H:%M}")
+        was = inside
+    return list(zip(found[::2], [*found[1::2], "later"], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("zone", "begin", "start", "end", "opened"),
+    [
+        # Clocks are set forward at 01:00 UTC, from 02:00 to 03:00.
+        ("Europe/Berlin", "2026-03-28T12:00", "02:00", "03:00", [("29 01:00", "29 02:00")]),
+        ("Europe/Berlin", "2026-03-28T12:00", "02:10", "02:40", [("29 01:00", "29 01:30")]),
+        ("Europe/Berlin", "2026-03-28T12:00", "02:30", "04:00", [("29 01:00", "29 02:00")]),
+        ("Europe/Berlin", "2026-03-28T12:00", "01:30", "02:30", [("29 00:30", "29 01:00"), ("29 23:30", "later")]),
+        ("Europe/Berlin", "2026-03-28T12:00", "22:00", "02:30", [("28 21:00", "29 01:00"), ("29 20:00", "later")]),
+        # Clocks are set back at 01:00 UTC, from 03:00 to 02:00.
+        ("Europe/Berlin", "2026-10-24T12:00", "02:10", "02:50", [("25 00:10", "25 00:50")]),
+        ("Europe/Berlin", "2026-10-24T12:00", "02:00", "03:00", [("25 00:00", "25 02:00")]),
+        ("Europe/Berlin", "2026-10-24T12:00", "02:30", "04:00", [("25 00:30", "25 03:00")]),
+        ("Europe/Berlin", "2026-10-24T12:00", "22:00", "02:30", [("24 20:00", "25 00:30"), ("25 21:00", "later")]),
+        # Midnight itself is left out, and half an hour only.
+        ("America/Havana", "2026-03-07T12:00", "00:00", "01:00", [("08 05:00", "08 06:00")]),
+        (
+            "Australia/Lord_Howe",
+            "2026-10-03T06:00",
+            "02:00",
+            "02:30",
+            [("03 15:30", "03 16:00"), ("04 15:00", "04 15:30")],
+        ),
+    ],
+)
+def test_a_window_opens_once_on_days_on_which_clocks_change(
+    zone: str, begin: str, start: str, end: str, opened: list[tuple[str, str]]
+) -> None:
+    assert spans(MaintenanceWindow(start=start, end=end, time_zone=zone), begin) == opened
 
 
 def test_a_time_zone_that_there_is_not_is_a_fault() -> None:
