@@ -32,7 +32,7 @@ from streamsapp_operator.packaged_files import chart_folder, definition
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, probe_routes
 from streamsapp_operator.reconcile import OperatorContext
-from streamsapp_operator.served_namespaces import wait_served
+from streamsapp_operator.served_namespaces import served_apps, wait_served
 from streamsapp_operator.settings import Settings, parse
 from streamsapp_operator.shared_informers import make_cache, make_informers
 from streamsapp_operator.steady_clock import SteadyClock
@@ -92,6 +92,7 @@ def run(settings: Settings) -> int:
             plan=plan,
             cache=make_cache(client),
             known_fields=every_field(definition()),
+            list_apps=lambda: served_apps(client, settings.namespaces),
         )
         passed_over = wait_served(client, settings.namespaces, stop)
         code = DONE if passed_over is None else _work(settings, tools, figures, health, stop, passed_over)

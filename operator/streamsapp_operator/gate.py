@@ -60,13 +60,19 @@ class Waiver:
 class Gate:
     """Applies the rule to one observation of an application."""
 
-    def __init__(self, observed: ObservedState, rollout: RolloutSpec, expected: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        observed: ObservedState,
+        rollout: RolloutSpec,
+        expected: Iterable[str] = (),
+        takeover_seconds: float = TAKEOVER_SECONDS,
+    ) -> None:
         """Takes in ``expected`` the tasks with stores that are known to exist: one that no pod runs is somewhere on its
         way. They are gone through more than once, and not to the end if very many are missing."""
         self._observed = observed
         self._rollout = rollout
         self._expected = expected
-        self.covers = Takeovers(observed, rollout)
+        self.covers = Takeovers(observed, rollout, takeover_seconds)
         found = [*self._application(), *(it for pod in observed.pods for it in self.blockers_of(pod))]
         #: All of them, the worst first.
         self.blockers = sorted(found, key=lambda it: (SEVERITY.index(leading_word(it)), it.pod, it.task or ""))
@@ -100,9 +106,10 @@ class Gate:
             return None
         if not seconds:
             return 0.0
-        restores = [it - TAKEOVER_SECONDS for it in seconds]
+        takeover = self.covers.takeover_seconds
+        restores = [it - takeover for it in seconds]
         heirs = sum(it.name != pod.name and self.covers.may_take_over(it) for it in self._observed.pods)
-        return TAKEOVER_SECONDS + max(*restores, sum(restores) / max(1, heirs))
+        return takeover + max(*restores, sum(restores) / max(1, heirs))
 
     def all_run(self) -> bool:
         """Says whether every task that is known to exist runs on exactly one pod."""

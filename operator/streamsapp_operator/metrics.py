@@ -94,7 +94,7 @@ class OperatorMetrics:
 
     @property
     def left_alone_text(self) -> str:
-        """How many applications nothing is done about, and why of one of them; empty if there is none."""
+        """Returns how many applications nothing is done about, and why of one; empty if there is none."""
         said = list(self._left_alone.values())
         return f"leaves {len(said)} StreamsApps as they are: {said[0]}" if said else ""
 

@@ -61,6 +61,8 @@ class OperatorContext:
     may_act: Callable[[], bool]
     plan: Planner
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
+    #: All applications that this operator runs, as they are now.
+    list_apps: Callable[[], Iterable[Object]] = tuple
     #: The objects that the watches told of; ``None`` if everything is read from the API server each time.
     cache: Cache | None = None
     #: Says whether all objects of a namespace are in the cache; before, nothing is planned there.
@@ -96,7 +98,7 @@ class AppReconciler:
         self._runner = ActionRunner(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self.code = _CodeMap(tools.client, tools.reader)
         self._spec: tuple[object, ReadSpec] | None = None
-        #: What the spec was made of, by which a status was written the last time.
+        #: The parts that the spec was made of when a status was written the last time.
         self._proved_spec: object = None
         self._written_at = float("-inf")
         #: The application and its children as they were seen last.
@@ -161,8 +163,14 @@ class AppReconciler:
         observation = self._with_rejection(self._observer.observe(spec, known, job, fresh=fresh), spec)
         self._seen = spec.owner, observation.children
         app = f"{spec.owner.namespace}/{spec.owner.name}"
-        rivals = self._tools.groups.rivals(app, spec.application_id, spec.bootstrap_servers)
-        observation = replace(observation, observed=replace(observation.observed, trouble=self.trouble, rivals=rivals))
+        groups, children = self._tools.groups, observation.observed.children
+        if children.replicas is None and children.schedule_revision is None:
+            # It may be about to start, and the loops of others may not have come to them yet.
+            groups.learn(self._tools.list_apps, self._tools.clock.now())
+        rivals = groups.rivals(app, spec.application_id, spec.bootstrap_servers)
+        elder = groups.elder(app, rivals)
+        seen = replace(observation.observed, trouble=self.trouble, rivals=rivals, elder=elder)
+        observation = replace(observation, observed=seen)
         return observation, self._tools.plan(spec.wanted, observation.observed, before, self._tools.clock.now())
 
     def _with_rejection(self, observation: AppObservation, spec: ReadSpec) -> AppObservation:

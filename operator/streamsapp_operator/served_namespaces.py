@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from streamsapp_operator.kube import ApiError, Client, Forbidden, Gone
+from streamsapp_operator.kube import ApiError, Client, Forbidden, Gone, Object
 from streamsapp_operator.kube.kinds import STREAMS_APP
 
 #: Seconds between two checks whether StreamsApps can be listed.
@@ -39,6 +39,15 @@ def wait_served(client: Client, namespaces: Sequence[str], stop: threading.Event
             complaint = said
         stop.wait(_SERVED_SECONDS)
     return None
+
+
+def served_apps(client: Client, namespaces: Sequence[str]) -> Iterator[Object]:
+    """Yields the applications of the namespaces that may be read; no ``namespaces`` stand for all."""
+    for namespace in namespaces or (None,):
+        try:
+            yield from client.list(STREAMS_APP, namespace)
+        except Forbidden as error:
+            log.debug("the applications of namespace %s are not known: %s", namespace, error)
 
 
 def _missing(client: Client, namespaces: Sequence[str]) -> dict[str, str]:

@@ -67,6 +67,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             image_pull_policy=given.image_pull_policy,
             spark_image=given.spark_image or None,
             operator_labels=_labels(given.own_labels),
+            fixed_user=given.fixed_user == "on",
         ),
         key=_key(given.key_file),
         namespace=given.own_namespace,
@@ -107,6 +108,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "IfNotPresent",
         "pull policy of both images",
         choices=("Always", "IfNotPresent", "Never"),
+    )
+    add(
+        "--fixed-user",
+        "STREAMSAPP_FIXED_USER",
+        "on",
+        "applications' pods run as user 65532; off: as one that the cluster gives them, as OpenShift does",
+        choices=("on", "off"),
     )
     add("--key-file", "STREAMSAPP_KEY_FILE", "", "file with the key that applications' tokens are derived of")
     add("--lease-name", "STREAMSAPP_LEASE_NAME", "streamsapp-operator", "name of the Lease that one operator holds")

@@ -24,8 +24,8 @@ from streamsapp_operator.model.status import Blocker
 #: An answer's Date header, by which pods' clocks are compared with ours, is cut to whole seconds: so much older than it
 #: seems may an observation be.
 DATE_RESOLUTION = 1.0
-#: The seconds that a standby which has caught up takes to go on: it leaves the group, the heir reads the rest and
-#: starts.
+#: The seconds that a standby which has caught up takes to go on, before any was observed: the pod leaves the group, the
+#: heir reads the rest and starts.
 TAKEOVER_SECONDS = 1.0
 RUNNING = "RUNNING"
 
@@ -65,8 +65,12 @@ class Replica:
 class Takeovers:
     """The takeovers of an observation, by tasks."""
 
-    def __init__(self, observed: ObservedState, rollout: RolloutSpec) -> None:
+    def __init__(
+        self, observed: ObservedState, rollout: RolloutSpec, takeover_seconds: float = TAKEOVER_SECONDS
+    ) -> None:
+        """Takes in ``takeover_seconds`` how long a standby takes to go on, as far as that was observed."""
         self.observed = observed
+        self.takeover_seconds = takeover_seconds
         self._rollout = rollout
         self._max_age = rollout.max_observation_age_seconds
         #: Names of the pods that say they run a task.
@@ -128,7 +132,7 @@ class Takeovers:
 
     def _restore(self, task: TaskReport, pod: PodSeen) -> Takeover | Blocker:
         """Says whether the task can be restored from its snapshot, which needs the object store."""
-        found = _by_snapshot(task, pod, self._rollout)
+        found = _by_snapshot(task, pod, self._rollout, self.takeover_seconds)
         if isinstance(found, Blocker) or self._no_store is None:
             return found
         teller, outage = self._no_store
@@ -146,7 +150,7 @@ class Takeovers:
         blockers = [it for it in found if isinstance(it, Blocker)]
         if blockers:
             return min(blockers, key=_severity)
-        return Takeover(TAKEOVER_SECONDS, min(it.until for it in found if isinstance(it, Takeover)))
+        return Takeover(self.takeover_seconds, min(it.until for it in found if isinstance(it, Takeover)))
 
     def by_replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Takeover | Blocker:
         """Says whether one replica of a task that runs on ``pod`` can go on with it."""
@@ -168,7 +172,7 @@ class Takeovers:
                 if why is not None or age is None:
                     return _blocker(pod, task, why or "StandbyStale", store.name, lag, age)
                 until = min(until, self.observed.at + self._max_age - age)
-        return Takeover(TAKEOVER_SECONDS, until)
+        return Takeover(self.takeover_seconds, until)
 
 
 def observation_age(store: StoreReport, report: PodReport, observed: ObservedState) -> float | None:
@@ -210,7 +214,7 @@ def _severity(blocker: Blocker) -> int:
     return SEVERITY.index(leading_word(blocker))
 
 
-def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeover | Blocker:
+def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec, takeover_seconds: float) -> Takeover | Blocker:
     """Says whether snapshots of all its stores bring the task back soon enough."""
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]
@@ -223,7 +227,7 @@ def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeov
     if not seconds <= rollout.max_restore_seconds:
         limit = rollout.max_restore_seconds
         return _blocker(pod, task, f"SnapshotTooOld: a restore would take {seconds:.0f} s, more than {limit} s")
-    return Takeover(TAKEOVER_SECONDS + seconds, report.fetched_at + rollout.max_observation_age_seconds)
+    return Takeover(takeover_seconds + seconds, report.fetched_at + rollout.max_observation_age_seconds)
 
 
 def _remedy(task: TaskReport) -> str:

@@ -85,12 +85,20 @@ more. CEL has no recursion, so each level is written out, once for objects and o
 {{- end }}
 {{- end }}
 
+{{/* Whether pods have the images' user and group; otherwise the cluster gives them one, as OpenShift does. */}}
+{{- define "streamsapp.fixedUser" -}}
+{{- $fixed := .Values.security.fixedUser }}
+{{- if or (eq $fixed "always") (and (eq $fixed "auto") (not (.Capabilities.APIVersions.Has "security.openshift.io/v1"))) }}yes{{ end }}
+{{- end }}
+
 {{/* Both the operator and `helm test` pass the restricted Pod Security Standard. */}}
 {{- define "streamsapp.podSecurity" -}}
 runAsNonRoot: true
+{{- if include "streamsapp.fixedUser" . }}
 runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 

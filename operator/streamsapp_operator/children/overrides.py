@@ -40,7 +40,7 @@ _CONTAINER_FIELDS = {
 }
 _ENVIRONMENT = ("POD_IP",)
 _VOLUMES = ("state", "tmp", "manifest", "code", "http-token", "kafka", "remote-state", "today", "tomorrow")
-#: What a projected volume may be made of: no token of the API server, and no certificate that logs a pod in.
+#: The sources of a projected volume that may be: no token of the API server, no certificate that logs a pod in.
 _SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI", "secret"})
 _FOLDERS = ("/etc/streamsapp", "/var/lib/streamsapp", "/tmp", "/var/run/secrets/streamsapp.dev")  # noqa: S108
 

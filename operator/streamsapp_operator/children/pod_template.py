@@ -28,7 +28,13 @@ from streamsapp_operator.children.names import (
 )
 from streamsapp_operator.children.overrides import override_faults
 from streamsapp_operator.children.pod_spec import PodSpec, PodTemplate
-from streamsapp_operator.children.restricted import CONTAINER_SECURITY, POD_SECURITY, armor_faults, restricted_faults
+from streamsapp_operator.children.restricted import (
+    CONTAINER_SECURITY,
+    FIXED_USER,
+    POD_SECURITY,
+    armor_faults,
+    restricted_faults,
+)
 from streamsapp_operator.children.settings import RenderSettings
 from streamsapp_operator.children.user_code import key_of
 
@@ -93,7 +99,7 @@ def _template(
             # handlers yet would be deaf to SIGTERM, and the pod would end with its grace period only.
             "shareProcessNamespace": True,
             "terminationGracePeriodSeconds": grace,
-            "securityContext": POD_SECURITY,
+            "securityContext": POD_SECURITY | (FIXED_USER if settings.fixed_user else {}),
             "topologySpreadConstraints": [_over_nodes(name)],
             "containers": [_container(app, settings, image, grace, volumes)],
             "volumes": [volume for volume, _ in volumes],

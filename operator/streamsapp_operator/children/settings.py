@@ -20,3 +20,5 @@ class RenderSettings:
     image_pull_policy: str = "IfNotPresent"
     #: Of bootstraps and queries whose manifest names no image with Spark; ``None``: it must name one.
     spark_image: str | None = None
+    #: Pods have the images' user and group; otherwise the cluster gives them some, as OpenShift does.
+    fixed_user: bool = True

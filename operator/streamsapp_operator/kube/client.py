@@ -29,8 +29,9 @@ _CONNECT, _ANSWER = 3.0, 10.0
 _PAGE = 500
 _CHUNK = 64 << 10
 _JSON = "application/json"
-#: The words in which the API server refuses a field that it does not know.
-_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]{1,200})"')
+#: The words in which the API server refuses a field that it does not know, and a part of a status: both are of a
+#: StreamsApp resource that is older than whoever writes.
+_REFUSED_FIELD = re.compile(r'(?:unknown field "|: (?=status\.))([A-Za-z][A-Za-z0-9_.]{1,200})')
 _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
@@ -246,7 +247,7 @@ class Client:
                 body=operations,
             )
         except Rejected as error:
-            unknown = _UNKNOWN_FIELD.findall(error.said) if known is not None else []
+            unknown = _REFUSED_FIELD.findall(error.said) if known is not None else []
             if unknown:
                 raise lacks(unknown) from error
             raise

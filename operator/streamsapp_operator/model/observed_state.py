@@ -342,5 +342,7 @@ class ObservedState:
     trouble: Trouble | None = None
     #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.
     rivals: tuple[str, ...] = ()
+    #: Of those the oldest, if it is older than this one.
+    elder: str | None = None
     #: The pod of the driver; what executors are said to do is its word.
     driver: PodSeen | None = None

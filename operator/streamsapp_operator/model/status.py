@@ -7,7 +7,7 @@ Plain data, encoded by msgspec in the field names of the resource; times are UTC
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -224,10 +224,23 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     schedule: str | None = None
 
 
+ConditionType: TypeAlias = Literal[
+    "Ready",
+    "UpToDate",
+    "Progressing",
+    "Reconciling",
+    "Stalled",
+    "RestartSafe",
+    "SnapshotsFresh",
+    "Degraded",
+    "Previewed",
+]
+
+
 class Condition(_Fields, frozen=True, kw_only=True):
     """metav1.Condition."""
 
-    type: Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded", "Previewed"]
+    type: ConditionType
     status: Literal["True", "False", "Unknown"]
     reason: str
     message: str

@@ -17,6 +17,8 @@ from streamsapp_operator.model.observed_state import PodReport, PodSeen
 from streamsapp_operator.observe.exchange import Address
 
 _LONGEST_MESSAGE = 1000
+#: Levels of lines of a log that may say why a container ended.
+_ERRORS = frozenset({"ERROR", "CRITICAL", "FATAL"})
 #: The seconds that the kubelet needs at most to tell of a pod that it takes.
 _TAKING_SECONDS = 5.0
 
@@ -122,25 +124,46 @@ def last_exit(container: Object) -> str | None:
 
 
 def _last_words(message: str) -> str:
-    """Returns the end of a log, which begins anywhere: its last line, of a line of JSON the text; or the message of a
-    command at its end, in lines of its own."""
-    lines = [line for line in message.splitlines() if line.strip()]
+    """Returns why a container ended, from the end of its log, which begins anywhere: the message of a command at its
+    end, in lines of its own, or the exception of a traceback there; else the last error that was logged, with its
+    exception; else the last line. What is logged while it ends, of clients that are closed say, is no reason."""
+    logged: list[Object] = []
     said: list[str] = []
-    for line in reversed(lines):
-        text = _text_of(line)
-        if text is not None:
-            return "; ".join(said) or text
-        said.insert(0, line.strip())
-    return "; ".join(said)
+    for line in message.splitlines():
+        entry = _entry_of(line)
+        if entry is not None:
+            logged.append(entry)
+            said = []
+        elif line.strip():
+            said.append(line.rstrip())
+    if said:
+        return _without_frames(said)
+    errors = [entry for entry in logged if entry.get("level") in _ERRORS]
+    return _text_of(errors[-1] if errors else logged[-1]) if logged else ""
 
 
-def _text_of(line: str) -> str | None:
-    """Returns the message of a line of a structured log; ``None`` if it is none."""
+def _without_frames(lines: list[str]) -> str:
+    """Returns the lines, and of a traceback among them the exception alone, which is what follows its last frame."""
+    if not any(line.startswith("Traceback") for line in lines):
+        return "; ".join(line.strip() for line in lines)
+    last = max(number for number, line in enumerate(lines) if line.startswith((" ", "Traceback")))
+    return "; ".join(line.strip() for line in lines[last + 1 :] or lines[-1:])
+
+
+def _entry_of(line: str) -> Object | None:
+    """Returns a line of a structured log; ``None`` if it is none."""
     try:
         document = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return str(document["message"]) if isinstance(document, dict) and "message" in document else None
+    return document if isinstance(document, dict) and "message" in document else None
+
+
+def _text_of(entry: Object) -> str:
+    """Returns the message of a line of a log, and the exception that it has."""
+    message, lines = str(entry["message"]), str(entry.get("exception") or "").splitlines()
+    exception = _without_frames(lines) if lines else ""
+    return message if not exception or exception in message else f"{message}: {exception}"
 
 
 def waiting(pod: Object) -> tuple[str | None, str | None]:

@@ -13,15 +13,21 @@ from msgspec.structs import replace
 
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import PodSeen, RunSeen, Trouble
-from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus, ScheduleStatus
+from streamsapp_operator.model.status import (
+    AppStatus,
+    Condition,
+    ConditionType,
+    PreviewStatus,
+    RolloutStatus,
+    ScheduleStatus,
+)
 from streamsapp_operator.plan import preview, progress, summary
+from streamsapp_operator.plan.currency import Told, currency
 from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost, strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import leading_word
 
 State = Literal["True", "False", "Unknown"]
-Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded", "Previewed"]
-Told = tuple[State, str, str]
 
 #: The reason why a container does not run that is expected to run in a moment.
 PASSING = frozenset({"ContainerCreating", "PodInitializing"})
@@ -37,9 +43,10 @@ SLACK_SECONDS = 60.0
 
 def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
     """Returns all conditions. ``status`` has everything else of the new status."""
-    told: dict[Type, Told] = {
+    told: dict[ConditionType, Told] = {
         "Ready": _ready(inputs, status),
         "Progressing": _progressing(inputs, status),
+        **currency(inputs, status),
         "RestartSafe": _restart_safe(inputs),
         "SnapshotsFresh": _snapshots_fresh(inputs),
         "Degraded": _degraded(inputs, status),
@@ -49,7 +56,9 @@ def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
     return stamped(told, inputs.status, inputs.app.generation, inputs.time)
 
 
-def stamped(told: dict[Type, Told], before: AppStatus, generation: int, now: datetime) -> tuple[Condition, ...]:
+def stamped(
+    told: dict[ConditionType, Told], before: AppStatus, generation: int, now: datetime
+) -> tuple[Condition, ...]:
     """Returns the conditions with the time since when each is what it is."""
     old = {condition.type: condition for condition in before.conditions}
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -140,6 +149,8 @@ def _progressing(inputs: PlanInput, status: AppStatus) -> Told:
         return "False" if reason == BOOTSTRAP_FAILED else "True", reason, message
     if rollout.phase in {"Checking", "Rolling", "Blocked", "RollingBack"}:
         return "True", rollout.phase, message
+    if isinstance(inputs.app, InvalidSpec):
+        return "False", "InvalidSpec", "nothing is begun before the spec is valid"
     if len(inputs.pods) != status.target_replicas:
         return "True", "Scaling", f"{len(inputs.pods)} pods, {status.target_replicas} are asked for"
     if status.trial is not None and status.trial.revision == rollout.revision and rollout.phase == "Complete":

@@ -18,7 +18,7 @@ from streamsapp_operator.model.status import (
     ScheduleStatus,
     SwitchStatus,
 )
-from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost
+from streamsapp_operator.plan.external_faults import ID_TAKEN, NODE_LOST, node_lost
 from streamsapp_operator.plan.preview import outcome
 from streamsapp_operator.plan.rollout_history import ended_steps
 
@@ -35,6 +35,7 @@ def events(
         *_preview(before, after),
         *_replicas(before, after),
         *_nodes(observed, before),
+        *_held_back(before, after),
         *_switch(before.switch, after.switch),
         *_run(before.schedule, after.schedule),
     ]
@@ -48,6 +49,17 @@ def _spec(app: DesiredState | InvalidSpec, before: AppStatus) -> Iterator[PostEv
             yield PostEvent("Warning", "InvalidSpec", message)
     elif told:
         yield PostEvent("Normal", "SpecAccepted", "the spec is valid again")
+
+
+def _held_back(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:
+    """Yields an event when the application turns out to be held back by an older one of its consumer group."""
+    old, new = (
+        {it.message for it in status.conditions if it.reason == ID_TAKEN and it.type == "Stalled"}
+        for status in (before, after)
+    )
+    for message in new - old:
+        if message:
+            yield PostEvent("Warning", ID_TAKEN, message)
 
 
 def _nodes(observed: ObservedState, before: AppStatus) -> Iterator[PostEvent]:

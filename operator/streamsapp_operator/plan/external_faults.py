@@ -30,6 +30,13 @@ _ONE_GROUP = (
 
 
 NODE_LOST = "NodeNotReady"
+ID_TAKEN = "ApplicationIdTaken"
+
+
+def held_back(elder: str) -> str:
+    """Tells that an application is not started beside an older one of the same consumer group."""
+    told = f"it is not started, as StreamsApp {elder} is older and has the same application id on the same Kafka"
+    return f"{told}: {_ONE_GROUP}"
 
 
 def node_lost(observed: ObservedState) -> str | None:
@@ -63,7 +70,7 @@ def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     before, members are told of that ended a moment ago."""
     if inputs.observed.rivals:
         rivals = ", ".join(inputs.observed.rivals)
-        yield "ApplicationIdTaken", f"StreamsApp {rivals} has the same application id on the same Kafka: {_ONE_GROUP}"
+        yield ID_TAKEN, f"StreamsApp {rivals} has the same application id on the same Kafka: {_ONE_GROUP}"
         return
     reports = [pod.report for pod in inputs.pods if pod.report is not None]
     settled = len(reports) == len(inputs.pods) == (inputs.observed.children.replicas or 0) and all(
@@ -75,7 +82,7 @@ def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     others = sorted({peer for it in reports for peer in it.peers if _host(peer) not in own})
     if others and None not in own:
         listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-        yield "ApplicationIdTaken", f"{listed} is in its consumer group and none of its pods: {_ONE_GROUP}"
+        yield ID_TAKEN, f"{listed} is in its consumer group and none of its pods: {_ONE_GROUP}"
 
 
 def _outages(inputs: PlanInput, pod: PodSeen) -> tuple[Outage, ...]:

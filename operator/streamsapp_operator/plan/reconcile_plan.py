@@ -13,21 +13,23 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from streamsapp_operator.children.names import driver_name
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevisions, EndSchedule, Evict, SetBudget
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.plan import known_tasks, scheduled_runs, summary, trial
+from streamsapp_operator.plan import currency, known_tasks, scheduled_runs, summary, trial
 from streamsapp_operator.plan.budget import max_unavailable
 from streamsapp_operator.plan.conditions import conditions, stamped
 from streamsapp_operator.plan.drain import drain
 from streamsapp_operator.plan.engine_switch import engine_of_good, followed, query_of
 from streamsapp_operator.plan.events import events
+from streamsapp_operator.plan.external_faults import ID_TAKEN, held_back
 from streamsapp_operator.plan.phase_text import phrase
 from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
 from streamsapp_operator.plan.rollout import RolloutDecision, decide
-from streamsapp_operator.plan.rollout_history import remembered
+from streamsapp_operator.plan.rollout_history import remembered, usual_takeover
 from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
 
 
@@ -54,10 +56,14 @@ def _planned(
         after, actions = drain(app, observed, status, now)
         return ReconcilePlan(after, tuple(actions))
     if settings is None:
-        return _never_valid(app, observed, status, now)
+        faults = "; ".join(app.faults) if isinstance(app, InvalidSpec) else ""
+        return _never_begun(app, observed, status, now, ("InvalidSpec", "Invalid spec", faults))
+    if observed.elder is not None and _is_new(observed, status):
+        return _never_begun(app, observed, status, now, (ID_TAKEN, "Application id taken", held_back(observed.elder)))
     seen = trial.seen_by_rules(status)
     known = replace(seen, known_tasks=known_tasks.learn(seen, observed))
-    gate = Gate(observed, settings.rollout, known_tasks.expected(known))
+    takeover = usual_takeover(status.history, f"{driver_name(app.name)}-0")
+    gate = Gate(observed, settings.rollout, known_tasks.expected(known), takeover)
     inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     if (failed := trial.failed(inputs, status)) is not None:
         return _planned(app, observed, failed, now, told)
@@ -144,25 +150,32 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
     return replace(status, phase=phrase(inputs, status))
 
 
-def _never_valid(
-    app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
+def _is_new(observed: ObservedState, status: AppStatus) -> bool:
+    """Says whether nothing of the application runs, nor ever ran."""
+    children = observed.children
+    there = (children.replicas, children.driver_replicas, children.schedule_revision, observed.run, observed.bootstrap)
+    return all(it is None for it in there) and not observed.pods and status.last_good_revision is None
+
+
+def _never_begun(
+    app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float, why: tuple[str, str, str]
 ) -> ReconcilePlan:
-    """Returns the plan of a spec that was never valid: nothing runs, and nothing can."""
-    faults = "; ".join(app.faults) if isinstance(app, InvalidSpec) else ""
+    """Returns the plan of an application of which nothing runs, and nothing may: ``why`` is the reason, and says so in
+    a phrase and in words."""
+    reason, phase, faults = why
     told = stamped(
         {
-            "Ready": ("False", "InvalidSpec", faults),
-            "Progressing": ("False", "InvalidSpec", "nothing is begun before the spec is valid"),
+            "Ready": ("False", reason, faults),
+            "Progressing": ("False", reason, "nothing is begun before that is mended"),
+            **currency.told(reason, faults, stalled=True),
             "RestartSafe": ("Unknown", "NotStarted", ""),
             "SnapshotsFresh": ("Unknown", "NotStarted", ""),
-            "Degraded": ("True", "InvalidSpec", faults),
+            "Degraded": ("True", reason, faults),
         },
         status,
         app.generation,
         moment(now),
     )
     selector = f"streamsapp.dev/name={app.name}"
-    after = replace(
-        status, phase="Invalid spec", observed_generation=app.generation, selector=selector, conditions=told
-    )
+    after = replace(status, phase=phase, observed_generation=app.generation, selector=selector, conditions=told)
     return ReconcilePlan(after, tuple(events(app, observed, status, after)))

@@ -5,15 +5,19 @@ The status that a reconcile leaves is compared with the one that it found, as fo
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence, Set as AbstractSet
 from datetime import datetime
+from statistics import median
 
 from msgspec.structs import replace
 
 from streamsapp_operator.model.status import AppStatus, RolloutRecord, RolloutStatus, RolloutStep
+from streamsapp_operator.takeover import TAKEOVER_SECONDS
 
 #: Rollouts that are remembered, and the last steps of each.
 ROLLOUTS, STEPS = 8, 40
+#: Steps by which the next ones are predicted.
+GAPS = 9
 _ENDED = {"Complete", "TimedOut", "RolledBack", "Refused"}
 
 
@@ -46,6 +50,22 @@ def ended_steps(before: RolloutStatus, after: RolloutStatus, present: AbstractSe
     pod, driver = _pod_step(before, after, present), after.driver
     over = driver is not None and driver.observed_seconds is not None and driver != before.driver
     return tuple(step for step in (pod, driver if over else None) if step is not None)
+
+
+def usual_takeover(history: Sequence[RolloutRecord], driver: str) -> float:
+    """Returns the seconds that a standby usually takes to go on: the median of the last steps, of each what was
+    observed without the restore that was predicted. A step that took very long for once does not count for much; the
+    driver's steps are pauses of a query."""
+    gaps: list[float] = []
+    for step in (step for record in reversed(history) for step in record.steps if step.pod != driver):
+        if step.observed_seconds is not None and step.predicted_seconds:  # 0: it had no task with state
+            restore = max(0.0, step.predicted_seconds - _usual(gaps))
+            gaps.append(max(0.0, step.observed_seconds - restore))
+    return _usual(gaps)
+
+
+def _usual(gaps: Sequence[float]) -> float:
+    return round(median(gaps[-GAPS:]), 2) if gaps else TAKEOVER_SECONDS
 
 
 def _pod_step(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> RolloutStep | None:

@@ -256,15 +256,16 @@ def _conditions(app: StreamsAppSummary, now: datetime, style: Style) -> Iterator
 
 
 def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
-    """Returns the colour of a condition. Progressing is neither good nor bad; any other condition is bad when it is
-    true."""
+    """Returns the colour of a condition. Those that tell of progress are neither good nor bad."""
     if condition.type == "SnapshotsFresh" and not app.has_remote_state:
         return Tone.DIM
     if condition.status == "Unknown":
         return Tone.WARN
-    if condition.type == "Progressing":
+    if condition.type in {"Progressing", "Reconciling"}:
         return Tone.WARN if condition.status == "True" else Tone.DIM
-    return Tone.GOOD if (condition.status == "True") != (condition.type == "Degraded") else Tone.BAD
+    if condition.type == "UpToDate":
+        return Tone.GOOD if condition.status == "True" else Tone.WARN
+    return Tone.GOOD if (condition.status == "True") != (condition.type in {"Degraded", "Stalled"}) else Tone.BAD
 
 
 def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:

@@ -2,15 +2,20 @@
 line reads them, on its main thread.
 
 A Kafka secret is a folder of files. A file named like a client property (``sasl.password``) holds its value; files
-with the usual names of certificates are pointed at. Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and
-``AWS_SECRET_ACCESS_KEY``, perhaps ``AWS_SESSION_TOKEN`` and ``ca.crt``, of which all are pointed at and none is read.
+with the usual names of certificates are pointed at. The Secrets that Strimzi makes for users are such ones, too: the
+login of one with SCRAM is in ``sasl.jaas.config``, and ``ca.crt`` of one with TLS is the authority of clients.
+
+Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, perhaps ``AWS_SESSION_TOKEN`` and
+``ca.crt``, of which all are pointed at and none is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from streamsapp.errors import ManifestError
+from streamsapp.manifest.jaas import login_properties
 
 CODE_DIR = Path("/etc/streamsapp/code")
 SECRETS_DIR = Path("/var/run/secrets/streamsapp.dev")
@@ -28,16 +33,49 @@ _CERTIFICATES = {
 }
 
 
+#: The properties that say which authority the brokers' certificates are of.
+_AUTHORITIES = frozenset({"ssl.ca.location", "ssl.ca.pem", "ssl.truststore.location"})
+
+
+def client_properties(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the properties of a manifest over those of its mounted secret. A ``ManifestError`` says so if a secret's
+    ``ca.crt`` is none by which brokers can be known."""
+    found = secret_properties(folder)
+    if _is_users(folder) and not _AUTHORITIES & (found.keys() | given.keys()):
+        raise ManifestError([_whose_authority(folder)])
+    mechanism = {"sasl.mechanism"} if "sasl.mechanisms" in given else set()  # librdkafka's name of the same
+    return {key: value for key, value in found.items() if key not in mechanism} | dict(given)
+
+
+def _is_users(folder: Path) -> bool:
+    """Says whether this is the Secret of a user of Strimzi with a certificate."""
+    return all((folder / name).exists() for name in ("user.crt", "user.key", "ca.crt"))
+
+
+def _whose_authority(folder: Path) -> str:
+    return (
+        "spec.kafka.secretRef: it is the Secret of a Strimzi user, whose ca.crt is the authority of clients and not of"
+        " brokers. Mount the Secret CLUSTER-cluster-ca-cert with spec.podTemplate and set"
+        " spec.kafka.properties.ssl.ca.location to its ca.crt; if one authority signs both, set it to"
+        f" {folder / 'ca.crt'}; if a public one signs the brokers' certificates, to probe"
+    )
+
+
 def secret_properties(folder: Path) -> dict[str, str]:
     """Client properties from a mounted secret. Kubernetes' own ``..data`` links, unknown names, and stores of keys are
-    passed over; any other file that is not text is a fault."""
+    passed over; any other file that is not text is a fault. So is a login for Java that is none by SCRAM or PLAIN."""
     properties = {}
+    logins: dict[str, str] = {}
     for file in sorted(folder.iterdir()):
-        if file.name in _CERTIFICATES:
+        if file.name == "ca.crt" and _is_users(folder):
+            continue  # of clients
+        if file.name == "sasl.jaas.config":
+            logins = login_properties(_text_of(file))
+        elif file.name in _CERTIFICATES:
             properties[_CERTIFICATES[file.name]] = str(file)
         elif file.is_file() and "." in file.name and not file.name.startswith(".") and not _is_key_material(file):
             properties[file.name] = _text_of(file)
-    return properties
+    return logins | properties
 
 
 def _text_of(file: Path) -> str:

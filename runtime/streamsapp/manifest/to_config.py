@@ -18,8 +18,8 @@ from streamsapp.manifest.mounts import (
     KAFKA_FOLDER,
     REMOTE_STATE_FOLDER,
     SECRETS_DIR,
+    client_properties,
     remote_state_files,
-    secret_properties,
 )
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp.manifest.settings import as_in_the_manifest, settings_of, text
@@ -72,7 +72,7 @@ def _client_properties(app: StreamsApp, secret_dir: Path | None) -> dict[str, st
     properties = {key: text(value) for key, value in app.spec.kafka.properties.items()}
     instead = "put the properties into spec.kafka.properties"
     folder = _mounted(app.spec.kafka.secret_ref, "spec.kafka", secret_dir, KAFKA_FOLDER, instead)
-    return properties if folder is None else secret_properties(folder) | properties
+    return properties if folder is None else client_properties(folder, properties)
 
 
 def to_remote_state(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR) -> RemoteStateConfig | None:

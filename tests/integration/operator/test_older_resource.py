@@ -81,7 +81,7 @@ def test_an_application_that_was_made_under_an_older_resource_waits_for_the_oper
     assert "finalizers" not in app["metadata"]
     assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
     define(world, CRD)
-    world.until_ready()
+    until(lambda: world.client.get(STATEFUL_SET, world.namespace, APP), "it starts")
 
 
 def test_an_operator_that_is_older_than_the_resource_leaves_unknown_fields_and_the_pods(

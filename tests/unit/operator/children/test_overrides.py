@@ -339,3 +339,11 @@ def test_a_mount_path_that_leads_upwards_is_refused(kind: str, path: str) -> Non
     }
     told = faults({"spec": {kind: [container]}})
     assert [line for line in told if "'..' may lead anywhere" in line and path in line], told
+
+
+def test_the_cluster_may_choose_the_user_of_pods() -> None:
+    spec = {"topology": {"entrypoint": "words:topology"}}
+    document = {"apiVersion": "streamsapp.dev/v1alpha1", "kind": "StreamsApp", "metadata": {"name": "a"}, "spec": spec}
+    settings = RenderSettings(runtime_image="runtime:1", operator_namespace="operators", fixed_user=False)
+    made = revision_of(decode(document), settings, {}).template["spec"]["securityContext"]
+    assert made == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

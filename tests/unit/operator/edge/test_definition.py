@@ -1,4 +1,4 @@
-"""What an older StreamsApp resource hides or lacks is found, by the object as it was read and by the shipped schema."""
+"""Fields that an older StreamsApp resource hides are found by the object as it was read, and named."""
 
 from __future__ import annotations
 

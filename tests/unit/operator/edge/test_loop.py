@@ -340,6 +340,49 @@ def test_applications_on_different_kafkas_are_different_groups(stage: Stage) -> 
     assert groups.rivals("ns/a", "id", None) == ("ns/d",), "an invalid spec runs on as it was"
 
 
+def listed(name: str, made: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "creationTimestamp": made}
+    return {"metadata": metadata, "spec": {"applicationId": "id", "kafka": {"bootstrapServers": "one:9092"}, **spec}}
+
+
+def test_the_older_of_two_applications_of_a_group_is_known_before_its_loop_came_to_it() -> None:
+    groups = ConsumerGroups()
+    first, second = listed("b", "2026-01-01T00:00:00Z"), listed("a", "2026-01-01T00:00:01Z")
+    odd = [{"metadata": first["metadata"] | {"name": "c"}, "spec": spec} for spec in (None, {}, {"kafka": 5})]
+    groups.learn(lambda: [second, first, *odd], 100.0)
+    groups.learn(lambda: [listed("z", "2000-01-01T00:00:00Z")], 101.0)  # too soon to be asked again
+    rivals = groups.rivals("ns/a", "id", "one:9092")
+    assert rivals == ("ns/b",)
+    assert groups.elder("ns/a", rivals) == "ns/b"
+    assert groups.elder("ns/b", ("ns/a",)) is None
+    groups.forget("ns/b")
+    assert groups.elder("ns/a", groups.rivals("ns/a", "id", "one:9092")) is None
+
+
+def test_a_new_application_asks_which_others_there_are(stage: Stage) -> None:
+    older = {**APP, "metadata": {**APP["metadata"], "name": "older", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    older["spec"] = {**APP["spec"], "applicationId": "app"}
+    mine = {**APP, "metadata": {**APP["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"}}
+    tools = dataclasses.replace(stage.tools, list_apps=lambda: [mine, older])
+    Loop(KEY, tools, stage.figures, Pace()).reconcile()
+    assert [seen.elder for seen in stage.seen] == ["ns/older"]
+
+
+def test_an_older_resource_is_told_by_an_event_and_the_health_and_nothing_is_written(stage: Stage) -> None:
+    managed = [{"manager": "x", "fieldsV1": {"f:spec": {"f:rollout": {"f:soakSeconds": {}}}}}]
+    stage.api.put({**APP, "metadata": {**APP["metadata"], "managedFields": managed}})
+    tools = dataclasses.replace(stage.tools, known_fields={"rollout": {"soakSeconds": None}})
+    stage.loop = Loop(KEY, tools, stage.figures, Pace())
+    for _ in range(2):
+        stage.reconcile()
+    assert stage.events() == ["DefinitionTooOld"]
+    assert [call for call in stage.api.written() if "Event" not in call] == []
+    assert "leaves 1 StreamsApps as they are: " in stage.figures.left_alone_text
+    stage.api.put(APP)
+    stage.reconcile()
+    assert stage.figures.left_alone_text == ""
+
+
 def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_by_what_is_there_now(
     stage: Stage,
 ) -> None:

@@ -106,9 +106,35 @@ def test_an_init_container_that_fails_is_why_it_does_not_run() -> None:
         ({"exitCode": 1, "message": "x" * 5000}, f"exit 1: {'x' * 989}..."),
         ({"exitCode": 1, "message": 'cut"}\n{"level": "INFO", "message": "a"}\n{"message": "b"}\n'}, "exit 1: b"),
         ({"exitCode": 2, "message": 'cut"}\n{"message": "a"}\nspec.a: x\nspec.b: y\n'}, "exit 2: spec.a: x; spec.b: y"),
+        ({"exitCode": 1, "message": 'Traceback:\n  File "a"\nKeyError: 1'}, "exit 1: KeyError: 1"),
         (
-            {"exitCode": 1, "message": 'Traceback:\n  File "a"\nKeyError: 1'},
-            'exit 1: Traceback:; File "a"; KeyError: 1',
+            {
+                "exitCode": 1,
+                "message": '{"level": "ERROR", "message": "task 0_1 failed", "exception": "Traceback (most recent call '
+                'last):\\n  File \\"a.py\\", line 3\\nZeroDivisionError: division by zero"}\n'
+                '{"level": "WARNING", "message": "left the group"}\n{"level": "INFO", "message": "closed"}\n',
+            },
+            "exit 1: task 0_1 failed: ZeroDivisionError: division by zero",
+        ),
+        (
+            {
+                "exitCode": 1,
+                "message": '{"level": "INFO", "message": "starts"}\nTraceback (most recent call last):\n  File "a.py"\n'
+                "    x()\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n"
+                'Traceback (most recent call last):\n  File "b.py"\nstreamsapp.errors.TopologyError: no such store\n',
+            },
+            "exit 1: streamsapp.errors.TopologyError: no such store",
+        ),
+        (
+            {
+                "exitCode": 1,
+                "message": '{"level": "ERROR", "message": "first"}\n{"level": "ERROR", "message": "last"}\n',
+            },
+            "exit 1: last",
+        ),
+        (
+            {"exitCode": 1, "message": '{"level": "INFO", "message": "a"}\n{"level": "INFO", "message": "b"}'},
+            "exit 1: b",
         ),
     ],
 )

@@ -44,7 +44,8 @@ def test_every_condition_is_there_once_with_the_generation() -> None:
     reconciles = Reconciles(wanted(generation=4))
     reconciles.plan(pods("one", "one", "one"))
     names = [it.type for it in reconciles.status.conditions]
-    assert sorted(names) == ["Degraded", "Progressing", "Ready", "RestartSafe", "SnapshotsFresh"]
+    others = ["Ready", "Reconciling", "RestartSafe", "SnapshotsFresh", "Stalled", "UpToDate"]
+    assert sorted(names) == ["Degraded", "Progressing", *others]
     assert {it.observed_generation for it in reconciles.status.conditions} == {4}
 
 
