@@ -82,6 +82,6 @@ def test_snapshots_of_a_running_application_are_read_with_a_warning_that_has_the
     ],
 )
 def test_the_option_has_three_values_and_no_past(instances: Instances, options: Any, fault: str) -> None:
-    app = App(instances, instances.kafka.unique("odd"), PROGRAM)
+    app = App(instances, instances.kafka.unique("odd"), PROGRAM.replace("{words}", "words"))
     with pytest.raises(ConfigError, match=re.escape(fault)):
         planned(app, **options)
