@@ -155,7 +155,8 @@ CLUSTER_ONLY = [
     Refused("spec.processing.threads", "must be of type integer", {"processing": {"threads": "two"}}),
     Refused("spec.processing.maxWarmupReplicas", "or equal to 1", {"processing": {"maxWarmupReplicas": 0}}),
     Refused("spec.kafka.secretRef.name", "Required value", {"kafka": {"bootstrapServers": "k:1", "secretRef": {}}}),
-    Refused("spec.code.configMapRef.name", "at least 1 char", {"code": {"configMapRef": {"name": ""}}}),
+    Refused("spec.code.configMapRef.name", "should match", {"code": {"configMapRef": {"name": ""}}}),
+    Refused("spec.code.configMapRef.name", "should match", {"code": {"configMapRef": {"name": "a/../b"}}}),
     Refused(URL, "Required value", {"remoteState": {}}),
     Refused(
         "spec.remoteState.serverSideEncryption",
