@@ -15,8 +15,9 @@ from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import CommitError
-from streamsapp.kafka.producer import ExactlyOnceProducer, production_error
-from streamsapp.record import TopicPartition
+from streamsapp.kafka.producer import AbortableError, ExactlyOnceProducer
+from streamsapp.kafka.refusals import Refusals, production_error
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
@@ -34,20 +35,40 @@ class KafkaOutput:
         transactional_id = f"{config.application_id}-bootstrap-{plan.id}"
         properties = client_properties.producer(config, transactional_id)
         self._plan = plan
-        self._producer = ExactlyOnceProducer(properties, _refused, SystemClock(), reports=True)
-        self._producer.start()
+        self._properties = properties
+        self._refusals = Refusals()
+        self._producer = self._started()
         #: Records per store.
         self.written = 0
 
     def commit(self, writes: FrozenEpoch | None, results: Sequence[OutputRecord]) -> None:
-        """Commits results, and the last value per key, in one transaction."""
-        self._send(results)
+        """Commits results, and the last value per key, in one transaction; which begins again where it was lost, as
+        when brokers refuse what is sent together."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self.written += self._send_all(writes, results)
+                return
+            except AbortableError:
+                if not left:
+                    raise
+                self.close()
+                self._producer = self._started()
+
+    def _started(self) -> ExactlyOnceProducer:
+        producer = ExactlyOnceProducer(self._properties, _refused, SystemClock(), reports=True, refusals=self._refusals)
+        producer.start()
+        return producer
+
+    def _send_all(self, writes: FrozenEpoch | None, results: Sequence[OutputRecord]) -> int:
+        """Sends and commits; returns the number of records."""
+        count = self._send(results)
         for store, changes in writes.changelogs() if writes is not None else ():
             changelog = self._plan.changelogs.get(store)
             if changelog is not None:
                 for records in changes.records(*changelog, _CHUNK):
-                    self._send(records)
+                    count += self._send(records)
         self._end_transaction()
+        return count
 
     def fill(self, partition: TopicPartition, count: int) -> None:
         """Writes so many records without content, if any, to a partition from which they are deleted then."""
@@ -55,7 +76,7 @@ class KafkaOutput:
         filler = (partition.topic, None, None, partition.partition, None, None, now, None)
         for start in range(0, count, _TRANSACTION):
             for chunk in range(start, min(start + _TRANSACTION, count), _CHUNK):
-                self._send([filler] * (min(chunk + _CHUNK, count) - chunk))
+                self.written += self._send([filler] * (min(chunk + _CHUNK, count) - chunk))
             self._end_transaction()
 
     def close(self) -> None:
@@ -63,12 +84,12 @@ class KafkaOutput:
         self._producer.abort()
         self._producer.close()
 
-    def _send(self, records: Sequence[OutputRecord]) -> None:
+    def _send(self, records: Sequence[OutputRecord]) -> int:
         rest = list(records)
-        self.written += len(rest)
         while rest:
             rest = self._producer.send(rest)
             self._producer.poll()
+        return len(records)
 
     def _end_transaction(self) -> None:
         deadline = time.monotonic() + _FLUSH
@@ -98,5 +119,5 @@ class _NoGroup:
 _NO_GROUP = _NoGroup()
 
 
-def _refused(error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
-    raise production_error(error, topic)
+def _refused(error: KafkaError, record: InputRecord) -> None:
+    raise production_error(error, record)

@@ -10,7 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import TopicPartition
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
-from streamsapp.record import RawRecord
+from streamsapp.kafka.refusals import Refusals
+from streamsapp.record import InputRecord, RawRecord
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
 
@@ -100,21 +101,22 @@ class Group:
 class Producing:
     """A producer over a fake client, with an ``on_failure`` that drops records or fails."""
 
-    def __init__(self, client: FakeClient, *, exactly_once: bool = False) -> None:
+    def __init__(self, client: FakeClient, *, exactly_once: bool = False, refusals: Refusals | None = None) -> None:
         self.client = client
+        self.refusals = refusals or Refusals()
         self.clock = MockClock()
         self.group = Group()
         self.handled: list[tuple[int, str, bytes | None, bytes | None]] = []
         self.answer: Exception | None = None
         properties = {"transaction.timeout.ms": TIMES_OUT_AFTER_MS}
         self.producer: AtLeastOnceProducer | ExactlyOnceProducer = (
-            ExactlyOnceProducer(cast(Any, properties), self._failed, self.clock, reports=True)
+            ExactlyOnceProducer(cast(Any, properties), self._failed, self.clock, reports=True, refusals=self.refusals)
             if exactly_once
             else AtLeastOnceProducer({}, self._failed)
         )
 
-    def _failed(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
-        self.handled.append((error.code(), topic, key, value))
+    def _failed(self, error: KafkaError, record: InputRecord) -> None:
+        self.handled.append((error.code(), record.topic(), record.key(), record.value()))
         if self.answer is not None:
             raise self.answer
 

@@ -20,7 +20,7 @@ from streamsapp.brokers.connection import Check, Connection, Node, NotSentError,
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches import client
-from streamsapp.kafka.batches.produce import ProduceAnswer
+from streamsapp.kafka.batches.produce import NO_REASONS, ProduceAnswer, Reasons
 from streamsapp.kafka.batches.transaction_requests import EndTxnAnswer, TxnOffsetCommitAnswer
 from streamsapp.kafka.batches.wire import Producer
 
@@ -63,6 +63,9 @@ class ScriptedBrokers:
             for number in range(count)
         }
         self.fate: Fate = lambda topic, partition, records: 0
+        #: The reasons that are given for a batch that is refused.
+        self.explain: Callable[[list[Any]], Reasons] = lambda records: NO_REASONS
+        self._reasons: dict[tuple[str, int], Reasons] = {}
         #: Codes that requests are answered with, by their class's name, in turn.
         self.answers: dict[str, list[int]] = defaultdict(list)
         self.asked: list[str] = []
@@ -104,6 +107,7 @@ class ScriptedBrokers:
 
     def _produce(self, request: Any, node: Node, code: int) -> Any:
         asked = _received(request, ProduceRequest)
+        self._reasons = {}
         before = {name: len(it.log) for name, it in self.partitions.items()}
         codes = {
             (topic.name, each.index): code or self._write(topic.name, each, node, asked)
@@ -113,7 +117,7 @@ class ScriptedBrokers:
         if any(each < 0 for each in codes.values()):
             raise UnreachableError("the connection is lost")
         offsets = {name: -1 if code else before[name] for name, code in codes.items()}
-        return ProduceAnswer(codes, self.throttle_ms, offsets)
+        return ProduceAnswer(codes, self.throttle_ms, offsets, self._reasons)
 
     def _write(self, topic: str, data: Any, node: Node, request: Any) -> int:
         at = self.partitions[topic, data.index]
@@ -130,6 +134,8 @@ class ScriptedBrokers:
             self.broken.append(f"{topic}-{data.index} is no part of the transaction")
             return KafkaError.INVALID_TXN_STATE
         fate = self.fate(topic, data.index, records)
+        if fate > 0:
+            self._reasons[topic, data.index] = self.explain(records)
         if fate == LOST_REQUEST or fate > 0:
             return fate
         producer = batch.producer_id, batch.producer_epoch

@@ -24,6 +24,7 @@ from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from streamsapp.brokers.bounds import WrongAnswerError
+from streamsapp.brokers.tls import refused_tls
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 
@@ -137,7 +138,15 @@ class NotSentError(UnreachableError):
 
 
 class RefusedError(NotSentError):
-    """The broker refuses the credentials."""
+    """The broker refuses the credentials or certificates, or its own are refused; says what to do about it."""
+
+
+class RefusedTlsError(RefusedError):
+    """One side refuses the other's certificate, which may be renewed while the connection is tried again."""
+
+
+class PausedError(NotSentError):
+    """The broker was tried a moment ago in vain, and is not asked again at once: the error before says more."""
 
 
 class Connection:
@@ -228,11 +237,14 @@ class Connection:
             if self._closed:
                 await self._loop.sleep(_FOREVER)  # whoever asked ends with the thread, and says nothing about it
             if isinstance(error, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError):
-                raise RefusedError(f"broker {node} refuses the credentials: {error}") from error
-            # A connection that is paused takes none, and one that was never made has sent none.
-            unsent = (
-                connection is None or isinstance(error, errors.NodeNotReadyError) or connection.init_future.failed()
-            )
+                remedy = "check the sasl.* properties"
+                raise RefusedError(f"broker {node} refuses the credentials: {error}; {remedy}") from error
+            if (refused := refused_tls(error)) is not None:
+                raise RefusedTlsError(f"broker {node}: {refused}") from error
+            if isinstance(error, errors.NodeNotReadyError):
+                raise PausedError(f"broker {node}: {error}") from error
+            # One that was never made has sent none.
+            unsent = connection is None or connection.init_future.failed()
             raise (NotSentError if unsent else UnreachableError)(f"broker {node}: {error}") from error
 
     async def ask_any(

@@ -66,6 +66,15 @@ class Reader:
         self._skip(size)
         return self._data[start : self._at].decode()
 
+    def text_or_none(self) -> str | None:
+        """A text, or none."""
+        size = self._size()
+        if size < 0:
+            return None
+        found = self._data[self._at : self._at + size].decode(errors="replace")
+        self._at += size
+        return found
+
     def skip_text(self) -> None:
         """Pass over a text, or none."""
         self._skip(self._size())

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -73,6 +75,8 @@ class Oidc(_Tokens):
         if not self._url.startswith(("https://", "http://")):
             raise ConfigError("sasl.oauthbearer.token.endpoint.url: expected a URL that begins with https://")
         self._scope = properties.get("sasl.oauthbearer.scope")
+        self._authorities = {key: properties[key] for key in ("https.ca.location", "https.ca.pem") if key in properties}
+        self._context()  # says now what is wrong with them
         self._token = ""
         self._renew_at = 0.0
 
@@ -92,13 +96,34 @@ class Oidc(_Tokens):
             {"Authorization": f"Basic {credentials}", "Accept": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=_TOKEN_TIMEOUT) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_TOKEN_TIMEOUT, context=self._context()) as answer:  # noqa: S310
                 found: dict[str, Any] = json.load(answer)
-        except (OSError, ValueError) as error:
-            raise UnreachableError(f"no token from {self._url}: {error}") from error
+        except (OSError, ValueError, ConfigError) as error:
+            remedy = "; see https.ca.location" if "CERTIFICATE_VERIFY_FAILED" in str(error) else ""
+            raise UnreachableError(f"no token from {self._url}: {error}{remedy}") from error
         if "access_token" not in found:
             raise UnreachableError(f"no token from {self._url}: the answer has no access_token")
         return found
+
+    def _context(self) -> ssl.SSLContext | None:
+        """TLS to the identity provider, with the authorities as they are now: files may have been renewed."""
+        if not self._url.startswith("https://"):
+            return None
+        if len(self._authorities) == 2:
+            raise ConfigError("https.ca.location and https.ca.pem: set one of them")
+        location, text = self._authorities.get("https.ca.location", "probe"), self._authorities.get("https.ca.pem")
+        try:
+            if text is not None:
+                return ssl.create_default_context(cadata=text)
+            if location == "probe":
+                return ssl.create_default_context()
+            if Path(location).is_dir():
+                return ssl.create_default_context(capath=location)
+            return ssl.create_default_context(cafile=location)
+        except (OSError, ValueError) as error:  # ssl.SSLError is the former
+            raise ConfigError(
+                f"{next(iter(self._authorities), 'https.ca.location')}: cannot be used: {error}"
+            ) from error
 
 
 class Unsecured(_Tokens):

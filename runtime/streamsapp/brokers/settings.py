@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsapp.brokers.sasl import sasl_settings
-from streamsapp.brokers.tls import tls_context
+from streamsapp.brokers.tls import RenewedTls
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import ConfigError
 
@@ -32,7 +32,7 @@ def connection_settings(properties: ClientProperties, client_id: str) -> dict[st
     if protocol.startswith("SASL"):
         settings |= sasl_settings(text)
     if protocol.endswith("SSL"):
-        settings["ssl_context"] = tls_context(text)
+        settings["ssl_context"] = RenewedTls(text)
     return settings
 
 

@@ -221,7 +221,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         transport: Any
         try:
             if self.ssl_enabled:
-                context = self.config["ssl_context"]
+                context = self.config["ssl_context"].context()
                 transport = _TlsTransport(self._net, sock, host=node.host, ssl_context=context)
             else:
                 transport = _TcpTransport(self._net, sock, host=node.host)

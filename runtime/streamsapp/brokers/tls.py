@@ -1,10 +1,11 @@
 """TLS for a connection, by librdkafka's names of properties.
 
-Pure but for reading key files; used on the polling thread when a connection is made.
+Pure but for reading key files. Made on the polling thread; ``RenewedTls`` is asked on the connection's.
 """
 
 from __future__ import annotations
 
+import logging
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamsapp.errors import ConfigError
+from streamsapp.renewed_files import RenewedFiles
+
+log = logging.getLogger(__name__)
 
 _KNOWN = frozenset({
     "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
@@ -24,6 +28,73 @@ _INSTEAD = {
     "ssl.keystore.location": "convert it to PEM and set ssl.certificate.location and ssl.key.location",
     "ssl.keystore.password": "convert the key store to PEM and set ssl.key.location and ssl.key.password",
 }
+
+
+#: Name files that others may renew.
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
+
+
+class RenewedTls:
+    """TLS with the files as they are when a connection is made. Those that cannot be used wait: the next connection
+    reads them again, and a certificate without its key is just being renewed."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Raises ``ConfigError`` as ``tls_context`` does."""
+        self._properties = properties
+        self._files = tls_files(properties)
+        self._context = tls_context(properties)
+
+    def context(self) -> ssl.SSLContext:
+        """For a new connection."""
+        if self._files.renewed():
+            before = self._files
+            self._files = tls_files(self._properties)
+            try:
+                self._context = tls_context(self._properties)
+                log.info("TLS: %s were renewed; new connections use them", self._files)
+            except ConfigError as error:
+                self._files = before
+                log.warning("TLS: files were renewed and cannot be used: %s; those before stay in use", error)
+        return self._context
+
+
+def refused_tls(error: BaseException) -> str | None:
+    """The reason why either side refused a TLS connection, with the remedy; ``None`` if none did. Under TLS 1.3 a
+    broker may say so after the handshake, with the first answer."""
+    found: BaseException | None = error
+    for _ in range(_CAUSES):
+        if isinstance(found, ssl.SSLError) or found is None:
+            break
+        inner = next((each for each in found.args if isinstance(each, BaseException)), None)
+        found = inner or found.__cause__
+    if not isinstance(found, ssl.SSLError) or isinstance(found, ssl.SSLWantReadError | ssl.SSLEOFError):
+        return None
+    reason = found.reason or ""
+    if isinstance(found, ssl.SSLCertVerificationError):
+        remedy = (
+            _NAME_REMEDY if "ostname" in found.verify_message or "IP address" in found.verify_message else _CA_REMEDY
+        )
+        return f"its certificate is not believed ({found.verify_message}); {remedy}"
+    if "ALERT" in reason:
+        return f"it refuses this client by TLS ({reason.lower().replace('_', ' ')}); {_CLIENT_REMEDY}"
+    return f"TLS failed ({reason.lower().replace('_', ' ') or found}); {_PROTOCOL_REMEDY}"
+
+
+#: Errors that have one another for a cause, at most.
+_CAUSES = 8
+_CA_REMEDY = "renew it, or name its authority in ssl.ca.location"
+_NAME_REMEDY = "correct bootstrap_servers or the names in the broker's certificate"
+_CLIENT_REMEDY = (
+    "renew the certificate and key of ssl.certificate.location and ssl.key.location, which are read for each new"
+    " connection, or have the brokers trust their authority"
+)
+_PROTOCOL_REMEDY = "check security.protocol, and that the address is that of a listener with TLS"
+
+
+def tls_files(properties: Mapping[str, object]) -> RenewedFiles:
+    """The files that TLS reads."""
+    given = [str(properties[key]) for key in _FILES if key in properties]
+    return RenewedFiles(each for each in given if each != "probe")
 
 
 def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:

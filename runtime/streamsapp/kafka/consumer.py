@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from threading import Thread
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -33,6 +34,7 @@ from streamsapp.kafka.rebootstrap import RebootstrappingConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
+from streamsapp.kafka.tls_renewal import TlsRenewal
 from streamsapp.kafka.topic_ids import topic_identities
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import TopicPartition
@@ -76,11 +78,12 @@ class PartitionConsumer:
         # Tokens are refreshed by a callback, which the native data path would leave out.
         callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
         path = None if callbacks else native.data_path()
+        self._properties, self._path = properties, path
+        self._tls = TlsRenewal(properties)
         try:
-            self._consumer = RebootstrappingConsumer({**properties, "error_cb": self._on_error}, logger=log)
+            self._consumer, self._client = self._made()
         except KafkaException as error:
             raise client_error(error) or error from error
-        self._client = LibrdkafkaFetching(self._consumer, self._description, path, self._describe_topics, wakeup)
         self._fetching: Fetching = self._client
         self._fetcher: Fetcher | None = None
         if path is not None and left_to_librdkafka(properties) is None:
@@ -89,6 +92,31 @@ class PartitionConsumer:
             self._fetching = self._fetcher
         self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic, held)
+
+    def _made(self) -> tuple[RebootstrappingConsumer, LibrdkafkaFetching]:
+        consumer = RebootstrappingConsumer({**self._properties, "error_cb": self._on_error}, logger=log)
+        return consumer, LibrdkafkaFetching(
+            consumer, self._description, self._path, self._describe_topics, self._wakeup
+        )
+
+    def _renew_client(self, *, left_behind: bool) -> None:
+        """The files of TLS were renewed: another client goes on where this one stands. One that was ``left_behind`` to
+        the thread of a request is closed by nobody."""
+        before, fetching = self._consumer, self._client
+        try:
+            positions, paused = fetching.assigned()
+            self._consumer, self._client = self._made()
+        except KafkaException as error:
+            log.warning("%s keeps the files of TLS that it has: %s", self._description, error)
+            return
+        if self._fetching is fetching:
+            self._fetching = self._client
+        log.info("%s: the files of TLS were renewed; another client uses them", self._description)
+        for each, position in positions.items():
+            self._client.assign({each: position}, topics=fetching.topics.of(each))
+        self._client.pause(paused)
+        if not left_behind:
+            Thread(target=_closed, args=(before, fetching), name=f"{self._description}-close", daemon=True).start()
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -167,6 +195,8 @@ class PartitionConsumer:
         return fetched
 
     def _fetched(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
+        if self._tls.due():
+            self._renew_client(left_behind=self._requests.under_way)
         if self._fetcher is None or self._fetching is self._client:
             return self._client.fetch(limit, 0.0 if at_once else timeout)
         if (now := time.monotonic()) >= self._events_at:
@@ -278,7 +308,21 @@ class PartitionConsumer:
         self._client.close()
 
     def _repeated(self, request: Callable[[], T], what: str) -> T:
-        return self._requests.ask(lambda: repeated(lambda: self._consumer.asked(request), what, self._deadline))
+        left_behind = self._requests.under_way
+
+        def attempt() -> T:
+            if self._tls.due():  # a consumer of which nothing is wanted is not polled
+                self._renew_client(left_behind=left_behind)
+            return self._consumer.asked(request)
+
+        return self._requests.ask(lambda: repeated(attempt, what, self._deadline))
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("%s: %s", self._description, error.str())
+
+
+def _closed(consumer: RebootstrappingConsumer, fetching: LibrdkafkaFetching) -> None:
+    """Close a client that another one has taken the place of; its brokers may be out of reach."""
+    if fetching.topics.close():
+        consumer.close()
+        fetching.close()

@@ -6,7 +6,8 @@ are committed, atomically under exactly once (KIP-98, KIP-447).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
@@ -15,14 +16,16 @@ from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
-from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.errors import CommitError, FencedError, StreamsError
 from streamsapp.kafka.batches.client import batch_producer
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.rebootstrap import RebootstrappingProducer
+from streamsapp.kafka.refusals import Refusals, production_error, raw_record
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
-from streamsapp.record import InputRecord, RawRecord, TopicPartition
+from streamsapp.kafka.tls_renewal import TlsRenewal
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.tasks.output import OutputRecord
 
@@ -42,7 +45,7 @@ _EARLIEST = 1
 _NOW = 0
 
 #: Decides about a record that could not be written: returns to drop it, raises to fail.
-OnFailure = Callable[[KafkaError, str, bytes | None, bytes | None], None]
+OnFailure = Callable[[KafkaError, InputRecord], None]
 
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
@@ -97,22 +100,31 @@ class RecordProducer:
         reports: bool = True,
         deadline: Deadline | None = None,
         may_write: Callable[[], bool] = lambda: True,
+        refusals: Refusals | None = None,
     ) -> None:
         """``reports``: whether to be told by librdkafka what became of each record. It takes the interpreter for every
         record to tell, and waits for it whenever another thread works; batches tell at no cost. After the ``deadline``
-        no commit is waited for. Batches are not sent once ``may_write`` says no: it is asked on any thread."""
+        no commit is waited for. Batches are not sent once ``may_write`` says no: it is asked on any thread.
+        ``refusals`` has what the clients before this one have met."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
+        self._refusals = refusals or Refusals()
         #: Sends whole batches, where that can be done; else librdkafka sends.
         self._batches = batch_producer(native.data_path(), properties, deadline, may_write)
+        self._tls: TlsRenewal | None = None
         if self._batches is not None:
             self._producer: Any = self._batches
             return
+        self._tls = TlsRenewal(properties)
         callbacks = {"error_cb": self._on_error} | ({"on_delivery": self._delivered} if reports else {})
+        self._client_settings = {**self._refusals.applied(properties), **callbacks}
         try:
-            self._producer = RebootstrappingProducer({**properties, **callbacks}, logger=log)
+            self._producer = self._made()
         except KafkaException as error:
             raise client_error(error) or error from error
+
+    def _made(self) -> RebootstrappingProducer:
+        return RebootstrappingProducer(self._client_settings, logger=log)
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         """Hand records to the client; returns those that its full queue left over."""
@@ -128,7 +140,7 @@ class RecordProducer:
 
     def _send_each(self, records: list[OutputRecord]) -> list[OutputRecord]:
         produce: Callable[..., None] = self._producer.produce
-        rest = iter(records)
+        rest = iter(self._searched(records) if self._refusals.searching else records)
         for record in rest:
             try:
                 if record[6] > 0:
@@ -142,8 +154,24 @@ class RecordProducer:
                 self._refused(error.args[0], record)
         return []
 
+    def _searched(self, records: list[OutputRecord]) -> Iterator[Any]:
+        """The records, each with what tells that it is the one which was not written; without those that the
+        transaction before was lost for: the handler decides about them."""
+        for record in records:
+            refusal = self._refusals.refusal(record)
+            if refusal is not None:
+                self._left_out(*refusal)
+            else:
+                yield (*record[:4], partial(self._this_delivered, record), *record[5:])
+
+    def _this_delivered(self, record: OutputRecord, error: KafkaError | None, message: InputRecord) -> None:
+        self._delivered(error, raw_record(record, message.partition()))
+
     def poll(self) -> None:
-        """Serve delivery reports; raises ``ProductionError`` when a record could not be written."""
+        """Serve delivery reports; raises ``ProductionError`` when a record could not be written, and
+        ``AbortableError`` when another client has to take this one's place."""
+        if self._tls is not None and self._tls.due():
+            raise AbortableError("the files of TLS were renewed, which takes another client")
         self._serve(0)
         self._raise_failure()
 
@@ -188,33 +216,51 @@ class RecordProducer:
 
     def _refused(self, error: KafkaError, record: OutputRecord) -> None:
         """The client did not take a record."""
-        self._report(error, record[0], record[2], record[1])
+        self._left_out(error, raw_record(record))
 
-    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
-        """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
-        if error is not None and error.code() not in _PURGED:
-            self._report(error, message.topic() or "", message.key(), message.value())
-
-    def _report(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+    def _left_out(self, error: KafkaError, record: InputRecord) -> None:
+        """A record is not sent if the handler agrees."""
         try:
-            self._on_failure(error, topic, key, value)
+            self._on_failure(error, record)
         except Exception as failure:
             self._failure = self._failure or failure
 
+    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
+        """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
+        if error is None or error.code() in _PURGED:
+            return
+        try:
+            self._not_written(error, message)
+        except Exception as failure:
+            self._failure = self._failure or failure
+
+    def _not_written(self, error: KafkaError, message: InputRecord) -> None:
+        """Returns to go on without the record, which did not get to its topic."""
+        self._check_batch(error, message)
+        self._on_failure(error, message)
+
+    def _check_batch(self, error: KafkaError, message: InputRecord) -> None:
+        """Raises ``AbortableError`` if the error may be another record's: the producer of batches has found it."""
+        if self._batches is None and self._refusals.is_of_batch(error.code(), message):
+            raise AbortableError(
+                f"topic {message.topic()} refused records that were sent together: {error.str()};"
+                " fewer are sent together from now on"
+            )
+
     def _raise_failure(self) -> None:
         if self._batches is not None:
-            for each in self._batches.take_failures():
-                self._undelivered(*each)
+            for error, record in self._batches.take_failures():
+                self._undelivered(error, record)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _undelivered(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+    def _undelivered(self, error: KafkaError, record: InputRecord) -> None:
         """A record of a batch was not written, or no record can be written any more."""
         if error.fatal():
             self._failure = self._failure or self._classified(KafkaException(error), "cannot write")
         else:
-            self._delivered(error, RawRecord(topic, -1, -1, key, value, -1))
+            self._delivered(error, record)
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("producer: %s", error.str())
@@ -234,16 +280,15 @@ class AtLeastOnceProducer(RecordProducer):
     def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Do nothing: offsets are committed when all else is done."""
 
-    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
+    def _not_written(self, error: KafkaError, message: InputRecord) -> None:
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
-        if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
+        if error.code() == KafkaError._MSG_TIMED_OUT:
             if self._batches is None:
                 self._producer.rebootstrap()
-            self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
-        elif error is not None and not message.topic():  # it is no record's, but the producer's
-            self._failure = self._failure or AbortableError(f"records were not written: {error.str()}")
-        else:
-            super()._delivered(error, message)
+            raise DeliveryTimeoutError("records were not written in time")
+        if not message.topic():  # it is no record's, but the producer's
+            raise AbortableError(f"records were not written: {error.str()}")
+        super()._not_written(error, message)
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit offsets; everything sent before must be flushed. Raises ``KafkaException`` for what may be retried,
@@ -271,11 +316,12 @@ class ExactlyOnceProducer(RecordProducer):
         *,
         reports: bool,
         deadline: Deadline | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         """Without ``reports`` a record that cannot be written loses the transaction and does not say why. After the
         ``deadline`` no request is waited for."""
         self._deadline = deadline or Deadline(clock)
-        super().__init__(properties, on_failure, reports=reports, deadline=self._deadline)
+        super().__init__(properties, on_failure, reports=reports, deadline=self._deadline, refusals=refusals)
         self._requests = Requests(self._deadline)
         self._last_request = Requests(Deadline(clock))
         self._clock = clock
@@ -288,14 +334,18 @@ class ExactlyOnceProducer(RecordProducer):
         """Fence whoever used this transactional id before and abort what it left open."""
         try:
             self._requests.ask(
-                lambda: repeated(
-                    lambda: self._asked(lambda: self._producer.init_transactions(REQUEST_TIMEOUT)),
-                    "starting a transactional producer",
-                    self._deadline,
-                )
+                lambda: repeated(self._try_to_start, "starting a transactional producer", self._deadline)
             )
         except KafkaException as error:
-            raise _classified(error, "cannot start a transactional producer") from error
+            failure = _classified(error, "cannot start a transactional producer")
+            if failure is error:  # nothing was begun: another client may have more luck
+                failure = AbortableError(f"cannot start a transactional producer: {error.args[0].str()}")
+            raise failure from error
+
+    def _try_to_start(self) -> None:
+        if self._tls is not None and self._tls.due():
+            self._producer = self._made()
+        self._asked(lambda: self._producer.init_transactions(REQUEST_TIMEOUT))
 
     def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
         """Give up what was not committed: a transaction left open would hold up whoever reads the results until the
@@ -357,6 +407,7 @@ class ExactlyOnceProducer(RecordProducer):
             self._raise_failure()
             raise self._classified(error, "cannot commit the transaction") from error
         self._open = self._offsets_sent = False
+        self._refusals.left_out.clear()
 
     def _send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Any) -> None:
         if self._batches is not None:
@@ -394,17 +445,21 @@ class ExactlyOnceProducer(RecordProducer):
             raise AbortableError(f"the transaction takes no more records: {error.str()}")
         super()._refused(error, record)
 
-    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
-        """A record that was not delivered is part of the transaction: no handler can leave it out."""
-        if error is None or error.code() in _PURGED:
-            return
+    def _not_written(self, error: KafkaError, message: InputRecord) -> None:
+        """With librdkafka a record that was not written takes the transaction with it: the next one leaves it out, and
+        asks the handler. Batches that are refused harm no transaction."""
         if error.code() in _TRANSACTION_LOST:
             failure: Exception = self._classified(KafkaException(error), "cannot write")
-            if not isinstance(failure, FencedError):
-                failure = AbortableError(f"the transaction is lost: {error.str()}")
-        else:
-            failure = production_error(error, message.topic() or "")
-        self._failure = self._failure or failure
+            raise (
+                failure
+                if isinstance(failure, FencedError)
+                else AbortableError(f"the transaction is lost: {error.str()}")
+            )
+        if self._batches is None:
+            self._check_batch(error, message)
+            self._refusals.leave_out(error, message)
+            raise AbortableError(f"the transaction is lost: {production_error(error, message)}")
+        super()._not_written(error, message)
 
     def _begin(self) -> None:
         if not self._open:
@@ -427,20 +482,3 @@ def _classified(error: KafkaException, what: str) -> Exception:
     if cause.retriable() and not cause.fatal():
         return error
     return CommitError(f"{what}: {cause.str()}")
-
-
-def production_error(error: KafkaError, topic: str) -> ProductionError:
-    """The error for a record that the broker or the client refused, with what the user can do about it."""
-    remedy = _REMEDIES.get(error.code(), "see the broker's log")
-    return ProductionError(f"cannot write to topic {topic}: {error.str()}; {remedy}")
-
-
-_REMEDIES = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes (client) and max.message.bytes (topic), or send less",
-    KafkaError._UNKNOWN_TOPIC: "create the topic",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
-    KafkaError._UNKNOWN_PARTITION: "the partitioner chose a partition that does not exist",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant WRITE on the topic",
-    KafkaError._MSG_TIMED_OUT: "the broker was out of reach for too long",
-    KafkaError.POLICY_VIOLATION: "the topic's policy refuses the record (a null key on a compacted topic, perhaps)",
-}

@@ -32,6 +32,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.requests import Requests
+from streamsapp.kafka.tls_renewal import TlsRenewal
 from streamsapp.kafka.topic_ids import topic_identities
 from streamsapp.record import TopicIdentity, TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
@@ -52,13 +53,26 @@ class TopicAdmin:
         self._requests = Requests(deadline)
         try:
             # ``wait_for_broker`` tells of errors while it connects, in words and not ten times a second.
+            self._tls = TlsRenewal(properties)
             settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
-            self._admin = Admin(settings)
+            self._made = Admin(settings)
         except KafkaException as error:
             raise client_error(error) or error from error
+        self._settings = settings
         self._servers = properties.get("bootstrap.servers")
         #: The client's last message about brokers that are out of reach.
         self.last_error = "no answer"
+
+    @property
+    def _admin(self) -> Admin:
+        """The client, which is made anew when the files of TLS were renewed; one that is still asked is left to that
+        request."""
+        if self._tls.due():
+            try:
+                self._made = Admin(self._settings)
+            except KafkaException as error:
+                log.warning("the admin client keeps the files of TLS that it has: %s", error)
+        return self._made
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
         """Return when a broker answers, or when ``given_up()``; ``StreamsError`` when none does for a long time."""

@@ -135,7 +135,7 @@ class GroupMembership:
             except UnreachableError as error:
                 self.coordinator.unreachable(error)
                 if isinstance(error, RefusedError) and not self._known:
-                    self.end(StreamsError(f"{error}; check the sasl.* properties"))
+                    self.end(StreamsError(str(error)))
                 if self.ended:
                     return
                 # The first member of a group is often there before its coordinator.

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers import coordinators
-from streamsapp.brokers.connection import Check, Connection, Node, UnreachableError
+from streamsapp.brokers.connection import Check, Connection, Node, PausedError, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership.wire import GroupSettings
@@ -104,8 +104,8 @@ class GroupCoordinator:
 
     def unreachable(self, error: UnreachableError) -> None:
         """The coordinator has not answered."""
-        since = self._clock.monotonic() if self.outage is None else self.outage[0]
-        self.outage = since, str(error)
+        since, before = self.outage or (self._clock.monotonic(), "")
+        self.outage = since, before if before and isinstance(error, PausedError) else str(error)
 
     def refuse(self, attempt: str, code: int) -> NoReturn:
         """See to an error that is no part of an ordinary rebalance: it ends the membership, or the ``attempt`` is

@@ -13,9 +13,9 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ProductionError, StreamsAppError
-from streamsapp.kafka.producer import production_error
+from streamsapp.kafka.refusals import FORBIDDEN, production_error
 from streamsapp.processor.handlers import ErrorContext, Response
-from streamsapp.record import TaskId
+from streamsapp.record import InputRecord, TaskId
 from streamsapp.tasks.dead_letters import DeadLetters
 
 log = logging.getLogger(__name__)
@@ -36,25 +36,25 @@ class ProductionErrors:
         self._internal_prefix = f"{config.application_id}-"
         self.dropped = 0
 
-    def failed(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+    def failed(self, error: KafkaError, record: InputRecord) -> None:
         """Returns to go on without the record; raises ``ProductionError`` to fail."""
-        failure = production_error(error, topic)
-        if topic == self.dead_letters.topic or self._is_changelog(topic):
-            raise failure  # dropping it would lose state, or the dead letter itself
+        failure, topic = production_error(error, record), record.topic()
+        if topic == self.dead_letters.topic or self._is_changelog(topic) or error.code() in FORBIDDEN:
+            raise failure  # dropping it would lose state, or the dead letter itself; or every record
         described = ErrorContext(
             task_id=_NO_TASK,
             node="producer",
             topic=topic,
-            partition=None,
+            partition=record.partition() if (record.partition() or 0) >= 0 else None,
             offset=None,
-            timestamp=-1,
-            headers=[],
-            key=key,
-            value=value,
+            timestamp=record.timestamp()[1],
+            headers=list(record.headers() or ()),
+            key=record.key(),
+            value=record.value(),
         )
         response = self._asked(described, failure)
         if response is Response.DEAD_LETTER:
-            # The client does not tell the record's own time any more.
+            # Its own time may be the reason why it was refused.
             self._collector.add([self.dead_letters.letter(described, failure, self._clock.now_ms())], epoch=0)
         elif response is not Response.CONTINUE:  # a handler that forgot to return one has not allowed anything
             raise failure

@@ -14,6 +14,7 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
+from streamsapp.kafka.refusals import Refusals
 from streamsapp.membership.api import Membership
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.production_errors import ProductionErrors
@@ -50,6 +51,7 @@ class StreamsProducer:
         self._clock = clock
         self._closing = closing
         self._failures = ProductionErrors(config, collector, clock)
+        self._refusals = Refusals()
         self._delivery_timeout = config.session_timeout_ms / 1000 - DELIVERY_MARGIN
         self.client = self._make(reports=False)
 
@@ -94,7 +96,9 @@ class StreamsProducer:
         on_failure = self._failures.failed
         if not self._config.exactly_once:
             properties = client_properties.producer(self._config, delivery_timeout=self._delivery_timeout)
-            return AtLeastOnceProducer(properties, on_failure, may_write=self._may_write)
+            return AtLeastOnceProducer(properties, on_failure, may_write=self._may_write, refusals=self._refusals)
         properties = client_properties.producer(self._config, self._membership.transactional_id)
         deadline = self._closing.remote
-        return ExactlyOnceProducer(properties, on_failure, self._clock, reports=reports, deadline=deadline)
+        return ExactlyOnceProducer(
+            properties, on_failure, self._clock, reports=reports, deadline=deadline, refusals=self._refusals
+        )

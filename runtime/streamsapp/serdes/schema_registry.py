@@ -13,9 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, TypeAlias, cast
 
 from streamsapp.errors import ConfigError, SchemaRegistryUnavailableError
+from streamsapp.renewed_files import RenewedFiles
 from streamsapp.serdes.api import PlainForm, Serde, identity
 from streamsapp.serdes.json_text import read_json, write_whatever
 from streamsapp.serdes.read_back import written_to_last
@@ -26,6 +28,9 @@ _PREFIX = "SCHEMA_REGISTRY_"
 _ID_OF_KEY, _ID_OF_VALUE = "__key_schema_id", "__value_schema_id"
 _NUMBERS = frozenset({"timeout", "cache.capacity", "cache.latest.ttl.sec", "max.retries", "retries.wait.ms",
                       "retries.max.wait.ms"})  # fmt: skip
+
+#: Properties that name files which may be renewed.
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 
 #: ``(client, topic, is_key) -> (serialize, deserialize)``, with what the client's serializers want to know.
 _Binder: TypeAlias = Callable[[Any, Any], tuple[Callable[[Any], Any], Callable[[bytes], Any]]]
@@ -48,6 +53,8 @@ class SchemaRegistry:
         """
         self._url, self._properties = url, dict(properties or {})
         self._client: Any = None
+        self._files = RenewedFiles(())
+        self._lock = Lock()
 
     def avro(self, schema: str | None = None, *, auto_register: bool = True) -> Serde[Any]:
         """Returns a serde of Avro values, records as dicts.
@@ -113,13 +120,41 @@ class SchemaRegistry:
             from confluent_kafka.serialization import MessageField, SerializationContext
 
             context = SerializationContext(topic, MessageField.KEY if is_key else MessageField.VALUE)
-            serialize, deserialize = binder(self._connected(), context)
+            client = self._connected()
+            serialize, deserialize = binder(client, context)
         except ImportError as error:
             raise ConfigError(
                 f"a schema registry needs {error.name}: install it with pip install 'streamsapp[registry]'"
             ) from error
         where = f"{topic}-{'key' if is_key else 'value'}"
-        return _sorting(serialize, f"the schema of {where}"), _sorting(deserialize, f"a schema of {where}")
+
+        def again(number: int) -> Callable[[], Callable[[Any], Any] | None]:
+            used = client
+
+            def bound_anew() -> Callable[[Any], Any] | None:
+                nonlocal used
+                if (found := self._renewed(used)) is used:
+                    return None
+                used = found
+                return binder(found, context)[number]
+
+            return bound_anew
+
+        return (
+            _sorting(serialize, f"the schema of {where}", again(0)),
+            _sorting(deserialize, f"a schema of {where}", again(1)),
+        )
+
+    def _renewed(self, used: Any) -> Any:
+        """The client, which is another one if certificates were renewed in their files since it read them; the one that
+        is used where they cannot be read."""
+        with self._lock:
+            if self._files.renewed():
+                self._client = None  # its connections are closed with the last serde that has it
+            try:
+                return self._connected()
+            except ConfigError:
+                return used
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -128,6 +163,7 @@ class SchemaRegistry:
             url, properties = self._url, self._properties
             if url is None:
                 url, properties = _from_environment()
+            self._files = RenewedFiles(str(properties[key]) for key in _FILES if key in properties)
             try:
                 self._client = SchemaRegistryClient.new_client({"url": url, **properties})
             except (ValueError, TypeError, OSError) as error:
@@ -191,16 +227,23 @@ def _number(key: str, text: str) -> float:
         raise ConfigError(f"{_PREFIX}{key.upper().replace('.', '_')}: expected a number, got {text!r}") from None
 
 
-def _sorting(call: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+def _sorting(
+    call: Callable[[Any], Any], what: str, again: Callable[[], Callable[[Any], Any] | None]
+) -> Callable[[Any], Any]:
     """``call``, which raises ``ValueError`` for what is wrong with its argument, and
-    ``SchemaRegistryUnavailableError`` where the registry is what fails."""
+    ``SchemaRegistryUnavailableError`` where the registry is what fails; before that it is taken from ``again``, which
+    gives another one where certificates were renewed."""
     from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
     from httpx2 import HTTPError
 
     def sorted_(given: Any) -> Any:
+        nonlocal call
         try:
             return call(given)
         except (HTTPError, OSError, OAuthTokenError) as error:
+            if (renewed := again()) is not None:
+                call = renewed
+                return sorted_(given)
             raise _unavailable(what, error) from error
         except SchemaRegistryError as error:
             # Refused schemas and unknown ids are about the record; all else is about the registry or the way to it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -283,6 +284,63 @@ def test_a_record_too_large_to_be_written_is_left_out_by_the_handler(
     eventually(lambda: len(kafka.read(sink)) == 2)
     assert values(kafka.read(sink)) == [b"s" * 1000, b"t" * 1000]
     assert instance.state is ClientState.RUNNING
+
+
+#: A topic that takes any time.
+AHEAD = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+#: Producers: of batches, and librdkafka's, which sends where a property is set that the other does not know.
+PRODUCERS: dict[str, dict[str, Any]] = {"batches": {}, "librdkafka": {"producer.socket.keepalive.enable": "true"}}
+
+
+def passed(source: str, sink: str) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream(source).to(sink)
+    return builder.build()
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_records_are_written_where_only_their_batch_is_too_large(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str, producer: str
+) -> None:
+    source, sink = kafka.create_topic("values"), kafka.create_topic("copies", config={"max.message.bytes": "20000"})
+    sizes = [500] * 300 + [50_000] + [500] * 300 + [19_000] + [500] * 9
+    produce(kafka, source, [(b"%d" % number, b"x" * size, 1000) for number, size in enumerate(sizes)])
+
+    config = letters.config(
+        processing_guarantee=guarantee, production_exception_handler="dead_letter", kafka=PRODUCERS[producer]
+    )
+    instance = instances.start(passed(source, sink), config)
+
+    eventually(lambda: len(kafka.read(sink)) >= 610 and kafka.read(letters.topic))
+    found = [each.key() for each in kafka.read(sink)]
+    expected = [b"%d" % number for number, size in enumerate(sizes) if size != 50_000]
+    assert list(dict.fromkeys(found)) == expected
+    if guarantee == "exactly_once" or producer == "batches":
+        assert found == expected
+    assert {each.key() for each in kafka.read(letters.topic)} == {b"300"}
+    assert instance.state is ClientState.RUNNING
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_a_record_from_the_future_is_left_out_by_the_handler_or_named(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str, producer: str
+) -> None:
+    hour, now = {"message.timestamp.after.max.ms": "3600000"}, int(time.time() * 1000)
+    source, sink = kafka.create_topic("values", config=AHEAD), kafka.create_topic("copies", config=hour)
+    produce(kafka, source, [(b"%d" % number, b"v", now + 7_200_000 * (number == 5)) for number in range(9)])
+    settings: dict[str, Any] = {"processing_guarantee": guarantee, "kafka": PRODUCERS[producer]}
+
+    error = ended_with(instances.start(passed(source, sink), instances.config(**settings)))
+    assert isinstance(error, ProductionError)
+    for part in (f"to topic {sink}: ", "message.timestamp.after.max.ms", "partition 0, key b'5'", str(now + 7_200_000)):
+        assert part in str(error)
+
+    config = letters.config(production_exception_handler="continue", **settings)
+    instance = instances.start(passed(source, sink), config)
+    eventually(lambda: len({each.key() for each in kafka.read(sink)}) == 8)
+    found = list(dict.fromkeys(each.key() for each in kafka.read(sink)))
+    assert found == [b"%d" % number for number in range(9) if number != 5]
+    eventually(lambda: instance.state is ClientState.RUNNING)
 
 
 # ---- letters as large as what they are about --------------------------------------------------------------------

@@ -16,6 +16,7 @@ from batch_producers import Make, flush, make, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, PROPERTIES, ScriptedBrokers
 from streamsapp import TopicPartition
 from streamsapp.kafka.batches.partitions import Verdict, verdict
+from streamsapp.kafka.batches.produce import Reasons
 from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
 from streamsapp.kafka.batches.topics import Topics
 
@@ -99,11 +100,41 @@ def test_only_the_records_that_a_broker_refuses_are_not_written_and_each_is_told
         send(producer, [record(b"%d" % number, number % 2) for number in range(begin, begin + 40)])
     flush(producer)
 
-    assert {key for error, topic, key, value in producer.take_failures() if (topic, value) == ("t", b"v")} == bad
+    told = [it for _, it in producer.take_failures()]
+    assert {it.key() for it in told} == bad
+    assert {(it.topic(), it.value(), int(it.key() or b"") % 2 - it.partition()) for it in told} == {("t", b"v", 0)}
     assert brokers.broken == []
     for partition in range(2):
         keys = [int(key or b"") for key, _ in brokers.partitions["t", partition].log]
         assert keys == [number for number in range(partition, 400, 2) if b"%d" % number not in bad]
+
+
+@pytest.mark.parametrize("named", [[3, 7], [0], [9], [-1, 3, 7, 4000], []])
+def test_records_that_a_broker_names_are_told_with_its_words_and_the_others_sent_at_once(
+    named: list[int], make: Make
+) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    bad = [b"%d" % number for number in named or [5] if 0 <= number < 10]
+
+    def fate(topic: str, partition: int, records: list[Any]) -> int:
+        return KafkaError.INVALID_TIMESTAMP if any(key in bad for key, _ in records) else 0
+
+    brokers.fate = fate
+    brokers.explain = lambda records: Reasons("two hours ahead", dict.fromkeys(named, "too late"))
+    producer = make(brokers, linger_ms=50)
+    send(producer, [record(b"%d" % number) for number in range(10)])
+    flush(producer)
+
+    told = producer.take_failures()
+    assert [it.key() for _, it in told] == bad
+    words = "too late" if named else "two hours ahead"
+    assert {error.str() for error, _ in told} == {f"Broker: Invalid timestamp: {words}"}
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [
+        b"%d" % number for number in range(10) if b"%d" % number not in bad
+    ]
+    if named:
+        assert brokers.asked.count("ProduceRequest") == 2
+    assert brokers.broken == []
 
 
 def test_records_for_a_topic_that_may_not_be_written_are_all_told_after_one_request(make: Make) -> None:
@@ -116,7 +147,7 @@ def test_records_for_a_topic_that_may_not_be_written_are_all_told_after_one_requ
     send(producer, [record(b"1", topic="u")])
     flush(producer)
 
-    assert [key for error, _, key, _ in producer.take_failures()] == [b"%d" % number for number in range(50)]
+    assert [it.key() for _, it in producer.take_failures()] == [b"%d" % number for number in range(50)]
     assert brokers.asked.count("ProduceRequest") <= 3
     assert [key for key, _ in brokers.partitions["u", 0].log] == [b"0", b"1"]
 

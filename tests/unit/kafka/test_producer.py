@@ -16,7 +16,9 @@ from producer_parts import (
     record,
 )
 from streamsapp.errors import CommitError, ProductionError
-from streamsapp.kafka.producer import DeliveryTimeoutError, production_error
+from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
+
+UNSUPPORTED = KafkaError.UNSUPPORTED_COMPRESSION_TYPE
 
 # ---- sending -------------------------------------------------------------------------------------------------------
 
@@ -71,14 +73,24 @@ def test_a_handler_that_fails_a_refused_record_fails_the_next_call_once(least: P
 def test_a_failed_delivery_goes_to_the_handler_whose_failure_is_raised(
     least: Producing, wait: Callable[[Producing], object]
 ) -> None:
-    least.client.reports = [KafkaError(TOO_LARGE)]
+    least.client.reports = [KafkaError(UNSUPPORTED)]
     wait(least)
-    assert least.handled == [(TOO_LARGE, "out", b"k", b"v")]
+    assert least.handled == [(UNSUPPORTED, "out", b"k", b"v")]
 
     least.answer = ProductionError("first")
-    least.client.reports = [KafkaError(TOO_LARGE)] * 2
+    least.client.reports = [KafkaError(UNSUPPORTED)] * 2
     with pytest.raises(ProductionError, match="first"):
         wait(least)
+
+
+@pytest.mark.parametrize("code", [TOO_LARGE, KafkaError.INVALID_TIMESTAMP, KafkaError._INVALID_DIFFERENT_RECORD])
+def test_a_batch_that_is_refused_is_nothing_for_the_handler(least: Producing, code: int) -> None:
+    least.client.reports = [KafkaError(code)] * 3
+
+    with pytest.raises(AbortableError, match=r"topic out refused records that were sent together: .*; fewer are sent"):
+        least.producer.poll()
+    assert least.handled == []
+    least.producer.poll()
 
 
 def test_flushed_is_when_nothing_is_outstanding(least: Producing) -> None:
@@ -137,21 +149,3 @@ def test_a_client_that_failed_for_good_is_an_error_that_says_so(least: Producing
 
     with pytest.raises(CommitError, match="cannot write: so it is"):
         least.producer.poll()
-
-
-# ---- words ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "remedy"),
-    [
-        (TOO_LARGE, "raise message.max.bytes"),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "grant WRITE on the topic"),
-        (KafkaError.INVALID_RECORD, "see the broker's log"),
-    ],
-)
-def test_a_record_that_cannot_be_written_comes_with_a_remedy(code: int, remedy: str) -> None:
-    error = production_error(KafkaError(code, "so it is"), "out")
-
-    assert str(error).startswith("cannot write to topic out: so it is; ")
-    assert remedy in str(error)

@@ -13,10 +13,13 @@ from producer_parts import (
     failure,
     record,
 )
-from streamsapp.errors import CommitError, FencedError, ProductionError
+from streamsapp.errors import CommitError, FencedError
 from streamsapp.kafka.producer import AbortableError, ExactlyOnceProducer
 from streamsapp.record import RawRecord
+from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
+
+UNSUPPORTED = KafkaError.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_a_transaction_holds_the_records_and_the_offsets(once: Producing) -> None:
@@ -138,18 +141,36 @@ def test_the_age_of_a_transaction_counts_from_its_first_record(once: Producing) 
 def test_a_failed_delivery_is_what_a_commit_reports_as_its_cause(once: Producing) -> None:
     once.producer.send([record(b"1")])
     once.client.errors["commit"] = [failure(KafkaError._STATE, abort=True)]
-    once.client.properties["on_delivery"](KafkaError(TOO_LARGE), RawRecord("out", 0, 0, None, None, 0))
+    once.client.properties["on_delivery"](KafkaError(UNSUPPORTED), RawRecord("out", 0, 0, None, None, 0))
 
-    with pytest.raises(ProductionError, match="cannot write to topic out"):
+    with pytest.raises(AbortableError, match="cannot write to topic out"):
         once.commit()
 
 
-def test_a_failed_delivery_is_not_put_to_the_handler_since_the_transaction_is_lost(once: Producing) -> None:
-    once.client.reports = [KafkaError(TOO_LARGE)]
-
-    with pytest.raises(ProductionError):
+def test_a_failed_delivery_loses_the_transaction_and_the_one_after_the_next_asks_the_handler(
+    client: FakeClient, once: Producing
+) -> None:
+    refused: OutputRecord = ("out", b"v", b"k", -1, None, None, 9, None)
+    once.client.reports = [KafkaError(UNSUPPORTED)]
+    with pytest.raises(AbortableError, match="cannot write to topic out"):
         once.producer.poll()
-    assert once.handled == []
+
+    second = Producing(client, exactly_once=True, refusals=once.refusals)
+    assert second.producer.send([record(b"1"), refused, record(b"2")]) == []
+    ((*_, told, _, _, _),) = [it for it in client.produced if it[1] == b"v"]
+    told(KafkaError(UNSUPPORTED), RawRecord("out", 3, 0, b"k", b"v", -1))
+    with pytest.raises(AbortableError, match="partition 3, key b'k', time 9 "):
+        second.producer.poll()
+
+    client.produced.clear()
+    third = Producing(client, exactly_once=True, refusals=once.refusals)
+    assert third.producer.send([record(b"1"), refused, record(b"2")]) == []
+    assert [it.handled for it in (once, second, third)] == [[], [], [(UNSUPPORTED, "out", b"k", b"v")]]
+    assert [it[1] for it in client.produced] == [b"1", b"2"]
+
+    third.commit()
+    third.producer.send([refused])
+    assert [it[1] for it in client.produced] == [b"1", b"2", b"v"], "it may be well by then"
 
 
 @pytest.mark.parametrize(

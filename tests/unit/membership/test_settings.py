@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from renewed_server import RenewedServer
 from streamsapp import StreamsConfig
 from streamsapp.brokers.connection import UnreachableError
 from streamsapp.brokers.sasl import Oidc, sasl_settings
@@ -150,9 +151,10 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
-def _oidc(url: str) -> Oidc:
+def _oidc(url: str, **more: str) -> Oidc:
     return Oidc(
-        {
+        _dotted(more)
+        | {
             "sasl.oauthbearer.token.endpoint.url": url,
             "sasl.oauthbearer.client.id": "me",
             "sasl.oauthbearer.client.secret": "secret",
@@ -172,17 +174,59 @@ def test_an_identity_provider_that_is_away_is_named() -> None:
         _oidc("http://127.0.0.1:1/token").token()
 
 
+@pytest.fixture
+def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RenewedServer]:
+    monkeypatch.setattr("streamsapp.brokers.sasl._TOKEN_TIMEOUT", 60.0)
+    server = RenewedServer(tmp_path, _Provider)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("key", ["https_ca_location", "https_ca_pem"])
+def test_an_identity_provider_is_believed_by_the_authorities_that_are_named(secured: RenewedServer, key: str) -> None:
+    given = str(secured.authority) if key == "https_ca_location" else secured.authority.read_text("ascii")
+
+    assert _oidc(secured.url, **{key: given}).token().startswith("token-")
+
+
+def test_a_renewed_authority_of_an_identity_provider_is_believed(secured: RenewedServer) -> None:
+    tokens = _oidc(secured.url, https_ca_location=str(secured.authority))
+    first = tokens.token()
+    secured.renew()
+    tokens._renew_at = 0.0
+
+    assert tokens.token() != first
+
+
+def test_an_identity_provider_of_an_unknown_authority_is_not_asked(secured: RenewedServer) -> None:
+    with pytest.raises(UnreachableError, match=r"no token from .*CERTIFICATE_VERIFY_FAILED.*; see https\.ca\.location"):
+        _oidc(secured.url).token()
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"https_ca_location": "/nowhere"}, r"https\.ca\.location: cannot be used: "),
+        ({"https_ca_pem": "no certificate"}, r"https\.ca\.pem: cannot be used: "),
+        ({"https_ca_pem": "a", "https_ca_location": "b"}, "set one of them"),
+    ],
+)
+def test_authorities_that_cannot_be_read_are_named_at_the_start(given: dict[str, str], fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        _oidc("https://127.0.0.1:1/token", **given)
+
+
 def test_certificates_are_checked_unless_the_user_says_otherwise() -> None:
-    strict = connection(security_protocol="ssl")["ssl_context"]
+    strict = connection(security_protocol="ssl")["ssl_context"].context()
     assert strict.check_hostname
     assert strict.verify_mode == ssl.CERT_REQUIRED
 
     any_name = connection(**{"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"})
-    assert not any_name["ssl_context"].check_hostname
-    assert any_name["ssl_context"].verify_mode == ssl.CERT_REQUIRED
+    assert not any_name["ssl_context"].context().check_hostname
+    assert any_name["ssl_context"].context().verify_mode == ssl.CERT_REQUIRED
 
     none = connection(**{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"})
-    assert none["ssl_context"].verify_mode == ssl.CERT_NONE
+    assert none["ssl_context"].context().verify_mode == ssl.CERT_NONE
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ def _lane(monkeypatch: pytest.MonkeyPatch, in_group: dict[TopicPartition, tuple[
         layout,
         inputs,
         SystemClock(),
-        reports=False,
     )
 
 

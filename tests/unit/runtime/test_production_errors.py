@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ConfigError, ProductionError
 from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, ErrorContext, Response
+from streamsapp.record import RawRecord
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
@@ -40,8 +41,8 @@ class Failing:
             config(production_exception_handler=self.handler, **settings), self.collector, MockClock(1_234)
         )
 
-    def fail(self, topic: str = "out") -> None:
-        self.failures.failed(ERROR, topic, b"key", b"value")
+    def fail(self, topic: str = "out", error: KafkaError = ERROR) -> None:
+        self.failures.failed(error, RawRecord(topic, 3, -1, b"key", b"value", 5, [("h", b"1")]))
 
     @property
     def added(self) -> list[OutputRecord]:
@@ -61,7 +62,8 @@ def test_the_handler_is_shown_the_record_and_told_why() -> None:
     it.fail()
 
     ((context, error),) = it.handler.asked
-    assert (context.topic, context.key, context.value) == ("out", b"key", b"value")
+    assert (context.topic, context.partition, context.key, context.value) == ("out", 3, b"key", b"value")
+    assert (context.timestamp, context.headers) == (5, [("h", b"1")])
     assert isinstance(error, ProductionError)
     assert str(error).startswith("cannot write to topic out: too large; raise message.max.bytes")
 
@@ -110,6 +112,15 @@ def test_a_changelog_record_is_never_dropped() -> None:
 
     with pytest.raises(ProductionError, match="app-s-changelog"):
         it.fail("app-s-changelog")
+    assert it.handler.asked == []
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION])
+def test_no_handler_leaves_out_what_is_no_fault_of_the_record(code: int) -> None:
+    it = Failing(Response.CONTINUE)
+
+    with pytest.raises(ProductionError, match="cannot write to topic out"):
+        it.fail(error=KafkaError(code))
     assert it.handler.asked == []
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import ssl
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-import trustme
 
+from renewed_server import RenewedServer
 from streamsapp import SchemaRegistry
 from streamsapp.errors import SchemaRegistryUnavailableError
 
@@ -20,7 +18,7 @@ SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id"
 PASSWORD = f"Basic {b64encode(b'jane:secret').decode()}"
 
 
-class Server:
+class Server(RenewedServer):
     """A registry that knows schema 1 and one password, behind a certificate of a made-up authority."""
 
     def __init__(self, folder: Path) -> None:
@@ -41,23 +39,7 @@ class Server:
             def log_message(self, format: str, *_: object) -> None:
                 """Nobody reads it."""
 
-        authority = trustme.CA()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("localhost").configure_cert(context)
-        self.authority = folder / "ca.pem"
-        authority.cert_pem.write_to_path(str(self.authority))
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        self.url = f"https://localhost:{self._server.server_port}"
-
-    def close(self) -> None:
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
+        super().__init__(folder, Handler)
 
 
 @pytest.fixture
@@ -83,6 +65,19 @@ def test_a_schema_is_asked_for_once_and_known_while_the_registry_is_away(server:
     assert serde.deserialize(b"\0\0\0\0\1\2b") == {"id": "b"}
     with pytest.raises(SchemaRegistryUnavailableError):
         serde.deserialize(b"\0\0\0\0\2\2b")
+    registry.close()
+
+
+def test_a_renewed_authority_is_trusted_without_a_restart(server: Server) -> None:
+    properties = {"ssl.ca.location": str(server.authority), "basic.auth.user.info": "jane:secret", "max.retries": 0}
+    registry = SchemaRegistry(server.url, properties)
+    first, second = (registry.avro().bind(topic, is_key=False) for topic in ("orders", "others"))
+    assert first.deserialize(b"\0\0\0\0\1\2a") == {"id": "a"}
+    server.renew()
+
+    for serde, number in ((first, b"\2"), (second, b"\3"), (first, b"\4")):
+        assert serde.deserialize(b"\0\0\0\0" + number + b"\2b") == {"id": "b"}
+    assert len(server.asked) == 4
     registry.close()
 
 

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from confluent_kafka import KafkaError
 
 from streamsapp.kafka.batches.wire import Name, Producer
+from streamsapp.kafka.refusals import OF_A_RECORD, OF_TOPIC
 
 #: Sequence numbers begin again after this one.
 _HIGHEST = 2**31 - 1
@@ -61,23 +62,6 @@ ELSEWHERE = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-_OF_TOPIC = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
-        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    }
-)
-_OF_A_RECORD = frozenset(
-    {
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.POLICY_VIOLATION,
-    }
-)
 
 
 def verdict(code: int) -> Verdict:
@@ -86,9 +70,9 @@ def verdict(code: int) -> Verdict:
         return Verdict.WRITTEN
     if code in _PASSING:
         return Verdict.AGAIN
-    if code in _OF_TOPIC:
+    if code in OF_TOPIC:
         return Verdict.REFUSED
-    return Verdict.SEARCHED if code in _OF_A_RECORD else Verdict.LOST
+    return Verdict.SEARCHED if code in OF_A_RECORD else Verdict.LOST
 
 
 @dataclass(slots=True)

@@ -22,6 +22,8 @@ _ACKS = struct.Struct(">hi")
 #: Of a partition in an answer: number, error, the offset of the first record, and what nobody asks for.
 _ANSWERED, _ANSWERED_BEFORE_5 = struct.Struct(">ihqqq"), struct.Struct(">ihqq")
 _ALL_IN_SYNC = -1
+#: Characters of a reason that are kept.
+_WORDS = 500
 
 
 class ProduceRequest(RequestByHand):
@@ -59,6 +61,7 @@ class ProduceRequest(RequestByHand):
 
     def read(self, reader: Reader, version: int) -> ProduceAnswer:
         codes, offsets, told = dict[Name, int](), dict[Name, int](), list[Name]()
+        reasons = dict[Name, Reasons]()
         for _ in range(reader.count()):
             topic = reader.text()
             for _ in range(reader.count()):
@@ -66,29 +69,53 @@ class ProduceRequest(RequestByHand):
                 codes[topic, number], offsets[topic, number] = code, offset
                 told.append((topic, number))
                 if version >= 8:
-                    _skip_reasons(reader)
+                    found = _reasons(reader)
+                    if code:
+                        reasons[topic, number] = found
                 reader.skip_tags()
             reader.skip_tags()
         (throttled,) = reader.read(INT32)
         reader.skip_tags()
         asked = [(topic, number) for topic, batches in self._by_topic.items() for number, _ in batches]
         check_told("Produce", asked, told)
-        return ProduceAnswer(codes, throttled, offsets)
+        return ProduceAnswer(codes, throttled, offsets, reasons)
+
+
+class Reasons(NamedTuple):
+    """The reasons why a broker refuses a batch, in its words: of the batch, and of single records by their place in it
+    (KIP-467). Both may be empty."""
+
+    text: str
+    records: Mapping[int, str]
+
+    def of(self, place: int) -> str:
+        """Of the record at a place."""
+        return self.records.get(place) or self.text
+
+
+NO_REASONS = Reasons("", {})
 
 
 class ProduceAnswer(NamedTuple):
-    """Each partition's error code and the offset of the first record there, which is -1 if it is not told; and for how
-    long the broker is to be left alone."""
+    """Each partition's error code and the offset of the first record there, which is -1 if it is not told; for how long
+    the broker is to be left alone; and why it refused what it did."""
 
     codes: Mapping[Name, int]
     throttle_time_ms: int
     offsets: Mapping[Name, int]
+    reasons: Mapping[Name, Reasons]
 
 
-def _skip_reasons(reader: Reader) -> None:
-    """Pass over what a broker says of single records (KIP-467)."""
+def _reasons(reader: Reader) -> Reasons:
+    """The reasons of single records, and of the batch (KIP-467)."""
+    records = {}
     for _ in range(reader.count()):
-        reader.read(INT32)
-        reader.skip_text()
+        (place,) = reader.read(INT32)
+        records[place] = _readable(reader.text_or_none())
         reader.skip_tags()
-    reader.skip_text()
+    return Reasons(_readable(reader.text_or_none()), records)
+
+
+def _readable(text: str | None) -> str:
+    """A broker's words, which are shown to people: not too many, and nothing else than words."""
+    return "".join(each if each.isprintable() else " " for each in (text or "")[:_WORDS])

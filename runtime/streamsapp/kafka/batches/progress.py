@@ -8,9 +8,10 @@ from threading import Condition
 from confluent_kafka import KafkaError
 
 from streamsapp.kafka.batches.wire import Name
+from streamsapp.record import RawRecord
 
-#: A record that could not be written: why, topic, key and value.
-Failure = tuple[KafkaError, str, bytes | None, bytes | None]
+#: Why a record could not be written, and the record: without a topic where no record is at fault.
+Failure = tuple[KafkaError, RawRecord]
 
 
 class Progress:

@@ -13,18 +13,19 @@ import time
 from functools import partial
 
 from confluent_kafka import KafkaError
-from kafka.record.memory_records import MemoryRecords
 
 from streamsapp import native
 from streamsapp.brokers.bounds import throttle
 from streamsapp.brokers.connection import Connection, Node, UnreachableError, WakeUp
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
-from streamsapp.kafka.batches.produce import ProduceAnswer, ProduceRequest
+from streamsapp.kafka.batches.produce import NO_REASONS, ProduceAnswer, ProduceRequest, Reasons
 from streamsapp.kafka.batches.progress import Progress
 from streamsapp.kafka.batches.settings import BatchSettings
+from streamsapp.kafka.batches.splitting import batch_of, divided, raw, records_of
 from streamsapp.kafka.batches.topics import Topics
 from streamsapp.kafka.batches.transaction import Transaction
+from streamsapp.record import RawRecord
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,9 @@ _REQUEST_SIZE = 8 << 20
 _TRANSACTIONAL = 0x10
 #: Ends of which more is known than that the brokers and this producer do not agree any more.
 _KNOWN = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
-_NO_ANSWER = ProduceAnswer({}, 0, {})
+_NO_ANSWER = ProduceAnswer({}, 0, {}, {})
+#: Stands for all records, where none is at fault.
+_NO_RECORD = RawRecord("", -1, -1, None, None, -1)
 
 
 class _Broker:
@@ -299,8 +302,7 @@ class Sender:
                     self.topics.forget(name)
             for one, batch in sent:
                 if not self._ended:
-                    code = answer.codes.get(one.name, KafkaError.NETWORK_EXCEPTION)
-                    self._settle(one, batch, code, answer.offsets.get(one.name, -1))
+                    self._settle(one, batch, answer)
             self.progress.tell()
 
     async def _asked(self, node: Node, broker: _Broker, sent: list[tuple[Partition, RecordBatch]]) -> ProduceAnswer:
@@ -334,11 +336,12 @@ class Sender:
             log.debug("records are sent again: %s", error)
         return _NO_ANSWER
 
-    def _settle(self, one: Partition, batch: RecordBatch, code: int, offset: int) -> None:
+    def _settle(self, one: Partition, batch: RecordBatch, answer: ProduceAnswer) -> None:
+        code = answer.codes.get(one.name, KafkaError.NETWORK_EXCEPTION)
         what = verdict(code)
         if what is Verdict.WRITTEN:
             one.written()
-            self.progress.wrote(one.name, offset, batch.count)
+            self.progress.wrote(one.name, answer.offsets.get(one.name, -1), batch.count)
             one.not_before = 0.0
             self._transaction.wrote()
             self._finish(batch)
@@ -347,10 +350,8 @@ class Sender:
             one.not_before = time.monotonic() + self._settings.retry_backoff
             if code in ELSEWHERE or code == KafkaError.NETWORK_EXCEPTION:
                 self.topics.forget(one.name)
-        elif what is Verdict.REFUSED or (what is Verdict.SEARCHED and batch.count == 1):
-            self._refuse(one, batch, code)
-        elif what is Verdict.SEARCHED:
-            self._halve(one, batch)
+        elif what in (Verdict.REFUSED, Verdict.SEARCHED):
+            self._divide(one, batch, code, answer.reasons.get(one.name, NO_REASONS), search=what is Verdict.SEARCHED)
         else:
             self.lose(code, KafkaError(code).str())
             return
@@ -363,41 +364,31 @@ class Sender:
         self.progress.on_the_way -= len(batch.data)
         self.progress.finished += batch.count
 
-    def _refuse(self, one: Partition, batch: RecordBatch, code: int) -> None:
-        """Tell of records that cannot be written, before they count as done with."""
-        one.batches.popleft()
-        self.progress.failures += [(KafkaError(code), one.name[0], it.key, it.value) for it in _records(batch)]
-        self._finish(batch)
-
-    def _halve(self, one: Partition, batch: RecordBatch) -> None:
-        """Try each half on its own: a record in it cannot be written."""
-        records = _records(batch)
+    def _divide(self, one: Partition, batch: RecordBatch, code: int, reasons: Reasons, *, search: bool) -> None:
+        """A batch was refused: tell of the records that cannot be written, before they count as done with, and send the
+        others again."""
+        records = records_of(batch)
+        refused, parts = divided(len(records), reasons.records) if search else (range(len(records)), [])
         one.batches.popleft()
         self.progress.on_the_way -= len(batch.data)
-        half = len(records) // 2
-        for some in (records[half:], records[:half]):
-            halved = self._batch_of(some, batch.since)
-            self.progress.on_the_way += len(halved.data)
-            one.batches.appendleft(halved)
-
-    def _batch_of(self, records: list[wire.Response], since: float) -> RecordBatch:
-        outbox = self._path.Outbox(2**31 - 1, 2**31 - 1)
-        outbox.add_topic("", 1)
-        given = [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records]
-        added = outbox.add(given, 0, 2**31)
-        assert added == (len(given), native.Why.TAKEN)
-        taken = outbox.take("", 0)
-        assert taken is not None
-        return RecordBatch(taken[0], taken[1], since)
+        for place in refused:
+            self.progress.failures.append((_error(code, reasons.of(place)), raw(one.name, records[place])))
+        self.progress.finished += len(refused)
+        for part in reversed(parts):
+            again = batch_of(self._path, [records[place] for place in part], batch.since)
+            self.progress.on_the_way += len(again.data)
+            one.batches.appendleft(again)
 
     def lose(self, code: int, text: str, *, fatal: bool = False) -> None:
         """Send nothing any more: what was not acknowledged is lost to this producer. ``fatal``: to any other, too."""
         if not self._ended:
             known = code if fatal or code in _KNOWN else KafkaError._STATE
-            self.progress.failures.append((KafkaError(known, text, fatal), "", None, None))
+            self.progress.failures.append((KafkaError(known, text, fatal), _NO_RECORD))
             self._ended = True
         self.progress.tell()
 
 
-def _records(batch: RecordBatch) -> list[wire.Response]:
-    return [each for some in MemoryRecords(batch.data) for each in some]
+def _error(code: int, reason: str) -> KafkaError:
+    """The error with the broker's own words, which say more, if it has any."""
+    text = KafkaError(code).str()
+    return KafkaError(code, f"{text}: {reason}" if reason else text)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
+from streamsapp.brokers.connection import Connection, Node, RefusedError, RefusedTlsError, UnreachableError
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.client_log import client_log
 
@@ -79,7 +79,8 @@ class Topics:
         except UnreachableError as error:
             log.debug("the leaders of partitions are not known: %s", error)
             self._stale = True
-            refused = isinstance(error, RefusedError)
+            # Certificates may be renewed while the records wait.
+            refused = isinstance(error, RefusedError) and not isinstance(error, RefusedTlsError)
             self.refused = (self.refused or (now, str(error))) if refused else None
             return
         self.refused = None

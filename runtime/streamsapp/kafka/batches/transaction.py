@@ -13,7 +13,16 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Check, Connection, Node, NotSentError, RefusedError, Turns, UnreachableError
+from streamsapp.brokers.connection import (
+    Check,
+    Connection,
+    Node,
+    NotSentError,
+    RefusedError,
+    RefusedTlsError,
+    Turns,
+    UnreachableError,
+)
 from streamsapp.brokers.coordinators import GROUP, TRANSACTION, check_coordinator, coordinator_of, find_coordinator
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
@@ -98,9 +107,8 @@ class Transaction:
             self._check()
             try:
                 answer = await self._init(request)
-            except RefusedError as error:
-                raise _refused(error) from error
             except UnreachableError as error:  # nothing was begun under this identity: it may be asked again
+                _check_refused(error)
                 log.debug("a producer cannot start yet: %s", error)
                 self._coordinators.clear()  # it may be another broker by now
                 await self._connection.sleep(_AWAY)
@@ -253,9 +261,8 @@ class Transaction:
             self._check()
             try:
                 answer = await self._connection.send(request(), node, self._settings.request_timeout, check)
-            except RefusedError as error:
-                raise _refused(error) from error
             except NotSentError as error:
+                _check_refused(error)
                 log.debug("a coordinator is out of reach: %s", error)
                 await self._pause(KafkaError.COORDINATOR_NOT_AVAILABLE, kind, key)
                 continue
@@ -291,9 +298,8 @@ class Transaction:
                         apart=True,
                     )
                 )
-            except RefusedError as error:
-                raise _refused(error) from error
             except UnreachableError as error:
+                _check_refused(error)
                 log.debug("a coordinator is not known yet: %s", error)
                 await self._connection.sleep(_AWAY)
                 continue
@@ -317,8 +323,10 @@ def _with_topics(error: TransactionError, names: Iterable[wire.Name]) -> Transac
     return TransactionError(error.code, f"{error.text}; grant WRITE on each of {topics}", abort=error.abort)
 
 
-def _refused(error: RefusedError) -> TransactionError:
-    return TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False)
+def _check_refused(error: UnreachableError) -> None:
+    """Raises ``TransactionError`` if another try would meet the same; certificates may be renewed until then."""
+    if isinstance(error, RefusedError) and not isinstance(error, RefusedTlsError):
+        raise TransactionError(KafkaError._AUTHENTICATION, str(error), abort=False) from error
 
 
 def _error_codes(answer: TxnOffsetCommitAnswer) -> list[int]:

@@ -71,6 +71,7 @@ class LibrdkafkaFetching:
         self._next: dict[TopicPartition, int] = {}
         #: How often, one after the other, what came lay beyond where the log ends.
         self._beyond: Counter[TopicPartition] = Counter()
+        self._paused: set[TopicPartition] = set()
         #: True if nothing is left in the consumer's queue that librdkafka has told of before.
         self._emptied = False
         self._quiet_at = 0.0
@@ -118,14 +119,26 @@ class LibrdkafkaFetching:
                 self._began.pop(each, None)
                 self._next.pop(each, None)
                 self._beyond.pop(each, None)
+            self._paused.difference_update(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver nothing of these partitions until ``resume``."""
+        partitions = list(partitions)
+        self._paused.update(partitions)
         self._consumer.pause([KafkaPartition(*each) for each in partitions])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver again."""
+        partitions = list(partitions)
+        self._paused.difference_update(partitions)
         self._consumer.resume([KafkaPartition(*each) for each in partitions])
+
+    def assigned(self) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+        """The offset of the next record to be delivered of each partition that is assigned, and those that are
+        paused."""
+        found = self._consumer.position([KafkaPartition(*each) for each in self._began])
+        delivered = {TopicPartition(it.topic, it.partition): it.offset for it in found if it.offset >= 0}
+        return self._began | delivered, self._paused & self._began.keys()
 
     # ---- fetching ----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import FencedError, StreamsError
 from streamsapp.kafka.producer import ExactlyOnceProducer
+from streamsapp.kafka.refusals import Refusals
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
@@ -58,10 +59,10 @@ class Lane:
         layout: ApplicationLayout,
         inputs: BatchInputs,
         clock: Clock,
-        *,
-        reports: bool,
+        refusals: Refusals | None = None,
     ) -> None:
-        """Fences the process that had the lane before. With ``reports`` a record that cannot be written is named."""
+        """Fences the process that had the lane before. With ``refusals``, those of the lane that failed here before, a
+        record that cannot be written is named."""
         self.number = number
         #: The tasks that are open here.
         self.tasks: set[TaskId] = set()
@@ -72,7 +73,9 @@ class Lane:
         failures = ProductionErrors(config, self._collector, clock)
         failures.dead_letters = layout.dead_letters
         properties = client_properties.producer(config, transactional_id(config.application_id, number))
-        self._producer = ExactlyOnceProducer(properties, failures.failed, clock, reports=reports)
+        self._producer = ExactlyOnceProducer(
+            properties, failures.failed, clock, reports=refusals is not None, refusals=refusals
+        )
         self._group = NoMember(config.application_id)
         #: Offsets and metadata as this lane committed them last, or found them.
         self.committed: dict[TopicPartition, tuple[int, str]] = {}

@@ -19,6 +19,7 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StreamsError, TaskCorruptedError
+from streamsapp.kafka.refusals import Refusals
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.record import TaskId
@@ -65,7 +66,8 @@ class BatchProcess:
         self._inputs = BatchInputs(config, self._clock)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._lanes: dict[int, Lane] = {}
-        self._failed: set[int] = set()
+        #: Of lanes that have failed here.
+        self._refusals: dict[int, Refusals] = {}
         self._division = 0
         cyclic_gc.relax()
         for thread in self._stores.threads:
@@ -92,7 +94,7 @@ class BatchProcess:
                 self._drop(order.number, wipe=isinstance(error, TaskCorruptedError))
                 return self._run(order, alive, check)
         except BaseException:
-            self._failed.add(order.number)
+            self._refusals.setdefault(order.number, Refusals())
             self._drop(order.number)
             raise
 
@@ -148,8 +150,8 @@ class BatchProcess:
         both count."""
         if number not in self._lanes:
             check()  # so that nobody is fenced in vain
-            reports = number in self._failed
-            self._lanes[number] = Lane(number, self._config, self._layout, self._inputs, self._clock, reports=reports)
+            refusals = self._refusals.get(number)
+            self._lanes[number] = Lane(number, self._config, self._layout, self._inputs, self._clock, refusals)
             # A driver that takes over from now on finds this lane and fences it; one that did before is told here.
             check()
         return self._lanes[number]

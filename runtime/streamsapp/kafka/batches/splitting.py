@@ -1,0 +1,53 @@
+"""Batches that a broker refuses, divided until the records that are at fault are known. Pure; the sender's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kafka.record.memory_records import MemoryRecords
+
+from streamsapp import native
+from streamsapp.kafka.batches import wire
+from streamsapp.kafka.batches.partitions import RecordBatch
+from streamsapp.record import RawRecord
+
+#: There is room for all records of a batch.
+_ROOM = 2**31 - 1
+
+
+def records_of(batch: RecordBatch) -> list[wire.Response]:
+    """The records of a batch, decoded."""
+    return [each for some in MemoryRecords(batch.data) for each in some]
+
+
+def divided(count: int, named: Collection[int]) -> tuple[list[int], list[list[int]]]:
+    """The records of ``count`` that are refused for good, and the parts in which the others are sent again, in order.
+
+    A broker may name those at fault (KIP-467). Else each half is tried by itself, and a record alone is at fault.
+    """
+    at_fault = sorted(place for place in set(named) if 0 <= place < count)
+    if not at_fault and count == 1:
+        at_fault = [0]
+    refused = set(at_fault)
+    kept = [place for place in range(count) if place not in refused]
+    if at_fault:
+        return at_fault, [kept] if kept else []
+    half = count // 2
+    return [], [kept[:half], kept[half:]]
+
+
+def batch_of(path: native.DataPath, records: Sequence[wire.Response], since: float) -> RecordBatch:
+    """Records that were taken out of a batch as one of their own; the first of them waits ``since`` then."""
+    outbox = path.Outbox(_ROOM, _ROOM)
+    outbox.add_topic("", 1)
+    given = [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records]
+    added = outbox.add(given, 0, _ROOM + 1)
+    assert added == (len(given), native.Why.TAKEN)
+    taken = outbox.take("", 0)
+    assert taken is not None
+    return RecordBatch(taken[0], taken[1], since)
+
+
+def raw(name: wire.Name, record: wire.Response) -> RawRecord:
+    """A record of a batch, as it is told of."""
+    return RawRecord(*name, -1, record.key, record.value, record.timestamp, record.headers or None)
