@@ -378,13 +378,16 @@ def check_client() -> None:
 
 class _Demoted(logging.Filter):
     """Makes debug messages of kafka-python's warnings: whatever matters reaches us as an exception, and
-    is told in our words, except for the end of its event loop."""
+    is told in our words, except for the end of its event loop. Its own debug messages are never written: they have each
+    request and its bytes, passwords and tokens included."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno <= logging.DEBUG:
+            return False
         if record.exc_info and record.name == "kafka.net.selector":
             return True
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
-        return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+        return logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
 _demoted = _Demoted()
@@ -393,6 +396,7 @@ _demoted = _Demoted()
 def _quieten() -> None:
     for module in ("kafka.net.manager", "kafka.net.selector", "kafka.net.sasl.oauth"):
         importlib.import_module(module)
+    logging.getLogger("kafka").setLevel(logging.INFO)  # of those that are made later, too
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("kafka."):
             logging.getLogger(name).addFilter(_demoted)
