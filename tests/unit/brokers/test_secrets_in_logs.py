@@ -55,6 +55,7 @@ def written(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str])
 def test_requests_and_their_bytes_are_not_written(written: Any, level: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(level)
     connection = Connection(connection_settings({**NOWHERE, **LOGINS["plain"]}, "me"))
+    connection.start()
     logging.getLogger("kafka.made.later").debug("the password is %s", SECRET)
     parser = KafkaProtocol(client_id="me")
     for shown in (f"\0anna\0{SECRET}", f"n,,\1auth=Bearer {SECRET}\1\1"):
