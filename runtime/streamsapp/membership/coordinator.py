@@ -124,7 +124,9 @@ class GroupCoordinator:
         if code == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             return StreamsError(
                 f"another kind of application runs under application id {group}, as members of its consumer group:"
-                " stop it first (an instance of Kafka Streams that did not leave counts until its session times out)"
+                " stop it first (an instance of Kafka Streams that did not leave counts until its session times out);"
+                " or a group of another type has this id, also without members, as a share group:"
+                f" delete that (kafka-share-groups.sh --delete --group {group}), or choose another application id"
             )
         if code == KafkaError.INVALID_SESSION_TIMEOUT:
             return ConfigError(
