@@ -77,6 +77,10 @@ class TopicIdentity(NamedTuple):
             return False
         if self.topic_id and then.topic_id:
             return self.topic_id != then.topic_id
+        return self.is_elsewhere(then)
+
+    def is_elsewhere(self, then: TopicIdentity) -> bool:
+        """Return whether ``then`` is a topic of another cluster, as far as both are known."""
         return bool(self.cluster_id and then.cluster_id) and self.cluster_id != then.cluster_id
 
     @classmethod

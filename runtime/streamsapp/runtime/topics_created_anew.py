@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from streamsapp.errors import TaskCorruptedError, TopicError
-from streamsapp.record import TaskId, TopicIdentity, TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, TaskId, TopicIdentity, TopicPartition
+from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -47,7 +48,7 @@ def _settled(
     if now is None or not now.is_other(kept.topic):
         return kept
     told = task.role is TaskRole.ACTIVE
-    if now.cluster_id and kept.topic.cluster_id and now.cluster_id != kept.topic.cluster_id:
+    if now.is_elsewhere(kept.topic):
         return _of_another_cluster(task, partition, kept, now, told=told)
     if told and partition.topic in task.plan.repartition_topics:
         raise lost_records(task.id, partition.topic)
@@ -70,6 +71,25 @@ def _of_another_cluster(
         log.warning("task %s: its snapshot stands at offset %d of %s in %s, and here it is %s: that is not used",
                     task.id, kept.offset, partition, kept.topic, now)  # fmt: skip
     return None
+
+
+def offsets_of_others(
+    committed: Mapping[TopicPartition, tuple[int, str]], topics: Mapping[str, TopicIdentity]
+) -> list[TopicPartition]:
+    """The partitions whose committed offsets belong to topics of the same cluster that were created anew since."""
+    found = []
+    for partition, (_, metadata) in committed.items():
+        then, now = OffsetMetadata.decode(metadata).topic, topics.get(partition.topic, UNKNOWN_TOPIC)
+        if now.is_other(then) and not now.is_elsewhere(then):
+            found.append(partition)
+    return found
+
+
+def ended(topic: str) -> TopicError:
+    """The error of a topic that is created anew while batches read it."""
+    return TopicError(
+        f"topic {topic} was deleted and created again while it was read; start again, and it is read from its beginning"
+    )
 
 
 def tell_created_anew(task_id: TaskId, partition: TopicPartition, before: TopicIdentity, now: TopicIdentity) -> None:

@@ -11,7 +11,7 @@ import pytest
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.record import InputRecord, RawRecord, TopicPartition
+from streamsapp.record import InputRecord, RawRecord, TopicIdentity, TopicPartition
 from streamsapp.runtime.batches import inputs
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.model import InputTarget
@@ -25,11 +25,14 @@ class Consumer:
 
     sizes: Mapping[TopicPartition, int] = {SMALL: 10, LARGE: MEGABYTE}
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         self._positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def topics(self, names: Iterable[str]) -> dict[str, TopicIdentity]:
+        return {}
+
+    def assign(self, positions: Mapping[TopicPartition, int], topics: Mapping[str, TopicIdentity]) -> None:
         self._positions |= positions
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -58,6 +61,7 @@ class Task:
 
     def __init__(self) -> None:
         self.plan = SimpleNamespace(inputs={SMALL: None, LARGE: None})
+        self.topics: dict[str, TopicIdentity] = {}
         self.got: dict[TopicPartition, list[int]] = {SMALL: [], LARGE: []}
 
     def add_records(self, partition: TopicPartition, records: Iterable[InputRecord]) -> None:

@@ -16,7 +16,7 @@ from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.stream_task import ConsumedOffset
 
 INPUT = TopicPartition("in", 0)
-TASK = cast(Any, SimpleNamespace(id=TaskId(0, 0), plan=SimpleNamespace(inputs={INPUT: None})))
+TASK = cast(Any, SimpleNamespace(id=TaskId(0, 0), topics={}, plan=SimpleNamespace(inputs={INPUT: None})))
 
 
 class Producer:
@@ -35,7 +35,7 @@ class Producer:
 def _lane(monkeypatch: pytest.MonkeyPatch, in_group: dict[TopicPartition, tuple[int, str]]) -> Lane:
     monkeypatch.setattr(lane_module, "ExactlyOnceProducer", Producer)
     layout = cast(Any, SimpleNamespace(dead_letters=DeadLetters(None), repartition_topics=frozenset()))
-    inputs = cast(Any, SimpleNamespace(committed=lambda partitions: in_group))
+    inputs = cast(Any, SimpleNamespace(committed=lambda partitions: in_group, confirm=lambda: None))
     return Lane(
         0,
         StreamsConfig(application_id="app", bootstrap_servers="localhost:1"),
@@ -76,6 +76,7 @@ def test_a_lane_goes_on_where_an_input_had_no_record_beside_another_one(monkeypa
         Any,
         SimpleNamespace(
             id=TaskId(0, 0),
+            topics={},
             plan=SimpleNamespace(inputs={INPUT: None, other: None}),
             emit_all_held=lambda: None,
             has_output=False,

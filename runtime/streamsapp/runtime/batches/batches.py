@@ -6,7 +6,7 @@ Called on the driver's threads, one call at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaException
 
@@ -15,6 +15,7 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Topics
 from streamsapp.kafka.first_records import first_records
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
@@ -25,11 +26,14 @@ from streamsapp.runtime.batches.planning import BatchPlanner
 from streamsapp.runtime.batches.publication import Publication
 from streamsapp.runtime.snapshot_lag import SnapshotLag
 from streamsapp.runtime.start_positions import StartPositions
+from streamsapp.runtime.topics_created_anew import ended, lost_records, offsets_of_others
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 _PURGE_PERIOD = 30.0
+#: And between two looks whether topics are still those that they were.
+_COMPARISON_PERIOD = 2.0
 #: Offsets before an end that may all be control records.
 _MARKERS = 100
 
@@ -60,6 +64,9 @@ class Batches:
         #: Committed offsets of repartition topics since the last purge.
         self._consumed: dict[TopicPartition, int] = {}
         self._next_purge = clock.monotonic() + _PURGE_PERIOD
+        #: The topics that the inputs' names stood for when this began.
+        self._topics: Topics = NO_TOPICS
+        self._next_comparison = 0.0
         #: Since when the broker does not tell where topics end, in monotonic seconds, and why.
         self.outage: tuple[float, str] | None = None
         repeated(self._look, "looking up where topics end")
@@ -127,6 +134,7 @@ class Batches:
         return {task_id: self.planner.lag(task_id) for task_id in self._layout.plans}
 
     def _look(self) -> None:
+        self._refuse_topics_created_anew()
         self.planner.ends = self._admin.request_offsets(self.planner.partitions, stable=True).result()
         self._passed_on = 0
 
@@ -134,11 +142,32 @@ class Batches:
         consumer = PartitionConsumer(client_properties.main_consumer(config))
         try:
             committed = consumer.committed(self.planner.partitions)
+            self._topics = consumer.topics({each.topic for each in self.planner.partitions})
             self.planner.positions = {each: at for each, (at, _) in committed.items()}
+            self.planner.positions |= self._anew(offsets_of_others(committed, self._topics))
             self.planner.positions |= self._first(consumer, committed)
             self._pass_over_markers(consumer)
         finally:
             consumer.close()
+
+    def _anew(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The beginnings of partitions of topics that were created anew since the group committed offsets."""
+        for each in filter(self._is_internal, partitions):
+            raise lost_records(next(plan.id for plan in self._layout.plans.values() if each in plan.inputs), each.topic)
+        if not partitions:
+            return {}
+        return repeated(
+            lambda: self._admin.request_offsets(partitions, earliest=True).result(), "looking up where topics begin"
+        )
+
+    def _refuse_topics_created_anew(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._next_comparison:
+            return
+        self._next_comparison = now + _COMPARISON_PERIOD
+        for topic, found in self._admin.topics(self._topics).items():
+            if found.is_other(self._topics[topic]):
+                raise ended(topic)
 
     def _first(
         self, consumer: PartitionConsumer, committed: Mapping[TopicPartition, object]

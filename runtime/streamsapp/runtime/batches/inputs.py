@@ -15,9 +15,10 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
 from streamsapp.runtime.batches.model import InputTarget
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
+from streamsapp.runtime.topics_created_anew import ended
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class BatchInputs:
             self._owners[partition] = task
             self._ahead[partition], self._ahead_bytes[partition] = deque(), 0
             self._fetched[partition] = self.given[partition] = position
-        self._consumer.assign(positions)
+        self._consumer.assign(positions, topics=task.topics)
 
     def remove(self, task: StreamTask) -> None:
         """Stop fetching them."""
@@ -67,6 +68,12 @@ class BatchInputs:
         """Leave the broker."""
         self._consumer.close()
         self._group.close()
+
+    def confirm(self) -> None:
+        """Raises ``TopicError`` if records that were given to tasks since the last commit may be of topics that were
+        created anew; ``KafkaException`` if no broker tells."""
+        for partition in self._consumer.confirm():
+            raise ended(partition.topic)
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         """The group's offsets, whatever transaction is open."""
@@ -92,6 +99,8 @@ class BatchInputs:
             self._fetched[partition] = records[-1].offset() + 1
         for partition, end in fetched.ends.items():
             self._fetched[partition] = max(end, self._fetched[partition])
+        for partition in fetched.replaced:
+            raise ended(partition.topic)
         for partition in fetched.out_of_range:
             self._begin_anew(partition)
         self._pause_those_ahead()
@@ -141,6 +150,9 @@ class BatchInputs:
     def _begin_anew(self, partition: TopicPartition) -> None:
         """The broker no longer has what was to be fetched next."""
         task = self._owners[partition]
+        topics = self._consumer.topics([partition.topic])
+        if topics.get(partition.topic, UNKNOWN_TOPIC).is_other(task.input_topic(partition)):
+            raise ended(partition.topic)
         log.warning(
             "task %s: records of %s were deleted before they were read; going on from the %s offset",
             task.id, partition, task.plan.inputs[partition].offset_reset or DEFAULT_POLICY,
@@ -149,5 +161,5 @@ class BatchInputs:
         marks = self._consumer.watermarks(partition, cached=False)
         if position < 0 and marks is not None:
             position = marks[0] if position == BEGINNING else marks[1]
-        self._consumer.reposition({partition: position})
+        self._consumer.reposition({partition: position}, topics)
         self._fetched[partition] = position

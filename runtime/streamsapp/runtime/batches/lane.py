@@ -31,6 +31,7 @@ from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder
 from streamsapp.runtime.batches.state_rows import StateRows
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.production_errors import ProductionErrors
+from streamsapp.runtime.topics_created_anew import offsets_of_others
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd
@@ -109,9 +110,11 @@ class Lane:
         self._kept = True
         # Not before: between the two others could have begun, and ended.
         there = self._inputs.committed(partitions)
+        topics = {name: topic for task in tasks for name, topic in task.topics.items()}
+        of_others = offsets_of_others(there, topics)
         for partition in partitions:
             known, found = _offset(self.committed, partition), _offset(there, partition)
-            if found != known:
+            if found != known and partition not in of_others:
                 raise MovedOnError(f"tasks stand at offset {known} of {partition}, and the group at {found}")
 
     # ---- processing --------------------------------------------------------------------------------------------
@@ -174,7 +177,8 @@ class Lane:
         if not epochs and not any(work.outputs for work in self._work.values()):
             self._producer.abort()
             return time.monotonic() - began
-        commit = Commit(_Ended(epochs), self._collector, self._producer, self._group, self._clock, self._give_up_after)
+        commit = Commit(_Ended(epochs), self._collector, self._producer, self._group, self._clock, self._give_up_after,
+                        self._inputs.confirm)  # fmt: skip
         while not commit.advance():
             time.sleep(_PAUSE)
         # An input without a record stays where it was announced, though all up to its target has been passed over.
