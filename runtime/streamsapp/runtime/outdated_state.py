@@ -31,7 +31,7 @@ _BELIEVED = 300.0
 
 
 class TombstoneRetention:
-    """For how long brokers keep the tombstones of topics."""
+    """Knows how long brokers keep the tombstones of topics."""
 
     def __init__(self, admin: TopicAdmin, clock: Clock) -> None:
         self._admin = admin

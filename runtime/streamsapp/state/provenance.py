@@ -1,4 +1,4 @@
-"""Which topic a store's entries come from, and when they were last known to be all that it had.
+"""The topic that a store's entries come from, and the time at which they were last known to be all that it had.
 
 Kept beside the store's offset in the database (docs/decisions/0038-positions.md). Pure.
 """

@@ -1,4 +1,4 @@
-"""What a real broker sends is changed on its way, where no checksum tells: every record comes once all the same."""
+"""A real broker's answers are changed on their way, where no checksum tells: every record comes once all the same."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 from streamsapp.brokers.bounds import check_length
 from streamsapp.brokers.connection import SOCKET_OPTIONS
 from streamsapp.kafka.fetching import requests
-from streamsapp.kafka.fetching.pace import Pace
+from streamsapp.kafka.fetching.request_times import RequestTimes
 from streamsapp.kafka.fetching.session import FetchSession
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class BrokerConnection:
         #: The caller's note of what was asked, until it is answered.
         self.asked: Any = None
         self.session = FetchSession()
-        self.pace = Pace()
+        self.times = RequestTimes()
         Thread(target=self._connect, name=f"connect-{client_id}", daemon=True).start()
 
     # ---- the thread that connects ------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class BrokerConnection:
     @property
     def late(self) -> float:
         """The seconds for which an answer is due by now; negative while the broker may wait for records."""
-        return 0.0 if self.asked is None else self.pace.late
+        return 0.0 if self.asked is None else self.times.late
 
     def fileno(self) -> int:
         assert self._socket is not None
@@ -114,7 +114,7 @@ class BrokerConnection:
         assert self._socket is not None
         self.requests = (self.requests + 1) & 0x7FFFFFFF
         self.asked = asked
-        self.pace.asked(waits)
+        self.times.asked(waits)
         self._socket.sendall(request(self.requests))
 
     def receive(self) -> bytearray | None:

@@ -241,8 +241,8 @@ class Fetcher:
         if broker.asked is not None:
             return _LATE
         now = time.monotonic()
-        if now < broker.pace.not_before:
-            return broker.pace.not_before - now
+        if now < broker.times.not_before:
+            return broker.times.not_before - now
         wanted = [each for each in partitions if each.is_wanted(now)]
         doubted = [each for each in wanted if each.doubt is Doubt.PAUSES]
         for each in doubted:
@@ -308,7 +308,7 @@ class Fetcher:
 
     def _take_offsets(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
         throttled, offsets = requests.offsets(answer, asked)
-        broker.pace.leave_alone(throttled, broker)
+        broker.times.leave_alone(throttled, broker)
         self._connections.well(leader)
         for name, code, offset in offsets:
             if (partition := self._asked_of(leader, asked, name)) is not None:
@@ -319,7 +319,7 @@ class Fetcher:
 
     def _take_parts(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
         throttled, error, session, parts = self._path.answer(answer)
-        broker.pace.leave_alone(throttled, broker)
+        broker.times.leave_alone(throttled, broker)
         if error in ENDED and broker.session.kept:
             broker.session.refused(error)
             return
@@ -331,7 +331,7 @@ class Fetcher:
             check_told("Fetch", set(known) & asked.keys(), known)  # what it leaves out, it has nothing to tell of
         broker.session.answered(session)
         broker.session.has_nothing = all(begin == end for *_, begin, end in parts)
-        broker.pace.told(anything=any(part[2] or part[6] or part[8] < part[9] for part in parts))
+        broker.times.told(anything=any(part[2] or part[6] or part[8] < part[9] for part in parts))
         for name, part in zip(told, parts, strict=True):
             if (partition := self._asked_of(leader, asked, name)) is not None and partition.topic_id == part[0]:
                 if part[2]:

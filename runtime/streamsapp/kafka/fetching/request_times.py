@@ -1,4 +1,5 @@
-"""When a broker is asked next, and when its answer is due. Used by ``BrokerConnection`` on the consumer's thread."""
+"""The times at which a broker is asked next, and its answer is due. Used by ``BrokerConnection`` on the consumer's
+thread."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from streamsapp.brokers.bounds import throttle
 _HOLLOW, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 0.05, 1.0
 
 
-class Pace:
+class RequestTimes:
     """The times of one broker, in monotonic seconds."""
 
     def __init__(self) -> None:
