@@ -22,6 +22,7 @@ from streamsapp_spark.audit_plan import AuditFacts, AuditPlan, AuditPlanner
 from streamsapp_spark.audit_report import AuditReport
 from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, auditing, decoded
 from streamsapp_spark.command import Command
+from streamsapp_spark.driver_port import driver_host
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.history import KafkaHistory
 from streamsapp_spark.progress import SparkProgress
@@ -89,8 +90,11 @@ class _Audit(Command):
         places = {number: place for place, stage in enumerate(plan.stages, 1) for number in stage}
         tasks = {str(each): places[each.subtopology] for each in sorted(plan.tasks)}
         progress = SparkProgress(_records(stages, plan), tasks)
-        host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
-        with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
+        with (
+            Listener(driver_host(spark), progress.heard) as listener,
+            progress,
+            cancelled_when_hopeless(spark, progress),
+        ):
             work = self._work(listener.address, stages, plan)
             frames = StageFrames(spark, KafkaHistory(), stages, work, auditing(work))
             for stage in plan.stages:

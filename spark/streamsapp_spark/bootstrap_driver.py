@@ -39,6 +39,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrap_outcome import Outcome
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
+from streamsapp_spark.driver_port import driver_host
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, TableHistory
 from streamsapp_spark.history_places import Tables
@@ -215,8 +216,7 @@ class Bootstrap:
             for task_id in group
         }
         progress = SparkProgress(_records(stages.layout, work.begun, tasks), tasks)
-        host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
-        with Listener(host, progress.heard) as listener, progress:
+        with Listener(driver_host(spark), progress.heard) as listener, progress:
             if needed:
                 bootstrap_work = self._work(listener.address, history, stages, work)
                 frames = StageFrames(spark, history, stages, bootstrap_work, bootstrapping(bootstrap_work))

@@ -9,6 +9,7 @@ import re
 import socket
 
 from streamsapp.errors import ManifestError, StreamsError
+from streamsapp.web.endpoint import bracketed
 
 _LOCAL = re.compile(r"local(\[([1-9][0-9]*|\*)(,[1-9][0-9]*)?\])?")
 #: As Spark reads it: workers, cores of each and MiB of each.
@@ -34,6 +35,14 @@ def local_cluster(master: str) -> tuple[int, int] | None:
 def has_executors(master: str) -> bool:
     """Says whether tasks run in processes beside the driver's, as they do in Spark's own ``local-cluster`` too."""
     return not is_local(master) or local_cluster(master) is not None
+
+
+def bracketed_master(master: str) -> str:
+    """Returns the address with the brackets that IPv6 addresses of a standalone master need: pods' own have none."""
+    scheme, separator, servers = master.partition("://")
+    if scheme != "spark":
+        return master
+    return scheme + separator + ",".join(map(bracketed, servers.split(",")))
 
 
 def check_master(master: str) -> None:

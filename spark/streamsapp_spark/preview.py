@@ -21,6 +21,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime.application_layout import lay_out
 from streamsapp_spark.command import Command
+from streamsapp_spark.driver_port import driver_host
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.history import KafkaHistory
 from streamsapp_spark.manifest_program import ManifestProgram
@@ -152,8 +153,11 @@ class _Preview(Command):
             for task_id in stages.tasks(part)
         }
         progress = SparkProgress(_records(program, ranges, tasks), tasks)
-        host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
-        with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
+        with (
+            Listener(driver_host(spark), progress.heard) as listener,
+            progress,
+            cancelled_when_hopeless(spark, progress),
+        ):
             work = PreviewWork(
                 ReplayJob.of(ManifestProgram.of(program.app, program.folder), self._partitions, listener.address),
                 ranges,

@@ -15,9 +15,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.errors import ImmediateExit, ManifestError, StreamsError
+from streamsapp.web.endpoint import bracketed_host
 from streamsapp_spark.class_archive import archive_options
 from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
-from streamsapp_spark.master import check_master, has_executors, is_local
+from streamsapp_spark.master import bracketed_master, check_master, has_executors, is_local
 from streamsapp_spark.session_end import STOP_SECONDS, SessionEnd
 from streamsapp_spark.spark_home import leave_out_archives
 from streamsapp_spark.stage_rows import ORDER, SQL_SCHEMA, Row
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 #: Masters to which the number of tries is added.
 _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
+
+#: Settings that have a host: Spark ends with a failed assertion where an IPv6 address has no brackets.
+_HOSTS = ("spark.driver.host", "spark.driver.bindAddress")
 
 #: Spark's words, after a minute, for a master that did not let it in.
 _GIVEN_UP = "Cannot call methods on a stopped SparkContext"
@@ -79,7 +83,7 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
     """Check all that can be checked before Spark runs, and start its Java process. ``settings`` are ``key=value`` and
     win over ours. Raises ``ManifestError`` if one is not, or if there is no Java, ``StreamsError`` for a dead master.
     """
-    own, home = dict(_SETTINGS), None
+    own, home, master = dict(_SETTINGS), None, bracketed_master(master)
     local = _LOCAL.fullmatch(master)
     conf = SparkConf(loadDefaults=False).setMaster(f"local[{local[1] or 1},{TRIES}]" if local else master)
     if local:
@@ -89,6 +93,7 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         home = leave_out_archives()
     own |= _parsed(settings)
+    own |= {name: bracketed_host(own[name]) for name in _HOSTS if name in own}
     if home is not None and own[_OPTIONS] == BATCH_JAVA_OPTIONS and _CLASS_PATH not in own:
         own[_OPTIONS] += f" {archive_options(home)}"
     conf.setAppName(name).setAll(list(own.items()))

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from streamsapp.record import TaskId
+from streamsapp_spark.driver_port import listen
 
 #: Host, port, and the password by which the driver knows its workers.
 Address: TypeAlias = tuple[str, int, str]
@@ -76,7 +77,7 @@ class Listener:
         self._heard = heard
         self._host = host
         self._password = secrets.token_hex(16)
-        self._server = socket.create_server(("127.0.0.1" if host == "127.0.0.1" else "", 0))
+        self._server = listen(host)
         threading.Thread(target=self._accept, name="reports", daemon=True).start()
 
     @property

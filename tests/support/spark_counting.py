@@ -22,6 +22,7 @@ from instances import Instances, end_offsets, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App, finished
 from streamsapp.local.broker import free_port
+from streamsapp.web.endpoint import endpoint_of
 
 PARTITIONS = 2
 
@@ -165,25 +166,23 @@ _JAVA = {
 
 
 @contextmanager
-def standalone(directory: Path, workers: int) -> Iterator[str]:
+def standalone(directory: Path, workers: int, host: str = "127.0.0.1") -> Iterator[str]:
     """A cluster of Spark's, whose workers have a core each, and a host each as far as Spark knows: it runs no task
     twice on one. The master's address."""
     with ExitStack() as running:
-        port = free_port()
-        address = f"spark://127.0.0.1:{port}"
-        running.enter_context(
-            _daemon("master.Master", directory / "master.log", "--host", "127.0.0.1", "-p", str(port))
-        )
+        address = endpoint_of(host, free_port())
+        at, _, port = address.rpartition(":")
+        running.enter_context(_daemon("master.Master", directory / "master.log", "--host", at, "-p", port))
         for number in range(workers):
-            running.enter_context(standalone_worker(directory, address, number))
-        yield address
+            running.enter_context(standalone_worker(directory, f"spark://{address}", number))
+        yield f"spark://{address}"
 
 
 @contextmanager
 def standalone_worker(directory: Path, master: str, number: int) -> Iterator[None]:
     """One more worker of a cluster."""
     log = directory / f"worker-{number}.log"
-    host = ("--host", f"127.0.0.{number + 2}")
+    host = ("--host", "[::1]" if "[::1]" in master else f"127.0.0.{number + 2}")
     with _daemon("worker.Worker", log, *host, "-c", "1", "-m", "1g", "-d", str(directory / log.stem), master):
         eventually(lambda: "Successfully registered" in log.read_text(), f"a worker in {log}", 240.0)
         yield

@@ -19,5 +19,5 @@ def query_service(owner: Owner) -> dict[str, Any]:
 
 def _service(owner: Owner, name: str, kind: dict[str, Any]) -> dict[str, Any]:
     port = {"name": "http", "port": PORT, "targetPort": "http", "protocol": "TCP"}
-    spec = {"selector": selector(owner.name), "ports": [port]} | kind
+    spec = {"selector": selector(owner.name), "ports": [port], "ipFamilyPolicy": "PreferDualStack"} | kind
     return {"apiVersion": "v1", "kind": "Service", "metadata": owner.metadata(name), "spec": spec}

@@ -37,6 +37,16 @@ _DAEMON_MEMORY, _HEAP = "192m", "512m"
 _EXECUTORS_COME = 60
 #: The master's page; its own port is the driver's here.
 _PAGE = ("--webui-port", "8081")
+#: Runs a program of Spark's that listens at the pod's address, which needs brackets if it is one of IPv6. In a cluster
+#: of both families the driver's name has addresses of both, and its master listens at the one of the pods' family.
+_AT_POD_IP = (
+    'case "$POD_IP" in'
+    ' *:*) host="[$POD_IP]"; preferred=-Djava.net.preferIPv6Addresses=true;'
+    ' export SPARK_DAEMON_JAVA_OPTS="${SPARK_DAEMON_JAVA_OPTS-} $preferred";;'
+    ' *) host="$POD_IP";;'
+    ' esac; exec spark-class "$@" --host "$host"'
+)
+_SPARK_CLASS = ("sh", "-c", _AT_POD_IP, "spark-class")
 #: Pages of Spark's programs are for whoever forwards a port.
 LOCAL_PAGES = {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}
 #: A master that is gone comes back at the same name with another address, however long that takes.
@@ -74,14 +84,13 @@ def executor_template(app: StreamsApp, template: dict[str, Any], program: str) -
     """Returns the pod template of the executors; ``template`` is that of the application with the other engine,
     ``program`` the hash of what they have in common with their driver."""
     arguments = {
-        "--host": "$(POD_IP)",
         "--port": str(WORKER_PORT),
         "--cores": str(cores_of(app)),
         "--memory": "1024g",  # Spark's own books: the container has the limit
         "--work-dir": f"{_STATE_DIR}/spark",
     }
     changes = {
-        "command": ["spark-class"],
+        "command": [*_SPARK_CLASS],
         "args": [
             "org.apache.spark.deploy.worker.Worker",
             *(part for argument in arguments.items() for part in argument),
@@ -159,8 +168,8 @@ def _master(app: StreamsApp, runtime: dict[str, Any]) -> dict[str, Any]:
         "image": runtime["image"],
         "imagePullPolicy": runtime["imagePullPolicy"],
         "restartPolicy": "Always",
-        "command": ["spark-class"],
-        "args": ["org.apache.spark.deploy.master.Master", "--host", "$(POD_IP)", "--port", str(MASTER_PORT), *_PAGE],
+        "command": [*_SPARK_CLASS],
+        "args": ["org.apache.spark.deploy.master.Master", "--port", str(MASTER_PORT), *_PAGE],
         "env": list(own.values()),
         "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
         "securityContext": CONTAINER_SECURITY | {"readOnlyRootFilesystem": True},

@@ -24,8 +24,13 @@ def endpoint_of(host: str, port: int) -> str:
 def bracketed(text: str) -> str:
     """Returns an endpoint with the brackets that an IPv6 address needs: ``$(POD_IP):8080`` in a manifest has none. What
     follows the last colon is the port."""
-    host, _, port = text.rpartition(":")
-    return f"[{host}]:{port}" if _is_ipv6(host) else text
+    host, colon, port = text.rpartition(":")
+    return f"{bracketed_host(host)}{colon}{port}"
+
+
+def bracketed_host(host: str) -> str:
+    """Returns a host, an IPv6 address in brackets."""
+    return f"[{host}]" if _is_ipv6(host) else host
 
 
 def _is_ipv6(host: str) -> bool:

@@ -15,8 +15,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
+
+from streamsapp_spark.driver_port import listen
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,14 @@ class DriverAddress:
 
     def connect(self) -> Connection:
         """A connection; raises ``OSError`` when the driver is gone or out of reach."""
-        return Client((self.host, self.port), authkey=self.word)
+        connection = Connection(socket.create_connection((self.host, self.port)).detach())
+        try:
+            answer_challenge(connection, self.word)
+            deliver_challenge(connection, self.word)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def listens(self) -> bool:
         """Says whether the driver is there; also one that hangs is."""
@@ -54,8 +63,8 @@ class Server:
         """``host`` is this machine's name among the workers; ``serve`` has a connection until it ends."""
         self._serve = serve
         self._word = secrets.token_bytes(32)
-        self._listener = Listener(("127.0.0.1" if host == "127.0.0.1" else "", 0), backlog=64)
-        port: int = self._listener.address[1]
+        self._listener = listen(host)
+        port: int = self._listener.getsockname()[1]
         self.address = DriverAddress(host, port, self._word)
         self._closed = False
         self._accepting = threading.Thread(target=self._accept, name="channel", daemon=True)
@@ -73,7 +82,7 @@ class Server:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                connection = self._listener.accept()
+                connection = Connection(self._listener.accept()[0].detach())
             except OSError as error:  # whoever it was went away
                 log.debug("a connection was not made: %s", error)
                 continue

@@ -37,6 +37,7 @@ from streamsapp.runtime.housekeeping import TOPICS_PERIOD
 from streamsapp.runtime.layouts import Layouts
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
+from streamsapp_spark.driver_port import driver_host
 from streamsapp_spark.own_folder import own_folder
 from streamsapp_spark.session import reason
 from streamsapp_spark.shipped_program import ShippedProgram
@@ -145,7 +146,7 @@ class SparkEngine:
         self._service = service
         if self._closing.is_set():
             service.closing.set()
-        server = Server(spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1", service.serve)
+        server = Server(driver_host(spark), service.serve)
         with tempfile.TemporaryDirectory(prefix="query-", dir=own_folder()) as checkpoint:
             try:
                 memory = ExecutorMemory.of(spark.sparkContext)

@@ -94,7 +94,9 @@ def test_the_console_can_be_left_out(render: Render, values: tuple[str, ...], to
 
 def test_the_service_has_the_port_that_is_chosen(render: Render) -> None:
     documents = render("service.port=80")
-    assert one(documents, "Service")["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    spec = one(documents, "Service")["spec"]
+    assert spec["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    assert spec["ipFamilyPolicy"] == "PreferDualStack"
     (container,) = one(documents, "Pod")["spec"]["containers"]
     assert {each["name"]: each["value"] for each in container["env"]}["OPERATOR_URL"].endswith(":80")
 

@@ -132,6 +132,22 @@ def test_a_worker_that_comes_later_gets_its_part_of_the_tasks(
         counted.check()
 
 
+def test_a_cluster_whose_addresses_are_those_of_ipv6(
+    there: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is given its addresses as a pod has its own, without brackets."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    conf = {"spark.executor.memory": "512m", "spark.driver.host": "::1"}
+    with ExitStack() as started:
+        master = started.enter_context(standalone(tmp_path, 1, "::1"))
+        counted = Counted(there, "families", "200ms", conf=conf)
+        driver = Running(counted, tmp_path, master.replace("[", "").replace("]", ""))
+        started.callback(driver.kill)
+        driver.results_come(100)
+        driver.end()
+        counted.check()
+
+
 def test_s3_that_is_away_is_told_at_the_driver_with_the_workers_name_and_changes_no_result(
     instances: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,19 @@ def test_somebody_silent_keeps_no_worker_waiting(server: Server) -> None:
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_workers_connect_by_both_families(host: str) -> None:
+    server = Server("the-driver", answer)
+    try:
+        if host == "::1" and not socket.has_dualstack_ipv6():
+            pytest.skip("this machine has no IPv6")
+        with replace(server.address, host=host).connect() as connection:
+            assert ask(connection, 1) == (1,)
+    finally:
+        server.close()
+
+
+@pytest.mark.timeout(60)
 def test_somebody_silent_is_sent_away(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setattr(channel, "_TO_BE_KNOWN", 1)
     with socket.create_connection(("127.0.0.1", server.address.port), timeout=50) as silent:

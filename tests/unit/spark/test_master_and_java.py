@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark import SparkConf
 
 from streamsapp.errors import ManifestError, StreamsError
 from streamsapp_spark.java_process import cause_in, check_java
-from streamsapp_spark.master import check_master, has_executors, is_local
+from streamsapp_spark.master import bracketed_master, check_master, has_executors, is_local
+from streamsapp_spark.session import start_java
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,29 @@ def test_one_of_several_masters_has_to_answer() -> None:
             check_master(f"spark://127.0.0.1:{dead}")
     with pytest.raises(StreamsError, match=r"nothing answers at 127\.0\.0\.1:99999 "):
         check_master("spark://127.0.0.1:99999")
+
+
+@pytest.mark.parametrize(
+    ("given", "known_as"),
+    [
+        ("spark://fd00::7:7077", "spark://[fd00::7]:7077"),
+        ("spark://[fd00::7]:7077", "spark://[fd00::7]:7077"),
+        ("spark://10.0.0.7:7077,fd00::7:7077", "spark://10.0.0.7:7077,[fd00::7]:7077"),
+        ("spark://name:7077", "spark://name:7077"),
+        ("k8s://https://[fd00::7]:443", "k8s://https://[fd00::7]:443"),
+        ("local[2]", "local[2]"),
+    ],
+)
+def test_an_ipv6_address_of_a_standalone_master_gets_its_brackets(given: str, known_as: str) -> None:
+    assert bracketed_master(given) == known_as
+
+
+def test_the_driver_s_own_ipv6_address_gets_its_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamsapp_spark.session.JavaProcess", lambda conf: conf)
+    given = ["spark.driver.host=fd00::7", "spark.driver.bindAddress=::"]
+    conf = cast(SparkConf, start_java("addresses", "local[1]", given))
+    assert conf.get("spark.driver.host") == "[fd00::7]"
+    assert conf.get("spark.driver.bindAddress") == "[::]"
 
 
 @pytest.fixture(autouse=True)

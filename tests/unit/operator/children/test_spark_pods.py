@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,8 +149,35 @@ def test_the_driver_runs_the_manifest_against_its_own_master_which_is_there_befo
     assert arguments[:3] == ["run", "-f", "/etc/streamsapp/app/streamsapp.yaml"]
     assert arguments[arguments.index("--master") + 1] == "spark://$(POD_IP):7077"
     master = container(driver, "initContainers")
-    assert (master["restartPolicy"], master["command"]) == ("Always", ["spark-class"])
+    assert (master["restartPolicy"], master["command"][-1]) == ("Always", "spark-class")
     assert master["startupProbe"]["tcpSocket"] == {"port": 7077}
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "option"),
+    [("10.0.0.7", "10.0.0.7", ""), ("fd00::7", "[fd00::7]", "-Djava.net.preferIPv6Addresses=true")],
+)
+def test_programs_of_spark_listen_at_the_address_of_the_pod_which_has_brackets_if_it_is_one_of_ipv6(
+    tmp_path: Path, address: str, host: str, option: str
+) -> None:
+    shown = tmp_path / "spark-class"
+    shown.write_text('#!/bin/sh\nprintf \'%s\\n\' "${SPARK_DAEMON_JAVA_OPTS-}" "$@"\n')
+    shown.chmod(0o755)
+    made = children()
+    for each in (container(pod(made, "wordcount")), container(pod(made, "wordcount-driver"), "initContainers")):
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "POD_IP": address}
+        run = subprocess.run(
+            [*each["command"], *each["args"]], env=environment, capture_output=True, text=True, check=True
+        )
+        options, *arguments = run.stdout.splitlines()
+        assert options.strip() == option
+        assert arguments == [*each["args"], "--host", host]
+
+
+def test_services_have_addresses_of_both_families_where_the_cluster_has_both() -> None:
+    made = children()
+    for name in ("wordcount", "wordcount-query"):
+        assert find(made, "Service", name)["spec"]["ipFamilyPolicy"] == "PreferDualStack"
 
 
 def test_a_query_has_as_many_lanes_as_its_executors_have_cores_so_another_number_of_them_is_another_driver() -> None:
