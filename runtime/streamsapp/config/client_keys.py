@@ -5,7 +5,8 @@ Pure; used when a configuration is made and when the clients' properties are put
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from streamsapp.errors import ConfigError
 from streamsapp.java_names import properties
@@ -100,6 +101,24 @@ def split_prefix(key: str) -> tuple[str, str]:
         if key.startswith(prefix):
             return prefix, key.removeprefix(prefix)
     return "", key
+
+
+def given_to(kind: str, keys: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Returns what the user gives to a kind of client: for each key without its prefix the whole key and its value, the
+    most specific of several."""
+    found: dict[str, tuple[str, Any]] = {}
+    for wanted in ("", *PREFIXES_OF[kind]):
+        for key, value in keys.items():
+            prefix, bare = split_prefix(key)
+            if prefix == wanted and (prefix or _reads(kind, bare)):
+                found[bare] = key, value
+    return found
+
+
+def _reads(kind: str, key: str) -> bool:
+    if key in CONSUMER_ONLY:
+        return kind.endswith("consumer")
+    return kind == "producer" or key not in PRODUCER_ONLY
 
 
 def check_client_keys(keys: Iterable[str]) -> None:

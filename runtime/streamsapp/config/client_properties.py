@@ -10,7 +10,7 @@ import difflib
 import re
 from typing import TypeAlias
 
-from streamsapp.config.client_keys import CONSUMER_ONLY, OWNED, PREFIXES_OF, PRODUCER_ONLY, split_prefix
+from streamsapp.config.client_keys import CONSUMER_ONLY, OWNED, PRODUCER_ONLY, given_to
 from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
@@ -152,6 +152,8 @@ def _consumer_owned(config: StreamsConfig, role: str) -> ClientProperties:
         # Positions alone never say that the end is reached: control and compacted records leave gaps.
         "enable.partition.eof": True,
         "queued.max.messages.kbytes": config.memory.consumer_queue // 1024,
+        # No client polls for a group here; librdkafka takes no session that is longer.
+        "max.poll.interval.ms": max(300_000, config.session_timeout_ms),
     }
 
 
@@ -161,19 +163,8 @@ def _identity(config: StreamsConfig, role: str) -> ClientProperties:
 
 def _client(config: StreamsConfig, kind: str, defaults: ClientProperties, owned: ClientProperties) -> ClientProperties:
     """Merges our defaults, then the user's properties from general to specific, then those that the runtime owns."""
-    result = dict(defaults)
-    for wanted in ("", *PREFIXES_OF[kind]):
-        for key, value in config.kafka.items():
-            prefix, bare = split_prefix(key)
-            if prefix == wanted and (prefix or _reads(kind, bare)):
-                result[bare] = value
-    return result | owned
-
-
-def _reads(kind: str, key: str) -> bool:
-    if key in CONSUMER_ONLY:
-        return kind.endswith("consumer")
-    return kind == "producer" or key not in PRODUCER_ONLY
+    given = {key: value for key, (_, value) in given_to(kind, config.kafka).items()}
+    return defaults | given | owned
 
 
 def _suggestion(key: str) -> str:

@@ -20,6 +20,7 @@ from streamsapp.config.java_values import from_java
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.config.times import time_faults
 from streamsapp.config.topology_optimization import optimization_fault
 from streamsapp.errors import ConfigError
 from streamsapp.java_names import properties as java_properties
@@ -127,6 +128,7 @@ class StreamsConfig:
         _check_handlers(self)
         check_client_keys(self.kafka)
         _ = self.session_timeout_ms  # raises where it is not usable
+        _check_times(self)
 
     @property
     def exactly_once(self) -> bool:
@@ -351,6 +353,12 @@ def _check_handlers(config: StreamsConfig) -> None:
             raise ConfigError(
                 f"{name}: 'dead_letter' needs a topic to write to; set dead_letter_queue_topic to an existing topic"
             )
+
+
+def _check_times(config: StreamsConfig) -> None:
+    own = {name: getattr(config, name) for name in ("commit_interval_ms", "max_poll_interval_ms")}
+    for name, fault in time_faults(config.kafka, own, exactly_once=config.exactly_once):
+        raise ConfigError(f"{name if name in own else f'kafka property {name!r}'}: {fault}")
 
 
 def _handler(handler: str | ExceptionHandler) -> ExceptionHandler:

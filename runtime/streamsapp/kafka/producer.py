@@ -16,7 +16,7 @@ from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
-from streamsapp.errors import CommitError, FencedError, StreamsError
+from streamsapp.errors import CommitError, ConfigError, FencedError, StreamsError
 from streamsapp.kafka.batches.client import batch_producer
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
@@ -337,10 +337,19 @@ class ExactlyOnceProducer(RecordProducer):
                 lambda: repeated(self._try_to_start, "starting a transactional producer", self._deadline)
             )
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                raise self._too_long() from error
             failure = _classified(error, "cannot start a transactional producer")
             if failure is error:  # nothing was begun: another client may have more luck
                 failure = AbortableError(f"cannot start a transactional producer: {error.args[0].str()}")
             raise failure from error
+
+    def _too_long(self) -> ConfigError:
+        return ConfigError(
+            f"kafka property 'producer.transaction.timeout.ms': the broker does not allow"
+            f" {self._times_out_after * 1000:.0f}; set it to no more than the broker's transaction.max.timeout.ms"
+            " (900000 unless set), and commit_interval_ms to a tenth less, or raise that of the broker"
+        )
 
     def _try_to_start(self) -> None:
         if self._tls is not None and self._tls.due():

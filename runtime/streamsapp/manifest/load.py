@@ -13,7 +13,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from streamsapp.config.client_keys import check_client_keys
-from streamsapp.config.streams_config import application_id_fault, bootstrap_servers_fault
+from streamsapp.config.streams_config import EXACTLY_ONCE, application_id_fault, bootstrap_servers_fault
+from streamsapp.config.times import time_faults
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
 from streamsapp.declared.graph import graph_faults
 from streamsapp.declared.roles import CODE_NAME
@@ -26,6 +27,7 @@ from streamsapp.manifest.model import (
     CodeSpec,
     ErrorsSpec,
     KafkaSpec,
+    ProcessingSpec,
     Quantities,
     RemoteStateSpec,
     ResourcesSpec,
@@ -37,7 +39,7 @@ from streamsapp.manifest.model import (
 )
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp.manifest.schedule import parse_schedule
-from streamsapp.manifest.settings import as_in_the_manifest
+from streamsapp.manifest.settings import FIELDS, as_in_the_manifest, text
 from streamsapp.manifest.to_config import remote_state_config
 from streamsapp.manifest.yaml_text import parse_yaml
 from streamsapp.structs import converted
@@ -82,6 +84,8 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
     for name, (structure, check) in _SECTIONS.items():
         if isinstance(spec, dict) and name in spec and not any(line.startswith(f"spec.{name}") for line in faults):
             yield from check(converted(spec[name], structure))
+    if isinstance(spec, dict) and not any(line.startswith(("spec.kafka", "spec.processing")) for line in faults):
+        yield from _time_faults(spec)
     if isinstance(spec, dict) and spec.get("bootstrap") is not None and spec.get("remoteState") is None:
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
     if (
@@ -90,6 +94,23 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
         and rollout.get("preview") is not None
     ):
         yield from _preview_faults(spec)
+
+
+def _time_faults(spec: dict[str, Any]) -> Iterator[str]:
+    """Returns the times that do not fit each other. A Secret may have others: then they are looked at in the pod."""
+    kafka = converted(spec.get("kafka") or {}, KafkaSpec)
+    processing = converted(spec.get("processing") or {}, ProcessingSpec)
+    if kafka.secret_ref is not None:
+        return
+    own = {"max_poll_interval_ms": processing.max_poll_interval_ms}
+    is_spark = spec.get("engine") == "spark"
+    if processing.commit_interval_ms is not None and not is_spark:  # a batch of Spark is a commit
+        own["commit_interval_ms"] = processing.commit_interval_ms
+    exactly_once = is_spark or processing.guarantee == EXACTLY_ONCE
+    properties = {key: text(value) for key, value in kafka.properties.items()}
+    for name, fault in time_faults(properties, own, exactly_once=exactly_once):
+        where = f"spec.{FIELDS[name]}" if name in own else f"spec.kafka.properties.{name}"
+        yield f"{where}: {as_in_the_manifest(fault)}"
 
 
 def _preview_faults(spec: dict[str, Any]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def to_config(
             "remote_state": to_remote_state(app, secret_dir=secret_dir),
         }
         # A batch is a transaction, whatever is asked for: its fencing keeps state right. So is what history is read by.
-        | ({"processing_guarantee": "exactly_once"} if spec.engine == "spark" else {})
+        | ({"processing_guarantee": "exactly_once", "commit_interval_ms": None} if spec.engine == "spark" else {})
         | {name: value for name, value in overrides.items() if value is not None}
     )
     if settings["bootstrap_servers"] is None:
@@ -57,7 +57,8 @@ def to_config(
 
 def _named(fault: str) -> str:
     """Client properties are not fields of ``StreamsConfig``: what is said of one says where it is set."""
-    return fault if fault.startswith("spec.") else f"spec: {fault}"
+    named = re.sub(r"^kafka property '([^']+)': ", r"spec.kafka.properties.\1: ", fault)
+    return named if named.startswith("spec.") else f"spec: {fault}"
 
 
 def _memory_bytes(app: StreamsApp) -> int | None:

@@ -23,11 +23,6 @@ def group_settings(config: StreamsConfig, properties: ClientProperties) -> Group
     session = config.session_timeout_ms
     heartbeat = _milliseconds(properties, "heartbeat.interval.ms", min(HEARTBEAT_INTERVAL_MS, session // 3))
     resting = _milliseconds(properties, "heartbeat.interval.ms", RESTING_INTERVAL_MS)
-    if heartbeat * 3 > session:
-        raise ConfigError(
-            f"heartbeat.interval.ms: {heartbeat} leaves no room for a lost heartbeat; choose at most a third of"
-            f" session.timeout.ms, which is {session}"
-        )
     return GroupSettings(
         group_id=config.application_id,
         instance_id=config.group_instance_id,

@@ -47,7 +47,8 @@ def working(there: Instances, guarantee: str) -> StreamsRuntime:
     """An instance that has sent results and not committed them."""
     source, sink = there.kafka.create_topic("words", partitions=2), there.kafka.create_topic("counts", partitions=2)
     eventually(lambda: end_offsets(there.kafka, source) == end_offsets(there.kafka, sink) == 0)
-    config = there.config(processing_guarantee=guarantee, commit_interval_ms=600_000)
+    longer = {"producer.transaction.timeout.ms": "700000"}
+    config = there.config(processing_guarantee=guarantee, commit_interval_ms=600_000, kafka=longer)
     instance = there.start(word_count(source, sink), config)
     eventually(lambda: instance.ready()[0])
     produce(there.kafka, source, [(None, b"word%d" % number, 1000) for number in range(1000)])

@@ -68,7 +68,7 @@ def test_a_paused_instance_processes_nothing_and_goes_on_when_resumed(
 
 def test_a_paused_instance_can_be_closed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
     source, sink, topology = counting(kafka)
-    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=60_000, kafka=PATIENT)
+    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=50_000, kafka=PATIENT)
     instance = instances.start(topology, config)
     produce(kafka, source, [(b"k", b"", 1000)])
     eventually(lambda: processed(instance) == 1)
@@ -82,7 +82,8 @@ def test_a_paused_instance_can_be_closed(kafka: Kafka, instances: Instances, gua
 
 def test_closing_commits_what_was_processed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
     source, sink, topology = counting(kafka)
-    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=600_000, kafka=PATIENT)
+    kafka_properties = PATIENT | {"producer.transaction.timeout.ms": "700000"}
+    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=600_000, kafka=kafka_properties)
     produce(kafka, source, [(b"k%d" % (number % 50), b"", 1000) for number in range(5000)])
     instance = instances.start(topology, config)
     eventually(lambda: processed(instance) == 5000)

@@ -9,7 +9,7 @@ import pytest
 from instances import Instances, produce
 from kafka_cluster import Kafka
 from streamsapp import Consumed, Produced, Serdes, StreamsBuilder
-from streamsapp.errors import ProcessingError, TopicError
+from streamsapp.errors import ConfigError, ProcessingError, TopicError
 
 TEXT = Serdes.string()
 
@@ -48,3 +48,27 @@ def test_an_exception_in_user_code_is_told_with_its_line_and_logged_with_its_tra
     (told,) = [record for record in caplog.records if record.getMessage().startswith("uncaught: ")]
     assert told.exc_info is not None
     assert isinstance(told.exc_info[1], ValueError)
+
+
+@pytest.mark.parametrize("others", [{}, {"producer.socket.keepalive.enable": "true"}], ids=["batches", "librdkafka"])
+def test_a_transaction_that_may_live_longer_than_the_broker_allows_is_told_with_the_remedy(
+    kafka: Kafka, instances: Instances, others: dict[str, str]
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream(kafka.create_topic("in"), Consumed(TEXT, TEXT)).to(kafka.create_topic("out"), Produced(TEXT, TEXT))
+    longer = {"producer.transaction.timeout.ms": "900001"} | others
+
+    error = instances.start(builder.build(), instances.config(kafka=longer)).wait(60)
+
+    assert isinstance(error, ConfigError)
+    assert "producer.transaction.timeout.ms': the broker does not allow 900001; set it to no more than" in str(error)
+
+
+def test_a_session_that_the_broker_does_not_allow_is_told_with_the_remedy(kafka: Kafka, instances: Instances) -> None:
+    builder = StreamsBuilder()
+    builder.stream(kafka.create_topic("in"), Consumed(TEXT, TEXT)).to(kafka.create_topic("out"), Produced(TEXT, TEXT))
+
+    error = instances.start(builder.build(), instances.config(kafka={"session.timeout.ms": "1900000"})).wait(60)
+
+    assert isinstance(error, ConfigError)
+    assert "session.timeout.ms: the broker does not allow 1900000; choose one between its group.min" in str(error)

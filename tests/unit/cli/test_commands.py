@@ -121,6 +121,23 @@ def test_validate_asks_the_client_which_properties_it_takes(manifest: Path, caps
     assert "was refused by the client" in faults[3]
 
 
+def test_validate_refuses_times_in_the_wrong_order(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    properties = "{heartbeat.interval.ms: 2500, producer.linger.ms: 61000}"
+    edit(
+        manifest,
+        "spec:\n",
+        f"spec:\n  processing: {{commitIntervalMs: 600000}}\n  kafka: {{properties: {properties}}}\n",
+    )
+    assert main(["validate", "-f", str(manifest)]) == 2
+    faults = capsys.readouterr().err.splitlines()
+    assert [fault.partition(": spec.")[2].partition(" ")[0] for fault in faults] == [
+        "processing.commitIntervalMs:",
+        "kafka.properties.producer.linger.ms:",
+        "kafka.properties.heartbeat.interval.ms:",
+    ]
+    assert faults[0].endswith("to 660000 or more, or lower spec.processing.commitIntervalMs")
+
+
 def test_validate_refuses_what_no_cluster_would_take(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(manifest, "spec:\n", "spec:\n  kafka: {bootstrapServers: kafka}\n")
     edit(manifest, "name: wordcount", "name: Hello_World")

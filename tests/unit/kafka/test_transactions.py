@@ -13,7 +13,7 @@ from producer_parts import (
     failure,
     record,
 )
-from streamsapp.errors import CommitError, FencedError
+from streamsapp.errors import CommitError, ConfigError, FencedError
 from streamsapp.kafka.producer import AbortableError, ExactlyOnceProducer
 from streamsapp.record import RawRecord
 from streamsapp.tasks.output import OutputRecord
@@ -223,6 +223,13 @@ def test_starting_waits_for_the_coordinator(once: Producing) -> None:
     once.producer.start()
 
     assert once.client.calls == ["init", "init"]
+
+
+def test_a_transaction_timeout_that_the_broker_does_not_allow_is_told_with_the_remedy(once: Producing) -> None:
+    once.client.errors["init"] = [failure(KafkaError.INVALID_TRANSACTION_TIMEOUT, fatal=True)]
+
+    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms.* 10000; set it to no more than .*\.max\.timeout"):
+        once.producer.start()
 
 
 def test_a_transactional_id_that_may_not_be_used_is_an_error_that_says_so(once: Producing) -> None:
