@@ -18,7 +18,7 @@ from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, Unknown
 from streamsapp.http.json_values import parse_key, show, show_bound, show_version
 from streamsapp.query import Queries, Staleness
 from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, Wanted, merged
-from streamsapp.query.remote_reader import decode
+from streamsapp.query.remote_reader import Patience, decode
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.window_view import WindowRange
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, json_response
@@ -145,7 +145,9 @@ class StateRoute:
                 return _unavailable(error)
             if not parameters.proxy or parameters.local:
                 return self._elsewhere(error, parameters, request)
-            page = self._queries.remote_range(store, parameters.partition, keys, parameters.limit, parameters.stale)
+            page = self._queries.remote_range(
+                store, parameters.partition, keys, parameters.limit, parameters.stale, Patience()
+            )
             return json_response(_document(store, page, parameters) | {"partition": parameters.partition})
         return json_response(_document(store, page, parameters) | _shown(source))
 
@@ -156,9 +158,10 @@ class StateRoute:
         pages: list[Page] = []
         covered: list[int] = []
         elsewhere: dict[str, str | None] = {}
+        patience = Patience()
         for partition in partitions:
             try:
-                pages.append(self._partition(store, partition, keys, parameters))
+                pages.append(self._partition(store, partition, keys, parameters, patience))
                 covered.append(partition)
             except StoreNotAvailableError as error:
                 if parameters.proxy:
@@ -167,7 +170,9 @@ class StateRoute:
         document = _document(store, merged(pages, parameters.limit), parameters)
         return json_response(document | {"partitions": covered, "elsewhere": elsewhere})
 
-    def _partition(self, store: StoreInfo, partition: int, keys: Wanted, parameters: QueryParameters) -> Page:
+    def _partition(
+        self, store: StoreInfo, partition: int, keys: Wanted, parameters: QueryParameters, patience: Patience
+    ) -> Page:
         most_bytes = PAGE_BYTES // store.partitions
         try:
             page, _ = self._queries.local.range(store, partition, keys, parameters.limit, parameters.stale, most_bytes)
@@ -176,7 +181,7 @@ class StateRoute:
             same = error.owner is not None and error.owner == self._queries.host.endpoint
             if not same and (parameters.local or not parameters.proxy):
                 raise
-            page = self._queries.remote_range(store, partition, keys, parameters.limit, parameters.stale)
+            page = self._queries.remote_range(store, partition, keys, parameters.limit, parameters.stale, patience)
         return page.cut(parameters.limit, most_bytes)
 
     def _elsewhere(

@@ -23,7 +23,7 @@ from streamsapp.query.api import (
     Wanted,
 )
 from streamsapp.query.local_reader import LocalReader
-from streamsapp.query.remote_reader import Fetch, RemoteReader
+from streamsapp.query.remote_reader import Fetch, Patience, RemoteReader
 from streamsapp.query.routing import Hosts, hosts_of, to_ask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
@@ -158,12 +158,15 @@ class Queries:
         return KeyQueryMetadata(hosts.active, frozenset(hosts.standby), partition)
 
     def _here(self, store: StoreInfo) -> KeyQueryMetadata:
-        """Every instance has all of a global store: this one is as good as any, and there is no partition."""
-        if not self.host.endpoint:
+        """Every instance has all of a global store, and the key has no partition there: as in Kafka Streams
+        (``StreamsMetadataState``), it is this instance, or any other where this one has no endpoint."""
+        others = sorted(peer.endpoint for peer in self.host.peers().values() if peer.endpoint)
+        endpoint = self.host.endpoint or next(iter(others), "")
+        if not endpoint:
             raise StoreNotAvailableError(
-                f"global store {store.name} is on every instance, and this one has no endpoint; set application_server"
+                f"global store {store.name} is on every instance, and none has an endpoint; set application_server"
             )
-        return KeyQueryMetadata(self.host.endpoint, frozenset(), -1)
+        return KeyQueryMetadata(endpoint, frozenset(), -1)
 
     # ---- parts -------------------------------------------------------------------------------------------------
 
@@ -188,6 +191,7 @@ class Queries:
         self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
     ) -> tuple[Found, QuerySource]:
         """Returns the entry of a key from the first of the partitions that has it, here or elsewhere."""
+        patience = Patience()
 
         def get(partition: int) -> tuple[Found, QuerySource]:
             try:
@@ -195,7 +199,7 @@ class Queries:
             except StoreNotAvailableError:
                 if store.is_global:
                     raise  # each instance has its own
-                return self.remote_get(store, partition, key, stale)
+                return self._remote_get(store, partition, key, stale, patience)
 
         return _first_with(map(get, partitions))
 
@@ -221,17 +225,24 @@ class Queries:
         """Returns the instances that have a partition of a store."""
         return hosts_of(store.task_id(partition), self.host.peers())
 
-    def remote_get(
-        self, store: StoreInfo, partition: int, key: bytes, stale: Staleness | None
+    def _remote_get(
+        self, store: StoreInfo, partition: int, key: bytes, stale: Staleness | None, patience: Patience
     ) -> tuple[Found, QuerySource]:
-        """Ask those who have it."""
         endpoints = to_ask(self.hosts(store, partition), stale)
-        return self._remote.get(store, partition, key, stale, endpoints)
+        return self._remote.get(store, partition, key, stale, endpoints, patience)
 
-    def remote_range(self, store: StoreInfo, partition: int, keys: Wanted, limit: int, stale: Staleness | None) -> Page:
-        """Ask those who have it."""
+    def remote_range(
+        self,
+        store: StoreInfo,
+        partition: int,
+        keys: Wanted,
+        limit: int,
+        stale: Staleness | None,
+        patience: Patience,
+    ) -> Page:
+        """Returns the first entries of a range from an instance that has the partition."""
         endpoints = to_ask(self.hosts(store, partition), stale)
-        return self._remote.range(store, partition, keys, limit, stale, endpoints)
+        return self._remote.range(store, partition, keys, limit, stale, endpoints, patience)
 
     def _in_time(
         self, store: StoreInfo, key: Any, keys: WindowRange, partition: int | None, stale: Staleness | None
@@ -256,7 +267,8 @@ class Queries:
             except StoreNotAvailableError:
                 if store.is_global:
                     raise
-                page = self.remote_range(store, partition, keys, PAGE, stale)
+                # The caller takes rows at its own pace: the time is that of a page.
+                page = self.remote_range(store, partition, keys, PAGE, stale, Patience())
             yield from page.entries
             if page.next is None:
                 return

@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 #: The time that another instance may take to accept and for its whole answer, in seconds.
 TIMEOUT = 5.0
+#: The time after which a question asks no further instance, in seconds.
+QUESTION = 10.0
 #: Questions that wait for other instances at a time: each may have an answer of ``MOST_BYTES`` in memory.
 OUTGOING = 16
 #: Of an answer: pages end long before, and a record is no larger.
@@ -121,6 +123,18 @@ def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes
         return PeerResponse(response.status, dict(response.headers), body)
 
 
+class Patience:
+    """The time that one question has, however many partitions and instances it is about: each may be slow."""
+
+    def __init__(self) -> None:
+        self._give_up = time.monotonic() + QUESTION
+
+    def check(self) -> None:
+        """Raises ``TimeoutError`` once it is over."""
+        if time.monotonic() > self._give_up:
+            raise TimeoutError(f"it was not asked, as the others took {QUESTION:g} seconds; ask for one partition")
+
+
 class RemoteReader:
     """Reads at other instances."""
 
@@ -129,7 +143,13 @@ class RemoteReader:
         self._outgoing = BoundedSemaphore(OUTGOING)
 
     def get(
-        self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None, endpoints: Iterable[str]
+        self,
+        store: StoreInfo,
+        partition: int,
+        key: bytes,
+        staleness: Staleness | None,
+        endpoints: Iterable[str],
+        patience: Patience,
     ) -> tuple[Found, QuerySource]:
         """Returns the entry of a key, from the first instance that answers."""
         parameters = _parameters(partition, staleness)
@@ -137,7 +157,7 @@ class RemoteReader:
         def read(document: Any) -> tuple[Found, QuerySource]:
             return _found(store, document), _source(document)
 
-        return self._ask(store, partition, f"/{encode(key)}", parameters, endpoints, read)
+        return self._ask(store, partition, f"/{encode(key)}", parameters, endpoints, patience, read)
 
     def range(
         self,
@@ -147,6 +167,7 @@ class RemoteReader:
         limit: int,
         staleness: Staleness | None,
         endpoints: Iterable[str],
+        patience: Patience,
     ) -> Page:
         """Returns the first entries of a range, from the first instance that answers."""
         parameters = _parameters(partition, staleness) | {"limit": str(limit), **_bounds(keys)}
@@ -158,7 +179,7 @@ class RemoteReader:
                 raise ValueError("its next page is no later one")
             return page
 
-        return self._ask(store, partition, "", parameters, endpoints, read)
+        return self._ask(store, partition, "", parameters, endpoints, patience, read)
 
     def _ask(
         self,
@@ -167,6 +188,7 @@ class RemoteReader:
         key: str,
         parameters: Mapping[str, str],
         endpoints: Iterable[str],
+        patience: Patience,
         read: Callable[[Any], T],
     ) -> T:
         path = f"/state/{quote(store.name, safe='')}{key}?{urlencode(parameters)}"
@@ -179,6 +201,7 @@ class RemoteReader:
         told = []
         for endpoint in endpoints:
             try:
+                patience.check()
                 reply = self._fetched(endpoint, path)
                 document = read_json(reply.body)
                 if "error" not in document:

@@ -10,13 +10,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
+from query_hosts import PARTITIONS, QueryHost, store_info
+from streamsapp.http.state_routes import StateRoute
+from streamsapp.membership.api import Peer
 from streamsapp.query import remote_reader
-from streamsapp.query.remote_reader import HttpFetch
+from streamsapp.query.remote_reader import HttpFetch, PeerResponse
+from streamsapp.record import TaskId
 from streamsapp.web import HttpServer
 from streamsapp.web.request_routing import AtMost, HttpRequest, HttpResponse, Route, probe
 
@@ -79,6 +84,43 @@ def test_an_answer_without_end_is_given_up_at_the_most_that_any_has(monkeypatch:
     monkeypatch.setattr(remote_reader, "MOST_BYTES", 1 << 20)
     with peer(never_ends) as endpoint, pytest.raises(http.client.HTTPException, match="more than 1048576 bytes"):
         HttpFetch()(endpoint, "/state/counts", timeout=SOON)
+
+
+class SlowGroup:
+    """Another instance has all partitions of a store, and nothing in them; each of its answers takes its time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.now = 0.0
+        self.asked = 0
+        self.here = QueryHost(store_info(placed=False))
+        tasks = frozenset(TaskId(0, partition) for partition in range(PARTITIONS))
+        self.here.group = {"other": Peer("other:1", active=tasks)}
+        self.other = QueryHost(self.here.info)
+        for partition in range(PARTITIONS):
+            self.other.add(partition)
+
+    def fetch(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> PeerResponse:
+        self.asked += 1
+        self.now += self.seconds
+        response = StateRoute(self.other.queries())(HttpRequest(method, path))
+        return PeerResponse(response.status, {}, response.body)
+
+
+@pytest.mark.parametrize(("seconds", "asked", "status"), [(2.0, PARTITIONS, 404), (6.0, 2, 503)])
+def test_a_question_to_many_partitions_has_a_time_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, asked: int, status: int
+) -> None:
+    slow = SlowGroup(seconds)
+    monkeypatch.setattr(remote_reader, "time", SimpleNamespace(monotonic=lambda: slow.now))
+    route = StateRoute(slow.here.queries(slow.fetch))
+    response = route(HttpRequest("GET", "/state/counts/a?proxy=1"))
+    assert (response.status, slow.asked) == (status, asked)
+    assert (b"it was not asked, as the others took 10 seconds" in response.body) == (status == 503)
+
+    slow.asked = 0
+    response = route(HttpRequest("GET", "/state/counts?proxy=1"))
+    assert (response.status, slow.asked) == (503 if status == 503 else 200, asked)
 
 
 def test_probes_are_answered_while_queries_wait_for_other_instances() -> None:
