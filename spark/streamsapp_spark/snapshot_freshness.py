@@ -7,7 +7,6 @@ ones. The first is told, the second is refused: nothing would ever write newer o
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -19,6 +18,7 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError, TopicError
 from streamsapp.kafka.groups import GroupAdmin
+from streamsapp.kafka.reachability import check_reachable
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.snapshot import Snapshot
@@ -30,8 +30,6 @@ from streamsapp_spark.stored_application import StoredApplication
 log = logging.getLogger(__name__)
 
 WARN, REFUSE, IGNORE = "warn", "refuse", "ignore"
-#: The time in which a broker has to be found, in seconds.
-_SECONDS = 5.0
 #: Manifests that are read at a time.
 _READERS = 8
 #: Tasks that a message names.
@@ -50,18 +48,21 @@ def checked(option: str | None, as_of: str | None) -> str | None:
 def store_lags(app: StoredApplication, store: str) -> list[SnapshotLag] | None:
     """Returns the distance of every task of a store, in order: Kafka tells how many there are. ``None``, with the
     reason in a warning, if it does not tell. Raises ``StreamsError`` for a snapshot that cannot be used."""
-    config, topic = app.config, changelog_topic(app.config.application_id, app.builder(store))
+    config, builder = app.config, app.builder(store)
+    topic = changelog_topic(config.application_id, builder)
     try:
-        _reach(config)
+        check_reachable(config.bootstrap_servers)
         with closing(TopicAdmin(client_properties.admin(config))) as admin:
             count = admin.partition_counts().get(topic)
             if count is None:
                 raise TopicError(f"there is no topic {topic}")
             part = app.part_with(store).id
             found = _newest(app, [TaskId(part, number) for number in range(count)])
+            changelogs = {task_id: TopicPartition(topic, task_id.partition) for task_id in found}
+            is_source = builder.changelog_topic is not None
             tasks = [
-                SnapshotTask(task_id, snapshot, {store: TopicPartition(topic, task_id.partition)})
-                for task_id, snapshot in found.items()
+                SnapshotTask(task_id, found[task_id], {store: each}, [each] if is_source else [])
+                for task_id, each in changelogs.items()
             ]
             return snapshot_lags(config, admin, SystemClock(), tasks, _committed(config))
     except KafkaException as error:
@@ -119,19 +120,3 @@ def _newest(app: StoredApplication, tasks: Sequence[TaskId]) -> dict[TaskId, Sna
 
     with ThreadPoolExecutor(_READERS) as pool:
         return dict(zip(tasks, pool.map(of, tasks), strict=True))
-
-
-def _reach(config: StreamsConfig) -> None:
-    """Raises ``OSError`` if none of the servers is there: the client would look for them for much longer."""
-    faults: list[OSError] = []
-    for server in config.bootstrap_servers.split(","):
-        host, _, port = server.strip().rpartition("://")[2].rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), _SECONDS).close()
-        except ValueError:
-            return  # the client knows more forms of addresses, and says what is wrong with others
-        except OSError as error:
-            faults.append(error)
-        else:
-            return
-    raise faults[0]

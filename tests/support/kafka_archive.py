@@ -23,10 +23,15 @@ def once(partition: int, offset: int) -> int:
 
 
 def archive(
-    kafka: Kafka, topic: str, path: Path, rows: Callable[[int, int], int] = once, *more: tuple[Any, ...]
+    kafka: Kafka,
+    topic: str,
+    path: Path,
+    rows: Callable[[int, int], int] = once,
+    *more: tuple[Any, ...],
+    zone: str | None = "UTC",
 ) -> int:
     """The records of a topic, as Spark's Kafka connector would write them, each in as many ``rows`` as its partition
-    and offset say, and ``more`` rows; returns how many there are."""
+    and offset say, and ``more`` rows; returns how many there are. Without a ``zone`` times are as ``TIMESTAMP_NTZ``."""
     columns: dict[str, list[Any]] = {name: [] for name in ("topic", "partition", "offset", "key", "value", "timestamp")}
     for message in reversed(kafka.read(topic)):  # in any order
         time = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
@@ -39,7 +44,7 @@ def archive(
             columns[name].append(value)
     path.mkdir(exist_ok=True)
     schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()),
-                        ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC"))])  # fmt: skip
+                        ("value", pa.binary()), ("timestamp", pa.timestamp("us", zone))])  # fmt: skip
     parquet.write_table(pa.table(columns, schema=schema), path / "part.parquet")
     return len(columns["offset"])
 

@@ -119,10 +119,10 @@ class App:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def command(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """A command of ``streamsapp`` on this application, under way."""
+        """A command of ``streamsapp`` on this application, under way; its name may have two words."""
         name, *options = arguments
         return subprocess.Popen(
-            [sys.executable, "-m", "streamsapp.cli.main", name, "-f", str(self.manifest), *options],
+            [sys.executable, "-m", "streamsapp.cli.main", *name.split(), "-f", str(self.manifest), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -74,10 +74,11 @@ class Counted:
         *,
         conf: Mapping[str, str] | None = None,
         remote_state: Mapping[str, Any] | None = None,
+        partitions: int = PARTITIONS,
     ) -> None:
         self.kafka: Kafka = instances.kafka
-        self.words = self.kafka.create_topic("words", PARTITIONS)
-        self.counts = self.kafka.create_topic("counts", PARTITIONS)
+        self.words = self.kafka.create_topic("words", partitions)
+        self.counts = self.kafka.create_topic("counts", partitions)
         #: A file for each process that has seen a record.
         self.processes = instances.directory / f"{name}-processes"
         self.processes.mkdir()

@@ -1,12 +1,17 @@
 """``streamsapp snapshots list|show|verify``: shows what remote state holds of an application.
 
-Runs on the main thread, reads the object store and nothing else: neither Kafka nor the application's code is needed.
+Runs on the main thread, and reads the object store; the application's code is not needed. ``list`` asks Kafka what is
+committed, and goes on without an answer.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+
+from confluent_kafka import KafkaException
 
 from streamsapp.cli.arguments import (
     add_data_dir,
@@ -17,16 +22,24 @@ from streamsapp.cli.arguments import (
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.progress import VerifyBar
-from streamsapp.cli.snapshots_text import as_data, in_detail, summary, table
+from streamsapp.cli.snapshots_text import Row, as_data, in_detail, summary, table
 from streamsapp.clock import SystemClock
-from streamsapp.errors import ManifestError, StreamsError
-from streamsapp.manifest import load
-from streamsapp.record import TaskId
+from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
+from streamsapp.kafka.groups import GroupAdmin
+from streamsapp.kafka.reachability import check_reachable
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.manifest import StreamsApp, load
+from streamsapp.manifest.to_config import to_cluster_config
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain, chains_of
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_verification import Verification, read_manifests, verify_files
+from streamsapp.runtime.snapshot_lag import SnapshotLag, SnapshotTask, snapshot_lags
 from streamsapp.units import size_text
+
+log = logging.getLogger(__name__)
 
 _NO_SNAPSHOTS = (
     "spec.remoteState: is not there, nor has `streamsapp local` left snapshots in {folder}; set its url, or pass "
@@ -69,18 +82,48 @@ def _add_action(
 
 
 def list_snapshots(options: argparse.Namespace) -> int:
-    chains, where = _open(options)
+    app = load(options.file)
+    chains, where = _open(app, options)
     rows = [(chain.task_id, *chain.newest()) for chain in chains]
+    is_local = options.data_dir is not None or app.spec.remote_state is None
+    lags = {} if is_local else _lags(app, rows)
     now = SystemClock().now_ms()
     if options.output == "json":
-        print_json([summary(task_id, number, found, now) for task_id, number, found in rows])
+        print_json([summary(row, lags.get(row[0]), now) for row in rows])
     else:
-        print("\n".join(table(rows, now)) if rows else f"no snapshots in {where}")
+        print("\n".join(table(rows, lags, now)) if rows else f"no snapshots in {where}")
     return 0
 
 
+def _lags(app: StreamsApp, rows: Sequence[Row]) -> Mapping[TaskId, SnapshotLag]:
+    """The distance of each snapshot from what is committed; of none, with the reason in a warning, if Kafka does not
+    answer."""
+    tasks = [_as_task(task_id, snapshot) for task_id, _, snapshot in rows if snapshot is not None]
+    if not tasks or app.spec.kafka.bootstrap_servers is None:
+        return {}
+    try:
+        return {lag.task.id: lag for lag in _asked(to_cluster_config(app), tasks)}
+    except KafkaException as error:
+        why = error.args[0].str()
+    except (StreamsAppError, OSError) as error:
+        why = str(error)
+    log.warning("Kafka does not say whether snapshots have all that is committed: %s", why)
+    return {}
+
+
+def _as_task(task_id: TaskId, snapshot: Snapshot) -> SnapshotTask:
+    points = snapshot.stores.items()
+    return SnapshotTask(task_id, snapshot, {name: TopicPartition(at.changelog, at.partition) for name, at in points})
+
+
+def _asked(config: StreamsConfig, tasks: Sequence[SnapshotTask]) -> list[SnapshotLag]:
+    check_reachable(config.bootstrap_servers)
+    with closing(TopicAdmin(client_properties.admin(config))) as admin:
+        return snapshot_lags(config, admin, SystemClock(), tasks, GroupAdmin(config).committed())
+
+
 def show_snapshots(options: argparse.Namespace) -> int:
-    chains, where = _open(options)
+    chains, where = _open(load(options.file), options)
     if options.number is not None and options.task is None:
         raise ManifestError(["--number: names a snapshot of one task; add --task"])
     shown = [found for chain in chains if (found := _wanted(chain, options.number)) is not None]
@@ -98,7 +141,7 @@ def _wanted(chain: ManifestChain, number: int | None) -> Snapshot | None:
 
 
 def verify_snapshots(options: argparse.Namespace) -> int:
-    chains, where = _open(options)
+    chains, where = _open(load(options.file), options)
     verifications = [read_manifests(chain, every=options.all) for chain in chains]
     total = sum(file.size for verification in verifications for file in verification.files)
     with VerifyBar(total) as progress:
@@ -122,9 +165,8 @@ def _extent(verifications: Iterable[Verification]) -> dict[str, int]:
     }
 
 
-def _open(options: argparse.Namespace) -> tuple[list[ManifestChain], str]:
+def _open(app: StreamsApp, options: argparse.Namespace) -> tuple[list[ManifestChain], str]:
     """The chains that are asked for, and where they are."""
-    app = load(options.file)
     config = snapshots_of(app, options.file, options.data_dir)
     if config is None:
         folder = LocalFolder(options.file, app.application_id, options.data_dir).snapshots

@@ -55,6 +55,19 @@ def to_config(
         raise ManifestError([_named(as_in_the_manifest(str(error)))]) from error
 
 
+def to_cluster_config(app: StreamsApp) -> StreamsConfig:
+    """The configuration of a command that asks Kafka about an application and runs nothing of it: the user's code is
+    not needed. Raises ``ManifestError`` where a client could not be made."""
+    try:
+        return StreamsConfig(
+            application_id=app.application_id,
+            bootstrap_servers=app.spec.kafka.bootstrap_servers or "",
+            kafka=_client_properties(app, SECRETS_DIR),
+        )
+    except ConfigError as error:
+        raise ManifestError([_named(as_in_the_manifest(str(error)))]) from error
+
+
 def _named(fault: str) -> str:
     """Client properties are not fields of ``StreamsConfig``: what is said of one says where it is set."""
     named = re.sub(r"^kafka property '([^']+)': ", r"spec.kafka.properties.\1: ", fault)

@@ -1,6 +1,7 @@
 """Compares the newest snapshots of an application with what it has committed.
 
-Asked by the driver of ``engine: spark`` before a run ends, by readers of stores and by audits, each on its own thread.
+Asked by the driver of ``engine: spark`` before a run ends, by readers of stores and by ``streamsapp snapshots list``,
+each on its own thread.
 """
 
 from __future__ import annotations
@@ -75,10 +76,11 @@ def snapshot_lags(
     """Returns the distance of each task's snapshot; ``committed`` are the group's offsets. Raises ``KafkaException``
     when the broker does not tell."""
     starts = {each: at for task in tasks for each, at in _positions(task).values()}
-    changelogs = starts.keys() - committed.keys()
-    ends = admin.request_offsets(changelogs, stable=True).result() if changelogs else {}
-    # A source topic that is a changelog: only what is committed counts.
-    ends |= {each: committed[each] for each in starts.keys() & committed.keys()}
+    # Of a source topic that is a changelog only what is committed counts.
+    read = {each for task in tasks for each in _points(task)}
+    ends = {each: committed.get(each, 0) for each in starts if each in read or each in committed}
+    if changelogs := starts.keys() - ends.keys():
+        ends |= admin.request_offsets(changelogs, stable=True).result()
     beyond = {each: at for each, at in starts.items() if ends[each] > at}
     first = _looked_up(config, clock, beyond)
     return [SnapshotLag(task, _inputs(task, committed), dict(_stores(task, ends, first))) for task in tasks]
@@ -98,12 +100,16 @@ def _positions(task: SnapshotTask) -> dict[str, tuple[TopicPartition, int]]:
     return {store: (each, points[store].offset if store in points else 0) for store, each in task.changelogs.items()}
 
 
+def _points(task: SnapshotTask) -> dict[TopicPartition, int]:
+    """The offset in each input at which the snapshot stands."""
+    read = () if task.snapshot is None else task.snapshot.inputs
+    return dict.fromkeys(task.inputs, 0) | {TopicPartition(each.topic, each.partition): each.offset for each in read}
+
+
 def _inputs(task: SnapshotTask, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
     if task.snapshot is None:
         return {}
-    points = dict.fromkeys(task.inputs, 0)
-    points |= {TopicPartition(each.topic, each.partition): each.offset for each in task.snapshot.inputs}
-    return {each: (at, committed[each]) for each, at in points.items() if committed.get(each, at) > at}
+    return {each: (at, committed[each]) for each, at in _points(task).items() if committed.get(each, at) > at}
 
 
 def _stores(

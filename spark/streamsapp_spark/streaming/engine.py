@@ -126,7 +126,8 @@ class SparkEngine:
             self._closing.wait(_LOOK)
 
     def _run(self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim) -> bool:
-        """Run the query until it ends; returns whether another is to go on, with other topics."""
+        """Run the query until it ends; returns whether another is to go on, with other topics. That one sees to the
+        last snapshots, also if the driver was told to end meanwhile."""
         self._layout = layout = layouts.following(layouts.found().matched)
         executors, setting = Executors(spark.sparkContext), self._setting
         cores = executors.wait(self._closing.is_set)
@@ -153,7 +154,7 @@ class SparkEngine:
                 job = EngineJob.of(self._config.application_id, self._program, layout.existing, server.address, memory)
                 topics = _TopicsOfBatches(self._config, admin, layouts, layout)
                 self._watch(self._start(spark, job, checkpoint), service, topics, executors)
-                return topics.changed and not self._closing.is_set()
+                return topics.changed
             finally:
                 server.close()
 
@@ -204,6 +205,10 @@ class SparkEngine:
         if not service.closing.is_set():
             return StreamsError(f"the query failed: {reason(error)}")
         log.warning("the query ended first: %s; the next one does what it has not committed", reason(error))
+        try:
+            service.check_snapshots()
+        except StreamsError as unwritten:
+            return unwritten
         return None
 
     # ---- looking at it -----------------------------------------------------------------------------------------

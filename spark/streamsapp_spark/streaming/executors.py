@@ -61,14 +61,21 @@ class Executors:
 
 
 def expected_cores(master: str, setting: Callable[[str], str | None]) -> int | None:
-    """The cores that Spark's settings promise; ``None`` where they do not, as those of a standalone cluster without
-    ``spark.cores.max``, which has whatever its workers have."""
+    """The tasks at a time that Spark's settings promise; ``None`` where they do not, as those of a standalone cluster
+    without ``spark.cores.max``, which has whatever its workers have."""
+    each, of_task = setting("spark.executor.cores"), int(setting("spark.task.cpus") or 1)
     if cluster := local_cluster(master):
-        return cluster[0] * cluster[1]
+        workers, cores = cluster
+        return workers * _slots(cores, int(each or cores), of_task)
     if not has_executors(master) or setting("spark.dynamicAllocation.enabled") == "true":
         return None
     if master.startswith("spark://"):
         most = setting("spark.cores.max")
-        return None if most is None else int(most)
+        return None if most is None else _slots(int(most), int(each or most), of_task)
     executors = setting("spark.executor.instances")
-    return None if executors is None else int(executors) * int(setting("spark.executor.cores") or 1)
+    return None if executors is None else int(executors) * (int(each or 1) // of_task)
+
+
+def _slots(cores: int, of_executor: int, of_task: int) -> int:
+    """Tasks at a time, where executors of some size are made of these cores."""
+    return cores // of_executor * (of_executor // of_task)

@@ -77,7 +77,7 @@ class BatchService:
         self._next: tuple[LaneOrder, ...] = ()
         self._offset: dict[str, Any] = {"batch": 0}
         self._under_way = _UnderWay(clock.monotonic())
-        self._last = LastSnapshots(batches)
+        self._last = LastSnapshots(batches, clock)
         #: Set when no more is to be read, and tasks are to be given up.
         self.closing = threading.Event()
         #: An error that trying again would not mend.
@@ -94,6 +94,11 @@ class BatchService:
             except StreamsError as error:
                 self.failure = error
                 return False
+
+    def check_snapshots(self) -> None:
+        """Raise ``StreamsError`` if remote state lacks something that is committed. Called when the query is over."""
+        with self._lock:
+            self._last.check()
 
     def has_cores(self, cores: int) -> None:
         """There are so many now."""
@@ -217,8 +222,10 @@ class BatchService:
         """The batch begins; returns how many partitions it has."""
         with self._lock:
             self._under_way = _UnderWay(self._clock.monotonic())
-            self._last.orders = ()
-            self._dispatcher.begin(self._next if batch == self._offset["batch"] else (), self._division.cores)
+            orders = self._next if batch == self._offset["batch"] else ()
+            if orders:  # one without any was planned before snapshots were looked at
+                self._last.orders = ()
+            self._dispatcher.begin(orders, self._division.cores)
             self._figures.batches += 1
             return self._division.cores
 

@@ -16,6 +16,7 @@ from s3_server import BUCKET, S3Server
 from streamsapp.cli.main import main
 from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig
+from streamsapp.local.broker import free_port
 from streamsapp.record import TaskId
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
@@ -106,7 +107,7 @@ def test_lists_the_newest_snapshot_of_each_task(remote: Remote, capsys: pytest.C
 
     assert remote.run("list") == 0
     titles, *lines = capsys.readouterr().out.splitlines()
-    assert titles.split() == ["TASK", "EPOCH", "NUMBER", "OFFSETS", "BYTES", "NEW", "AGE", "INSTANCE"]
+    assert titles.split() == ["TASK", "EPOCH", "NUMBER", "OFFSETS", "BYTES", "NEW", "AGE", "BEHIND", "INSTANCE"]
     assert [line.split()[:4] for line in lines] == [["0_0", "1", "3", "counts=200"], ["0_3", "1", "3", "counts=200"]]
 
     assert remote.run("list", "--task", "0_3", "-o", "json") == 0
@@ -114,6 +115,22 @@ def test_lists_the_newest_snapshot_of_each_task(remote: Remote, capsys: pytest.C
     assert row["bytes"] == newest["0_3"].total_bytes
     assert 0 < row["newBytes"] < row["bytes"]
     assert 0 <= row["ageSeconds"] < 300
+    assert row["behind"] is None, "the manifest names no broker"
+
+
+def test_lists_without_kafka_where_none_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "store").mkdir()
+    remote = Remote(tmp_path, f"file://{tmp_path}/store", None)
+    remote.publish(TASKS[0])
+    port = free_port()
+    with remote.manifest.open("a") as file:
+        file.write(f"  kafka: {{bootstrapServers: 127.0.0.1:{port}}}\n")
+    assert remote.run("list") == 0
+    said = capsys.readouterr()
+    _, line = said.out.splitlines()
+    assert line.split()[-2:] == ["-", "pod-1"]
+    told = "Kafka does not say whether snapshots have all that is committed: nothing answers at "
+    assert f"{told}127.0.0.1:{port} (" in said.err
 
 
 def test_shows_what_a_snapshot_holds(remote: Remote, capsys: pytest.CaptureFixture[str]) -> None:

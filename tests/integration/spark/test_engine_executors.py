@@ -54,6 +54,11 @@ class Running:
         self._counted.produce(count)
         self.until(self._counted.done, "results")
 
+    def tasks_by_worker(self) -> list[int]:
+        """How many tasks each worker has that has any."""
+        tasks = status_of(self.port).get("tasks", ())
+        return list(Counter(each["worker"] for each in tasks if each["worker"]).values())
+
     def until(self, holds: Callable[[], Any], what: str) -> None:
         def goes_on() -> Any:
             assert self._process.poll() is None, self._log.read_text()[-8000:]
@@ -116,15 +121,12 @@ def test_a_worker_that_comes_later_gets_its_part_of_the_tasks(
         started.callback(driver.kill)
         driver.results_come(100)
 
-        def tasks() -> Counter[str]:
-            return Counter(each["worker"] for each in status_of(driver.port).get("tasks", ()) if each["worker"])
-
-        assert list(tasks().values()) == [4]
+        assert driver.tasks_by_worker() == [4]
         started.enter_context(standalone_worker(tmp_path, master, 1))
 
         def divided() -> bool:
             counted.produce(4)
-            return list(tasks().values()) == [2, 2]
+            return driver.tasks_by_worker() == [2, 2]
 
         driver.until(divided, "tasks on both workers")
         driver.results_come(100)
@@ -146,6 +148,27 @@ def test_a_cluster_whose_addresses_are_those_of_ipv6(
         driver.results_come(100)
         driver.end()
         counted.check()
+
+
+def test_three_executors_share_the_tasks_evenly(
+    instances: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    counted = Counted(instances, "three", "200ms", partitions=3)
+    driver = Running(counted, tmp_path, "local-cluster[3,1,1024]")
+    try:
+
+        def divided() -> bool:
+            counted.produce(6)
+            return driver.tasks_by_worker() == [2, 2, 2]
+
+        driver.until(divided, "two tasks on each executor")
+        driver.results_come(100)
+        assert driver.tasks_by_worker() == [2, 2, 2]
+        driver.end()
+        counted.check()
+    finally:
+        driver.kill()
 
 
 def test_s3_that_is_away_is_told_at_the_driver_with_the_workers_name_and_changes_no_result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -48,6 +49,11 @@ def test_snapshots_of_a_running_application_are_read_with_a_warning_that_has_the
     produce(kafka, words, [(b"a", b"x", 10)], partition=0)
     instance = app.start()
     app.processed(words)
+    ended, said, errors = app.run("audit", "-o", "json")
+    assert ended == 1, errors[-4000:]
+    (fault,) = json.loads(said)["faults"]
+    assert fault.startswith("task 0_0 has no snapshot yet: ")
+    assert fault.endswith("; stop the application, whose last snapshots are taken then, and audit it again")
     assert instance.close(30)  # with last snapshots
     assert planned(app) == ["0_0", "0_1", "0_2"]
     assert "do not have all that is committed" not in caplog.text
@@ -58,6 +64,11 @@ def test_snapshots_of_a_running_application_are_read_with_a_warning_that_has_the
     eventually(lambda: app.read(f"{app.name}-counts-changelog")[2:], "the changelog")
     assert planned(app) == ["0_0", "0_1", "0_2"]
     [warning] = re.findall(r"store counts: snapshots of .*", caplog.text)
+    ended, said, errors = app.run("snapshots list", "-o", "json")
+    assert ended == 0, errors[-4000:]
+    listed = {each["task"]: each["behind"] for each in json.loads(said)}
+    assert listed["0_0"]["inputs"] == {f"{words}-0": {"snapshot": 1, "committed": 3}}
+    assert [listed[task]["records"] for task in sorted(listed)] == [2, 0, 0]
     assert warning.startswith("store counts: snapshots of 1 of 3 tasks do not have all that is committed: task 0_0: ")
     assert re.search(
         rf"snapshot \d+ of \S+ stands at offset 1 of {words}-0, and the group at 3; at offset \d+ of the changelog of "

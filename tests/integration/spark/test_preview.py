@@ -16,6 +16,8 @@ from spark_apps import App, finished
 pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 PARTITIONS = 2
+#: Of Spark's, for one comparison of two programs of eight tasks each.
+MOST_TASKS = 100
 
 #: Counts by word behind a repartition topic, and keeps the sum of each key beside it.
 PROGRAM = """
@@ -73,6 +75,13 @@ class Previewed:
         return ended, differences, summary
 
 
+def tasks_in(events: Path) -> int:
+    """The tasks of Spark's that ended, by its event log."""
+    files = [path for path in events.rglob("*") if path.is_file()]
+    lines = [json.loads(line) for path in files if path.suffix != ".crc" for line in path.read_text().splitlines()]
+    return sum(line["Event"] == "SparkListenerTaskEnd" for line in lines)
+
+
 def named(differences: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
     return {(each["of"], each["name"], each["key"]) for each in differences}
 
@@ -94,9 +103,14 @@ def test_exactly_the_keys_are_named_that_another_version_changes(instances: Inst
     before = {topic: end_offsets(kafka, topic) for topic in (counts, sums)}
     objects = sorted(str(path) for path in it.app.objects.rglob("*"))
 
-    code, differences, summary = it.preview(it.program(), "--records", "1")
+    events = it.app.folder / "events"
+    events.mkdir()
+    settings = {"enabled": "true", "compress": "false", "dir": events.as_uri()}
+    told = [f"--conf=spark.eventLog.{name}={value}" for name, value in settings.items()]
+    code, differences, summary = it.preview(it.program(), "--records", "1", *told)
     assert (code, differences, summary["differences"]) == (0, [], 0)
     assert summary["results"][counts] == {"keys": 4, "differ": 0}
+    assert tasks_in(events) < MOST_TASKS
 
     heavier = it.program(hidden="12").replace("return 1", 'return 2 if value == "w3" else 1')
     code, differences, summary = it.preview(heavier, "--records", "1")

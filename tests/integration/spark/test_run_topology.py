@@ -45,6 +45,7 @@ from test_run_topology import topology
 folder, stop_at = Path(sys.argv[1]), int(sys.argv[2])
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
+spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
 words = spark.readStream.schema("key string, value string, timestamp bigint")
 words = words.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
 
@@ -73,6 +74,8 @@ results = run({"words": words})
 once = {"availableNow": True}
 results.writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "first")).trigger(
     **once).start().awaitTermination()
+times = "CAST(timestamp_millis(timestamp) AS TIMESTAMP_NTZ) AS timestamp"
+results = run({"words": words.selectExpr("key", "value", times)})
 results.writeStream.option("checkpointLocation", str(folder / "second")).trigger(**once).start(
     str(folder / "sink")).awaitTermination()
 for table in ("batches/*", "sink"):

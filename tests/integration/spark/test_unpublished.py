@@ -34,6 +34,20 @@ spark.stop()
 """
 
 
+#: The remedies of an audit: a driver that may run is no member of the group, and a run that catches up ends by itself.
+MAY_RUN = "start it once more, and end it in good order; then audit it again"
+NOTHING_RUNS = "(with trigger availableNow it ends by itself), and audit it again"
+
+
+def faults(counted: Counted) -> list[str]:
+    """The reason that keeps each of both tasks from being audited."""
+    code, said, errors = counted.app.run("audit", "-o", "json")
+    assert code == 1, errors[-4000:]
+    found: list[str] = json.loads(said)["faults"]
+    assert [fault.partition(" has no snapshot")[0] for fault in found] == ["task 1_0", "task 1_1"]
+    return found
+
+
 def read(counted: Counted, *options: str) -> list[str]:
     """The lines that a program prints which adds up all counts, without and with each of the options."""
     program = counted.app.folder / "reader.py"
@@ -48,6 +62,7 @@ def read(counted: Counted, *options: str) -> list[str]:
         )
     )
     assert code == 0, errors[-4000:]
+    assert ("do not have all that is committed" in errors) == ("behind=warn" in options)
     return said.splitlines()
 
 
@@ -63,9 +78,11 @@ def test_what_a_killed_driver_has_committed_is_published_by_a_run_without_new_re
     finally:
         driver.kill()
         driver.communicate()
+    assert [fault.endswith(MAY_RUN) for fault in faults(counted)] == [True, True]
     manifest = json.loads(counted.app.manifest.read_text())
     manifest["spec"]["spark"]["trigger"] = "availableNow"
     counted.app.manifest.write_text(json.dumps(manifest))
+    assert [fault.endswith(NOTHING_RUNS) for fault in faults(counted)] == [True, True]
     refused, empty = read(counted, "behind=warn")
     assert "2 of 2 tasks do not have all that is committed: task 1_0: it has no snapshot: at offset 0 of the" in refused
     assert "no task of store counts has a snapshot" in empty

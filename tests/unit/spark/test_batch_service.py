@@ -187,6 +187,44 @@ def test_a_run_fails_if_snapshots_cannot_be_written_or_are_not_known(service: Ba
     )
 
 
+def test_orders_for_last_snapshots_outlive_an_empty_batch_that_was_planned_before_them(
+    service: BatchService, batches: OneLane, clock: MockClock
+) -> None:
+    batches.lags = [[SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})]]
+    service.closing.set()
+    clock.advance(21_000)  # Spark's workers are kept
+    spark = connected(service)
+    assert asked(spark, "latest")["batch"] == 1
+    assert not service.ends()
+    asked(spark, "begin", 1)
+    assert asked(connected(service), "join", "a", 0, 0) is None
+    assert not service.ends()
+    give_up(service, 2, LaneReport(0, (), 0.0, 0.0, 0.0, published=frozenset({TASK})))
+
+
+def test_it_is_asked_again_after_a_pause_how_far_snapshots_are(
+    service: BatchService, batches: OneLane, clock: MockClock
+) -> None:
+    service.closing.set()
+    assert not service.ends()
+    batches.lags = [[]]
+    assert not service.ends()
+    assert batches.lags == [[]], "a store that refuses at once is not asked ten times a second"
+    clock.advance(5_000)
+    assert service.ends()
+
+
+def test_a_query_that_ended_first_is_no_success_unless_remote_state_has_all(
+    service: BatchService, batches: OneLane
+) -> None:
+    batches.lags = [[], [SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})]]
+    service.check_snapshots()
+    with pytest.raises(StreamsError, match="does not have all that is committed: task 0_0: it has no snapshot: at "):
+        service.check_snapshots()
+    with pytest.raises(StreamsError, match="the object store is away; the next run writes what is missing"):
+        service.check_snapshots()
+
+
 def test_tasks_are_divided_anew_when_there_have_been_more_cores_for_a_while_and_older_orders_are_void(
     batches: OneLane, clock: MockClock
 ) -> None:
