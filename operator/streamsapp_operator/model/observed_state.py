@@ -64,6 +64,8 @@ class TaskReport:
     commits: int | None = None
     #: Of a driver's task: the process that has it open, as ``host:directory``.
     worker: str | None = None
+    #: Records that the pod has and could process now, without those of open transactions; ``None``: not told.
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class PodReport:
     #: Of a pod of several instances: how often the worst of them was started again, and how long ago the last one was.
     instance_restarts: int = 0
     restarted_seconds_ago: float | None = None
+    #: The longest that the user's code took for one record or punctuator, of those from which it came back.
+    usual_process_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,9 @@ class Trial(_Fields, frozen=True, kw_only=True):
     shape: dict[str, Any] | None = None
     engine: Engine = "threads"
     scheduled: bool = False
+    #: How many records its pods have processed while others wait, and since when that is the same.
+    processed: int | None = None
+    idle_since: datetime | None = None
 
 
 class Accepted(_Fields, frozen=True, kw_only=True):

@@ -75,6 +75,7 @@ class _Task(_Fields, frozen=True):
     input_lag: Count | None = None
     restore: _Restore | None = None
     processed_records: Count | None = None
+    waiting_records: Count | None = None
     commits: Count | None = None
     worker: Text | None = None
 
@@ -113,6 +114,7 @@ class _Document(_Fields, frozen=True):
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
     hanging: Annotated[tuple[_Hang, ...], Meta(max_length=10_000)] = ()
     in_process_seconds: Seconds | None = None
+    usual_process_seconds: Seconds | None = None
     notes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
     instance_restarts: Count = 0
     restarted_seconds_ago: Seconds | None = None
@@ -157,6 +159,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         tuple(map(_shown, document.notes[:_MOST_NOTES])),
         document.instance_restarts,
         document.restarted_seconds_ago,
+        document.usual_process_seconds or 0.0,
     )
 
 
@@ -191,6 +194,7 @@ def _task(task: _Task) -> TaskReport:
         task.processed_records,
         task.commits,
         task.worker,
+        task.waiting_records,
     )
 
 

@@ -13,7 +13,7 @@ import json
 
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
-from streamsapp_operator.plan.topology_compatibility import Shape, compatibility, conflicts, decode
+from streamsapp_operator.plan.topology_compatibility import Shape, compatibility, conflicts, decode, kept_apart
 
 #: No more topologies are remembered beside that of the last good revision, and no more bytes of them: an object has a
 #: megabyte. Beside pods whose topology is not known nothing is begun.
@@ -90,7 +90,9 @@ def _beside_good(inputs: PlanInput, rollout: RolloutStatus, revision: str) -> li
     """Returns why pods of a revision that are there cannot work beside those of the last good one, as far as is
     known: nothing that runs is ended for what is not."""
     good, there = decode(inputs.status.shape), decode(_known(inputs, rollout).get(revision))
-    return [] if good is None or there is None else compatibility(good, there)
+    if there is None:
+        return kept_apart(inputs.status.shape).get(revision, [])
+    return [] if good is None else compatibility(good, there)
 
 
 def _is_judged(inputs: PlanInput) -> bool:

@@ -13,8 +13,9 @@ from streamsapp_operator.model.observed_state import HangReport, PodReport, PodS
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.takeover import RUNNING
 
-#: A record that is in process for so long has to come back before its revision goes to another pod; seconds.
-LONG = 10.0
+#: A record that is in process for so long has to come back before its revision goes to another pod, in seconds; or for
+#: so many times as long as one that came back.
+LONG, LONGER = 10.0, 1.5
 #: A revision whose code hangs for so long is given up, as one that crashes again and again: that takes as long.
 HANGS = 120.0
 #: A container that was started again so long ago has settled.
@@ -29,21 +30,39 @@ def hang(inputs: PlanInput) -> tuple[PodSeen, HangReport] | None:
 def waits(inputs: PlanInput, revision: str) -> str | None:
     """Returns why the revision does not get on now; ``None`` if it does, or nothing is known."""
     for pod, report in _reports(inputs, revision):
-        if (seconds := report.in_process_seconds) is not None and seconds >= LONG:
+        usual = max(LONG, LONGER * report.usual_process_seconds)
+        if (seconds := report.in_process_seconds) is not None and seconds >= usual:
             told = report.hanging[0].message if report.hanging else f"a record has been in process for {seconds:.0f} s"
             return f"{pod.name}: {told}"
-    return idle(inputs, revision)
+    return idle(inputs, revision) or _uncommitted(inputs, revision)
 
 
 def idle(inputs: PlanInput, revision: str) -> str | None:
     """Says that none of its pods has processed a record, although input waits for them."""
-    tasks = [task for pod, report in _reports(inputs, revision) for task in report.tasks if _works(pod, task)]
-    lag = sum(task.input_lag or 0 for task in tasks)
-    unknown = any(task.processed is None for task in tasks)
-    outage = any(report.outages for _, report in _reports(inputs, revision))
-    if not lag or unknown or outage or any(task.processed for task in tasks):
+    return None if processed(inputs, revision) != 0 else idle_words(inputs, revision)
+
+
+def idle_words(inputs: PlanInput, revision: str) -> str:
+    """Says how many records wait for its pods, and none is processed."""
+    waiting = sum(_waiting(task) for _, task in _working(inputs, revision))
+    return f"its pods have processed none of the {waiting} records that wait for them"
+
+
+def processed(inputs: PlanInput, revision: str) -> int | None:
+    """Returns how many records its pods have processed so far, while others wait for them; ``None`` while none does, or
+    it is not known, or something else is the reason: a record that takes long is judged by itself, as a hang."""
+    tasks = [task for _, task in _working(inputs, revision)]
+    reports = [report for _, report in _reports(inputs, revision)]
+    excused = any(report.outages or (report.in_process_seconds or 0.0) >= LONG for report in reports)
+    if excused or not any(map(_waiting, tasks)) or any(task.processed is None for task in tasks):
         return None
-    return f"its pods have processed none of the {lag} records that wait for them"
+    return sum(task.processed or 0 for task in tasks)
+
+
+def _uncommitted(inputs: PlanInput, revision: str) -> str | None:
+    """Says which task has processed records and committed none of them yet."""
+    found = next(((pod, it) for pod, it in _working(inputs, revision) if it.commits == 0 and it.processed), None)
+    return None if found is None else f"{found[0].name}: task {found[1].id} has not committed yet"
 
 
 def failure(inputs: PlanInput, revision: str) -> str | None:
@@ -82,8 +101,20 @@ def has_restarted_within(inputs: PlanInput, pod: PodSeen, seconds: float) -> boo
 
 def has_committed(inputs: PlanInput, revision: str) -> bool:
     """Says whether each task with input has committed, as far as its pods tell."""
-    tasks = [task for pod, report in _reports(inputs, revision) for task in report.tasks if _works(pod, task)]
-    return not any(task.commits == 0 and (task.processed or task.input_lag) for task in tasks)
+    tasks = (task for _, task in _working(inputs, revision))
+    return not any(task.commits == 0 and (task.processed or _waiting(task)) for task in tasks)
+
+
+def _waiting(task: TaskReport) -> int:
+    """Returns how many records wait for a task: of its lag those that the pod has, if it says so. The others may be
+    part of a transaction that is open, which takes minutes where another system commits that seldom."""
+    lag = task.input_lag or 0
+    return lag if task.waiting is None else min(lag, task.waiting)
+
+
+def _working(inputs: PlanInput, revision: str) -> Iterator[tuple[PodSeen, TaskReport]]:
+    for pod, report in _reports(inputs, revision):
+        yield from ((pod, task) for task in report.tasks if _works(pod, task))
 
 
 def _works(pod: PodSeen, task: TaskReport) -> bool:

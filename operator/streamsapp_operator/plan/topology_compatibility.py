@@ -32,6 +32,15 @@ def decode(document: dict[str, Any] | None) -> TopologyShape | None:
         return None
 
 
+def kept_apart(document: Shape | None) -> dict[str, list[str]]:
+    """Reads the revisions that cannot work beside the one with this topology, with the reasons, as an operator wrote
+    them that did not keep their topologies."""
+    try:
+        return {revision: list(map(str, why)) for revision, why in (document or {}).get("apart", {}).items()}
+    except (TypeError, AttributeError):
+        return {}
+
+
 def stateful(shape: TopologyShape) -> frozenset[int]:
     """Returns the sub-topologies that have stores."""
     return frozenset(number for number, stores in shape.stores.items() if stores)

@@ -36,7 +36,7 @@ def failed(inputs: PlanInput, status: AppStatus) -> AppStatus | None:
     trial = status.trial
     if trial is None or inputs.app.orders.paused:
         return None
-    failure = progress.failure(inputs, trial.revision)
+    failure = progress.failure(inputs, trial.revision) or _idle_for_long(inputs, trial)
     if failure is None:
         return None
     rollout, shapes = status.rollout, status.shapes
@@ -47,6 +47,15 @@ def failed(inputs: PlanInput, status: AppStatus) -> AppStatus | None:
     return replace(
         status, trial=None, shapes=shapes, failed_revision=trial.revision, rollout=given_up(rollout, failure)
     )
+
+
+def _idle_for_long(inputs: PlanInput, trial: Trial) -> str | None:
+    limit = inputs.settings.rollout.progress_deadline_seconds
+    same = trial.processed is not None and progress.processed(inputs, trial.revision) == trial.processed
+    if not same or inputs.since(trial.idle_since) < limit:
+        return None
+    idle = progress.idle_words(inputs, trial.revision)
+    return f"{idle}, for {limit} s (spec.rollout.progressDeadlineSeconds)"
 
 
 def given_up(rollout: RolloutStatus, failure: str) -> RolloutStatus:
@@ -68,8 +77,17 @@ def judged(inputs: PlanInput, before: AppStatus, after: AppStatus) -> AppStatus:
     since = last.since if last is not None and last.revision == good else inputs.time
     if _has_passed(inputs, good, inputs.since(since)):
         return replace(after, trial=None)
+    processed = progress.processed(inputs, good)
+    same = last is not None and last.revision == good and last.processed == processed
+    idle_since = None if processed is None else last.idle_since if last is not None and same else inputs.time
     trial = Trial(
-        revision=good, since=since, shape=after.shape, engine=after.engine, scheduled=after.last_good_scheduled
+        revision=good,
+        since=since,
+        shape=after.shape,
+        engine=after.engine,
+        scheduled=after.last_good_scheduled,
+        processed=processed,
+        idle_since=idle_since,
     )
     return replace(
         after,
@@ -88,5 +106,5 @@ def _has_passed(inputs: PlanInput, revision: str, lasted: float) -> bool:
     pods = (*inputs.pods, *(() if driver is None else (driver,)))
     well = all(pod.revision == revision and pod.ready and not pod.terminating for pod in pods)
     restarted = any(progress.has_restarted_within(inputs, pod, seconds) for pod in pods)
-    told = bool(inputs.pods) and well and not restarted and progress.hang(inputs) is None
+    told = bool(inputs.pods) and well and not restarted and progress.waits(inputs, revision) is None
     return told and lasted >= seconds and progress.has_committed(inputs, revision)

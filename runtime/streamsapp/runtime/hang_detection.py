@@ -24,6 +24,8 @@ PERIOD = 1.0
 #: Code that has not come back for this long is taken to hang, in seconds; or for a tenth of the limit, as a user whose
 #: records take long has raised that.
 WARN_AFTER, WARN_SHARE = 30.0, 0.1
+#: The first record of a task, which may load a model or open a connection, and a punctuator have so long; seconds.
+FIRST_AFTER = 60.0
 #: So many times as long as anything took that came back has to be waited for.
 USUAL = 2.0
 
@@ -54,17 +56,19 @@ class HangDetector:
         self._next_check = 0.0
         self._since: dict[TaskId, tuple[_Work, float]] = {}
         self._warned: set[TaskId] = set()
+        #: Tasks in process whose first record has come back; their turn, which counts it, goes on.
+        self._passed: set[TaskId] = set()
         #: The longest that code took which came back, in seconds.
-        self._usual = 0.0
+        self.usual = 0.0
         #: For how long the user's code has been in the record or punctuator that takes longest now, in seconds.
         self.longest = 0.0
         #: The tasks that seem to hang now, the longest first: nothing is committed until they come back.
         self.hanging: tuple[Hang, ...] = ()
 
-    @property
-    def patience(self) -> float:
-        """Returns the seconds after which code is taken to hang."""
-        usual = max(WARN_AFTER, WARN_SHARE * self._limit, USUAL * self._usual)
+    def patience(self, *, first: bool) -> float:
+        """Returns the seconds after which code is taken to hang; ``first`` says that it is the first record of its
+        task, or a punctuator."""
+        usual = max(FIRST_AFTER if first else WARN_AFTER, WARN_SHARE * self._limit, USUAL * self.usual)
         return min(usual, self._limit / 2)
 
     def check(self, now: float) -> None:
@@ -73,6 +77,7 @@ class HangDetector:
             return
         self._next_check = now + PERIOD
         in_process: dict[TaskId, tuple[_Work, float]] = {}
+        begins: set[TaskId] = set()
         for task in self._tasks.held:
             context = task.context
             work = context.firing if context.message is None else context.message
@@ -80,15 +85,20 @@ class HangDetector:
                 continue
             seen = self._since.get(task.id)
             in_process[task.id] = seen if seen is not None and seen[0] is work else (work, now)
+            if isinstance(work, Firing) or not (task.processed_records or task.id in self._passed):
+                begins.add(task.id)
         for task_id, (work, since) in self._since.items():
             if (now_in := in_process.get(task_id)) is None or now_in[0] is not work:
-                self._usual = max(self._usual, now - since - PERIOD)
+                self.usual = max(self.usual, now - since - PERIOD)
+                if not isinstance(work, Firing) and now_in is not None:
+                    self._passed.add(task_id)
         self._since = in_process
+        self._passed &= in_process.keys()
         self._warned &= in_process.keys()
         self.longest = max((now - since for _, since in in_process.values()), default=0.0)
         found = [Hang(task_id, now - since, _where(task_id, work)) for task_id, (work, since) in in_process.items()]
-        patience = self.patience
-        self.hanging = tuple(sorted((it for it in found if it.lasts > patience), key=lambda it: -it.lasts))
+        hanging = (it for it in found if it.lasts > self.patience(first=it.task in begins))
+        self.hanging = tuple(sorted(hanging, key=lambda it: -it.lasts))
         for hang in self.hanging:
             self._judge(hang)
 

@@ -47,6 +47,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
         "outages": [] if components is None else list(_outages(config, components, clock)),
         "inProcessSeconds": None if components is None else round(components.hangs.longest, 1),
+        "usualProcessSeconds": None if components is None else round(components.hangs.usual, 1),
         "hanging": [] if components is None else [_hang(it) for it in components.hangs.hanging[:_MOST_HANGS]],
         "globalStores": []
         if components is None or components.stores.global_thread is None
@@ -113,9 +114,16 @@ def _task(task: StreamTask, components: Components, owned_at_ms: int | None) -> 
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
         "processedRecords": task.processed_records if task.role is TaskRole.ACTIVE else None,
+        "waitingRecords": _waiting(task, components) if task.role is TaskRole.ACTIVE else None,
         "commits": task.stores.commits if task.role is TaskRole.ACTIVE else None,
         "restore": None if remote is None else snapshot_status.restore_figures(remote, task, known),
     }
+
+
+def _waiting(task: StreamTask, components: Components) -> int:
+    """Records that are here and could be processed now. Those of a transaction that is open are not here, though they
+    are part of the lag."""
+    return 0 if components.tasks.paused else task.buffered_records
 
 
 def _store(

@@ -44,6 +44,7 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
         "peers": sorted({peer for document in answered for peer in document.get("peers", ())}),
         "outages": list({each["name"]: each for document in answered for each in document.get("outages", ())}.values()),
         "inProcessSeconds": max((each.get("inProcessSeconds") or 0.0 for each in answered), default=None),
+        "usualProcessSeconds": max((each.get("usualProcessSeconds") or 0.0 for each in answered), default=None),
         "hanging": [hang for document in answered for hang in document.get("hanging", ())],
         "instances": [
             {

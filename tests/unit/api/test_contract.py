@@ -270,6 +270,7 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "peers": [],
         "outages": [],
         "inProcessSeconds": None,
+        "usualProcessSeconds": None,
         "hanging": [],
         "globalStores": [],
         "dataPath": native.described(),

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import pytest
 
 from streamsapp.errors import ProcessingError
-from streamsapp.runtime.hang_detection import PERIOD, WARN_AFTER, HangDetector
+from streamsapp.runtime.hang_detection import FIRST_AFTER, PERIOD, WARN_AFTER, HangDetector
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.scheduler import MostBufferedFirst
@@ -125,11 +125,11 @@ def test_a_slow_record_is_warned_about_once(caplog: pytest.LogCaptureFixture) ->
     it = Watched()
     it.task.context.message = raw(17)
     with caplog.at_level(logging.WARNING):
-        for now in (0.0, 31.0, 32.0, 33.0):
+        for now in (0.0, 61.0, 62.0, 63.0):
             it.watch.check(now)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "task 0_0 has had record in-0@17 in process for 31 s; commits wait for it"
+        "task 0_0 has had record in-0@17 in process for 61 s; commits wait for it"
     ]
 
 
@@ -146,6 +146,7 @@ def test_looks_no_more_than_about_once_a_second() -> None:
 
 def test_a_record_that_hangs_is_told_until_it_comes_back() -> None:
     it = Watched()
+    it.task.processed_records = 1000
     it.task.context.message = raw(17, topic="orders")
     for now in (0.0, WARN_AFTER):
         it.watch.check(now)
@@ -157,6 +158,38 @@ def test_a_record_that_hangs_is_told_until_it_comes_back() -> None:
     it.task.context.message = raw(18, topic="orders")
     it.watch.check(WARN_AFTER + 2 * PERIOD)
     assert it.watch.hanging == ()
+
+
+def test_the_first_record_of_a_task_and_a_punctuator_have_twice_the_time() -> None:
+    """A model is loaded, a connection opened."""
+    it = Watched()
+    it.task.context.message = raw(0)
+    for second in range(46):
+        it.watch.check(float(second))
+        assert it.watch.hanging == ()
+    it.watch.check(FIRST_AFTER + PERIOD)
+    assert it.watch.hanging
+
+    other = Watched()
+    other.task.processed_records = 1000
+
+    def slow(_: int) -> None:
+        for second in range(46):
+            other.watch.check(float(second))
+            assert other.watch.hanging == ()
+
+    other.fires(slow)
+
+
+def test_the_second_record_of_the_first_turn_is_not_the_first() -> None:
+    """The turn counts its records when it ends."""
+    it = Watched()
+    for offset, start in ((1, 0), (2, 3)):
+        it.task.context.message = raw(offset)
+        for second in range(start, start + 3):
+            it.watch.check(float(second))
+    it.watch.check(3 + WARN_AFTER + PERIOD)
+    assert it.watch.hanging
 
 
 def test_what_took_long_and_came_back_is_given_twice_the_time() -> None:

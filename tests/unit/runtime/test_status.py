@@ -61,7 +61,7 @@ class Parts:
         self.membership = SimpleNamespace(safe_until=self.safe_until)
         ready = SimpleNamespace(complaint=None)
         self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None)
-        self.hangs = SimpleNamespace(longest=self.longest, hanging=self.hanging)
+        self.hangs = SimpleNamespace(longest=self.longest, usual=7.25, hanging=self.hanging)
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
         self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
@@ -85,6 +85,7 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "peers": [],
         "outages": [],
         "inProcessSeconds": None,
+        "usualProcessSeconds": None,
         "hanging": [],
         "globalStores": [],
         "dataPath": native.described(),
@@ -192,6 +193,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
         ],
         "inputLag": 7,
         "processedRecords": 3,
+        "waitingRecords": 0,
         "commits": 2,
         "restore": None,
     }
@@ -334,7 +336,7 @@ def test_a_task_that_hangs_is_named_and_makes_the_instance_not_ready() -> None:
     parts = cast(Any, Parts(longest=31.4, hanging=(hang,)))
 
     told = document(parts)
-    assert told["inProcessSeconds"] == 31.4
+    assert (told["inProcessSeconds"], told["usualProcessSeconds"]) == (31.4, 7.2)
     said = "task 0_1 has had record orders-1@17 in process for 31 s"
     assert told["hanging"] == [{"task": "0_1", "seconds": 31.4, "message": said}]
     assert told["ready"] is False

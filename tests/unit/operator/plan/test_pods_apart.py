@@ -309,3 +309,20 @@ def test_beside_pods_of_which_nothing_is_known_nothing_is_begun() -> None:
     reconciles.status = changed(reconciles.status, shapes={"two": {"sources": 7}})
     reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
     assert "the topology of two is not known" in (reconciles.rollout.message or "")
+
+
+def test_what_an_older_operator_remembered_of_revisions_in_the_way_is_read() -> None:
+    """It kept no topologies, but the reasons."""
+    reconciles = recreating()
+    rollout = changed(reconciles.rollout, revision="three", shape=None, checked=False, phase="Checking")
+    kept = {**(encode(SHAPE) or {}), "apart": {"two": ["store counts moved"]}}
+    document = to_document(changed(reconciles.status, shape=kept, shapes={}, rollout=rollout))
+    del document["shapes"], document["trial"]
+    reconciles.status = from_document(document)
+    change(reconciles, "one")
+    assert applied(reconciles.plan(two(), **TWO)) == ("two", 0)
+    assert "store counts moved" in (reconciles.rollout.message or "")
+    assert applied(reconciles.plan(two()[:1], replicas=0, template_revision="two")) == ("two", 0)
+    assert applied(reconciles.plan([], replicas=0, template_revision="two")) == ("one", 3)
+    reconciles.plan(three())
+    assert reconciles.rollout.phase == "Complete"

@@ -13,7 +13,7 @@ from planned_reconciles import Reconciles, has, only, three, told
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict
 from streamsapp_operator.model.desired_state import AnnotationRequests
-from streamsapp_operator.model.observed_state import HangReport, PodSeen, TopologyShape
+from streamsapp_operator.model.observed_state import HangReport, PodSeen, ReportedRole, TopologyShape
 from streamsapp_operator.model.status import from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.topology_compatibility import encode
@@ -193,6 +193,79 @@ def test_a_revision_whose_pods_process_nothing_of_what_waits_is_not_rolled_on() 
     look(again, mixed(1))
     look(again, mixed(1), after=40)
     assert has(look(again, mixed(1)), Evict)
+
+
+def telling(seen: list[PodSeen], *, in_process: float = 0.0, usual: float = 0.0, **tasks: Any) -> list[PodSeen]:
+    """These pods, of whose active tasks this is told."""
+    found = []
+    for pod in seen:
+        report = pod.report
+        assert report is not None
+        told = tuple(replace(it, **tasks) if it.role is ReportedRole.ACTIVE else it for it in report.tasks)
+        report = replace(report, tasks=told, in_process_seconds=in_process, usual_process_seconds=usual)
+        found.append(replace(pod, report=report))
+    return found
+
+
+def rolling() -> Reconciles:
+    """The first pod of revision two is there."""
+    reconciles = Reconciles(wanted("two", rollout=TRIES))
+    reconciles.plan(three())
+    reconciles.plan(three(), checks=passed("two", MORE))
+    return reconciles
+
+
+def mixed(**told: Any) -> list[PodSeen]:
+    return [*three()[:2], *telling(three("one", "one", "two")[2:], **told)]
+
+
+def test_the_next_pod_waits_for_the_first_commits() -> None:
+    reconciles = rolling()
+    look(reconciles, mixed(processed=5, commits=0))
+    assert not has(look(reconciles, mixed(processed=900, commits=0), after=40), Evict)
+    assert "app-2: task 0_2 has not committed yet" in (reconciles.rollout.message or "")
+    look(reconciles, mixed(processed=900, commits=1))
+    assert has(look(reconciles, mixed(processed=900, commits=1)), Evict)
+
+
+SLOW_BY_NATURE: dict[str, dict[str, Any]] = {
+    "no input": {"processed": 0, "commits": 0, "input_lag": 0, "waiting": 0},
+    "paused, or an open transaction": {"processed": 0, "commits": 0, "input_lag": 900, "waiting": 0},
+    "every record is dropped": {"processed": 5, "commits": 1, "input_lag": 900, "waiting": 90},
+    "records of 45 s": {
+        "processed": 5, "commits": 1, "input_lag": 900, "waiting": 90, "in_process": 44.0, "usual": 44.0,
+    },
+    "an old runtime": {"processed": None, "commits": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", SLOW_BY_NATURE)
+def test_what_is_slow_by_nature_gets_on(why: str) -> None:
+    told = SLOW_BY_NATURE[why]
+    reconciles = rolling()
+    look(reconciles, mixed(**told))
+    assert has(look(reconciles, mixed(**told), after=31), Evict) or has(look(reconciles, mixed(**told)), Evict)
+
+
+@pytest.mark.parametrize("why", [it for it in SLOW_BY_NATURE if it != "every record is dropped"])
+def test_what_is_slow_by_nature_becomes_the_last_good_one(why: str) -> None:
+    reconciles, told = tried(), SLOW_BY_NATURE[why]
+    for _ in range(3):
+        look(reconciles, telling(new(), **told), after=250)
+        assert phase(reconciles) == "Complete"
+    assert (reconciles.status.last_good_revision, reconciles.status.trial) == ("two", None)
+
+
+def test_one_on_trial_that_stops_processing_while_records_wait_leads_back() -> None:
+    """Whatever it waits for is in no record: a lock between two, a thread of the user's."""
+    reconciles = tried()
+    for count in (100, 200, 300):
+        look(reconciles, telling(new(), processed=count, commits=9, input_lag=50, waiting=9), after=100)
+    assert phase(reconciles) == "Complete"
+    planned = look(reconciles, telling(new(), processed=300, commits=9, input_lag=9000, waiting=900), after=301)
+    assert phase(reconciles) == "RollingBack"
+    assert "processed none of the 2700 records that wait for them, for 300 s" in (reconciles.rollout.failure or "")
+    assert only(planned, ApplyChildren).revision == "one"
 
 
 def test_a_record_in_process_for_long_is_waited_for_before_the_next_pod() -> None:
