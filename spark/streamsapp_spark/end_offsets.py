@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition as KafkaPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from streamsapp.config import StreamsConfig, client_properties
@@ -43,18 +43,24 @@ class PartitionOffsets:
     def since(self, time_ms: int) -> dict[TopicPartition, int]:
         """Returns the offsets of the first records that are not before a time, in milliseconds since 1970; where there
         are none, the ends."""
-        found = self._ask(self.lows.keys(), OffsetSpec.for_timestamp(time_ms))
+        found = self._ask(self.lows.keys(), OffsetSpec.for_timestamp(time_ms), all_have_one=False)
         return {each: offset if offset >= 0 else self.highs[each] for each, offset in found.items()}
 
-    def _ask(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+    def _ask(
+        self, partitions: Collection[TopicPartition], spec: OffsetSpec, *, all_have_one: bool = True
+    ) -> dict[TopicPartition, int]:
         asked = {KafkaPartition(*each): spec for each in partitions}
 
         def request() -> dict[TopicPartition, int]:
             answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT)
-            return {
+            found = {
                 TopicPartition(partition.topic, partition.partition): answer.result(2 * _TIMEOUT).offset
                 for partition, answer in answers.items()
             }
+            if all_have_one and any(offset < 0 for offset in found.values()):
+                # A client that was cut off may answer without an offset and without an error.
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no offset was given"))
+            return found
 
         try:
             return repeated(request, "looking up where topics begin and end")

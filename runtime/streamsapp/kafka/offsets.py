@@ -34,6 +34,10 @@ from streamsapp.record import TopicPartition
 Committed: TypeAlias = tuple[int, str]
 
 
+#: No broker and no client of librdkafka's gives a partition this error.
+_NOT_ANSWERED = KafkaError._IN_PROGRESS
+
+
 class _Partition(Structure):
     """``rd_kafka_topic_partition_t``"""
 
@@ -61,12 +65,18 @@ _List: TypeAlias = Any  # a pointer to a _PartitionList; ctypes makes the class 
 def committed(
     consumer: Consumer, partitions: Iterable[TopicPartition], timeout: float
 ) -> dict[TopicPartition, Committed]:
-    """Offset and metadata of the partitions for which the consumer's group has committed one."""
+    """Offset and metadata of the partitions for which the consumer's group has committed one. Raises
+    ``KafkaException`` also where an answer leaves a partition out: that is not to have no offset."""
     with _partition_list(dict.fromkeys(partitions, (0, ""))) as listed:
+        for index in range(listed.contents.count):
+            listed.contents.elements[index].err = _NOT_ANSWERED  # an answer about the partition takes its place
         _check(_library.rd_kafka_committed(handle_of(consumer), listed, round(timeout * 1000)))
         found = listed.contents
         answers = [found.elements[index] for index in range(found.count)]
         for each in answers:
+            if each.err == _NOT_ANSWERED:
+                left_out = f"the answer leaves out {each.topic.decode()}-{each.partition}"
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, left_out))
             _check(each.err)
         return {
             TopicPartition(each.topic.decode(), each.partition): (each.offset, _metadata(each))

@@ -15,7 +15,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
 from tampering_proxy import TamperingProxy
 
-FETCH = 1
+FETCH, OFFSET_FETCH = 1, 9
 RECORDS = 20
 PROPERTIES: ClientProperties = {"auto.offset.reset": "error", "enable.auto.commit": False, "group.id": "wrong-answers"}
 #: A property that a fetcher does not know leaves fetching to librdkafka.
@@ -69,3 +69,24 @@ def test_a_batch_beyond_the_end_of_the_log_is_fetched_again(kafka: Kafka, more: 
         finally:
             consumer.close()
     assert values == list(range(RECORDS))
+
+
+def test_a_partition_that_an_answer_about_committed_offsets_leaves_out_is_asked_for_again(kafka: Kafka) -> None:
+    topic = kafka.create_topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    left = count(2, -1)
+    with TamperingProxy(kafka.bootstrap_servers) as proxy:
+
+        def tamper(key: int, version: int, answer: bytes) -> bytes:
+            has_it = key == OFFSET_FETCH and topic.encode() in answer
+            return answer.replace(topic.encode(), b"x" * len(topic)) if has_it and next(left) > 0 else answer
+
+        properties: ClientProperties = {**PROPERTIES, "bootstrap.servers": proxy.bootstrap_servers}
+        consumer = PartitionConsumer(properties | {"group.id": kafka.unique("group")})
+        try:
+            consumer.commit({first: (5, "five")})
+            proxy.tamper = tamper
+            assert consumer.committed([first, second]) == {first: (5, "five")}
+        finally:
+            consumer.close()
+    assert next(left) < 0
