@@ -232,7 +232,7 @@ class GroupMembership:
         if code == KafkaError.UNKNOWN_MEMBER_ID:
             self._lose("the coordinator does not know this member any more", keep_id=False)
         elif code != KafkaError.MEMBER_ID_REQUIRED:
-            self.coordinator.refuse("join", code)
+            await self.coordinator.refuse_to_join(code)
         return None
 
     async def _sync(self, nodes: tuple[Node, Node], identity: Identity, assignments: dict[str, bytes]) -> None:

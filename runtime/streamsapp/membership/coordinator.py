@@ -15,6 +15,7 @@ from streamsapp.brokers import coordinators
 from streamsapp.brokers.connection import Check, Connection, Node, PausedError, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
+from streamsapp.membership import wire
 from streamsapp.membership.wire import GroupSettings
 
 #: How long an answer that comes at once may take, in seconds.
@@ -107,6 +108,14 @@ class GroupCoordinator:
         since, before = self.outage or (self._clock.monotonic(), "")
         self.outage = since, before if before and isinstance(error, PausedError) else str(error)
 
+    async def refuse_to_join(self, code: int) -> NoReturn:
+        """As ``refuse``; a group of another type is named."""
+        if code == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            answer = await self.request(wire.groups_of_other_types(), REQUEST)
+            found = wire.type_and_state(answer, self._settings.group_id)
+            self._give_up(_of_another_type(self._settings.group_id, found))
+        self.refuse("join", code)
+
     def refuse(self, attempt: str, code: int) -> NoReturn:
         """See to an error that is no part of an ordinary rebalance: it ends the membership, or the ``attempt`` is
         repeated, which ``UnreachableError`` asks for."""
@@ -121,13 +130,6 @@ class GroupCoordinator:
         group = self._settings.group_id
         if code == KafkaError.FENCED_INSTANCE_ID:
             return self.replaced()
-        if code == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
-            return StreamsError(
-                f"another kind of application runs under application id {group}, as members of its consumer group:"
-                " stop it first (an instance of Kafka Streams that did not leave counts until its session times out);"
-                " or a group of another type has this id, also without members, as a share group:"
-                f" delete that (kafka-share-groups.sh --delete --group {group}), or choose another application id"
-            )
         if code == KafkaError.INVALID_SESSION_TIMEOUT:
             return ConfigError(
                 f"session.timeout.ms: the broker does not allow {self._settings.session_timeout * 1000:.0f}; choose"
@@ -143,6 +145,27 @@ class GroupCoordinator:
             f"another instance with group_instance_id {self._settings.instance_id!r} took this one's place; give every"
             " instance an id of its own"
         )
+
+
+def _of_another_type(group: str, found: tuple[str, str] | None) -> StreamsError:
+    """The error where the coordinator takes no member of ours; ``found``: the group's type and state, if told."""
+    if found is None:
+        return StreamsError(
+            f"another kind of application runs under application id {group}, as members of its consumer group: stop it"
+            " first (an instance of Kafka Streams that did not leave counts until its session times out), or choose"
+            " another application id"
+        )
+    kind, state = found
+    delete = f"kafka-{kind}-groups.sh --bootstrap-server <broker> --delete --group {group}"
+    if state.lower() == "empty":
+        return StreamsError(
+            f"there is a {kind} group with the application id {group}; it has no members, and no consumer group can"
+            f" have its name: delete it, with its offsets, by {delete}, or choose another application id"
+        )
+    return StreamsError(
+        f"there is a {kind} group with the application id {group}, and it has members: choose another application id,"
+        f" or stop them and delete the group, with its offsets, by {delete}"
+    )
 
 
 _FATAL = {

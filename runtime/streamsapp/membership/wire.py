@@ -16,6 +16,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.record import TopicPartition
 
 try:
+    from kafka.protocol.admin import ListGroupsRequest
     from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
     from kafka.protocol.consumer import (
         JoinGroupRequest,
@@ -122,6 +123,23 @@ def commit(group: GroupSettings, identity: Identity, offsets: Mapping[TopicParti
         topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in topics.items()],
         max_version=9,
     )
+
+
+#: Types of groups that no member of a consumer group can join, not even where they have no members (KIP-932, KIP-1071).
+_OTHER_TYPES = ("share", "streams")
+
+
+def groups_of_other_types() -> Request:
+    """Asks a broker for the groups that it coordinates and that cannot be joined. An older one, which knows no such
+    groups, tells no types."""
+    return ListGroupsRequest(types_filter=list(_OTHER_TYPES), max_version=5)
+
+
+def type_and_state(answer: Response, group_id: str) -> tuple[str, str] | None:
+    """Returns the type of a group that cannot be joined, ``share`` or ``streams``, and its state; ``None`` if it is not
+    among those that are told."""
+    found = next((each for each in answer.groups or () if each.group_id == group_id), None)
+    return None if found is None or found.group_type not in _OTHER_TYPES else (found.group_type, found.group_state)
 
 
 def check_joined(answer: Response) -> None:

@@ -408,7 +408,6 @@ def test_a_coordinator_that_is_away_is_asked_until_it_is_back() -> None:
     ("request_name", "answer", "kind", "words"),
     [
         ("JoinGroup", KafkaError.INVALID_SESSION_TIMEOUT, ConfigError, "session.timeout.ms.*group.min.session.timeout"),
-        ("JoinGroup", KafkaError.INCONSISTENT_GROUP_PROTOCOL, StreamsError, "another kind.*a share group: delete that"),
         ("JoinGroup", KafkaError.GROUP_MAX_SIZE_REACHED, StreamsError, "group.max.size"),
         ("JoinGroup", KafkaError.FENCED_INSTANCE_ID, FencedError, "took this one's place"),
         ("SyncGroup", KafkaError.FENCED_INSTANCE_ID, FencedError, "took this one's place"),
