@@ -34,7 +34,6 @@ from streamsapp.runtime.housekeeping import (
     CLEANUP_PERIOD,
     METRICS_PERIOD,
     RETENTION_PERIOD,
-    TOPICS_PERIOD,
     Cleanup,
     PeriodicThread,
     StoreStatistics,
@@ -44,6 +43,7 @@ from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.instance_tasks import InstanceTasks
+from streamsapp.runtime.layouts import topics_period
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
@@ -187,11 +187,10 @@ class Components:
         retention = ChangelogRetention(self._context.admin, self._context.clock)
         name = config.client_id
         changelogs = ChangelogWatch(self._context.admin, lambda: self.owned.active)
-        topics_period = min(TOPICS_PERIOD, client_properties.metadata_max_age(config))
         return [
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
-            PeriodicThread(f"{name}-topics", topics_period, topics.run, failures),
+            PeriodicThread(f"{name}-topics", topics_period(config), topics.run, failures),
             PeriodicThread(f"{name}-changelogs", CHANGELOGS_PERIOD, changelogs.run, failures),
             PeriodicThread(
                 f"{name}-retention", RETENTION_PERIOD, lambda: retention.see_to(self.owned.active), failures

@@ -28,7 +28,7 @@ from streamsapp.state.task_stores import TaskStores
 log = logging.getLogger(__name__)
 
 #: Seconds between two runs of each thread.
-CLEANUP_PERIOD, METRICS_PERIOD, TOPICS_PERIOD, RETENTION_PERIOD = 60.0, 10.0, 30.0, 2.0
+CLEANUP_PERIOD, METRICS_PERIOD, RETENTION_PERIOD = 60.0, 10.0, 2.0
 CHANGELOGS_PERIOD = 5.0
 #: How long nobody must have used a task's directory before it is removed (``state.cleanup.delay.ms``), in seconds.
 CLEANUP_DELAY = 600.0

@@ -67,7 +67,7 @@ class InputFeeder:
         self._ending: set[TopicPartition] = set()
         #: Partitions of topics that were found created anew.
         self.partitions_created_anew = 0
-        #: Partitions that begin at their end, of which nothing was delivered yet.
+        #: Partitions that begin at their end and have delivered nothing yet.
         self._from_end: set[TopicPartition] = set()
         #: Buffers that held something when they were last looked at.
         self._filled: dict[TopicPartition, RecordQueue] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from streamsapp.config.client_properties import metadata_max_age
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopicError, TopologyError
 from streamsapp.kafka.topics import TopicAdmin
@@ -21,6 +22,13 @@ log = logging.getLogger(__name__)
 
 #: Topics that an error names.
 _NAMED = 5
+#: The longest time between two looks at the topics, in seconds.
+_PERIOD = 30.0
+
+
+def topics_period(config: StreamsConfig) -> float:
+    """Returns the time between two looks at the topics, in seconds."""
+    return min(_PERIOD, metadata_max_age(config))
 
 
 class Layouts:

@@ -33,8 +33,7 @@ from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
-from streamsapp.runtime.housekeeping import TOPICS_PERIOD
-from streamsapp.runtime.layouts import Layouts
+from streamsapp.runtime.layouts import Layouts, topics_period
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
 from streamsapp_spark.driver_port import driver_host
@@ -244,7 +243,7 @@ class _TopicsOfBatches:
     """Looks now and then whether other topics match the patterns than those that a query reads."""
 
     def __init__(self, config: StreamsConfig, admin: TopicAdmin, layouts: Layouts, read: ApplicationLayout) -> None:
-        self._period = min(TOPICS_PERIOD, client_properties.metadata_max_age(config))
+        self._period = topics_period(config)
         self._admin = admin
         self._layouts = layouts
         self._read = read

@@ -70,7 +70,7 @@ def test_a_changelog_with_another_number_of_partitions_is_refused(instances: Ins
 def test_a_source_topic_that_gains_partitions_ends_a_running_application(
     instances: Instances, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamsapp.runtime.components.TOPICS_PERIOD", 0.2)
+    monkeypatch.setattr("streamsapp.runtime.layouts._PERIOD", 0.2)
     source = kafka.create_topic("in", partitions=2)
     instance = instances.start(counting(source), instances.config())
     eventually(lambda: instance.state is ClientState.RUNNING)

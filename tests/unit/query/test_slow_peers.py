@@ -33,7 +33,7 @@ WITHOUT_END = b"HTTP/1.1 200 OK\r\n\r\n"
 
 @contextmanager
 def peer(say: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A member that says whatever it likes to whoever asks; its endpoint."""
+    """A member whose answers are what ``say`` writes; yields its endpoint."""
 
     def talk(connection: socket.socket) -> None:
         with connection, suppress(OSError):
