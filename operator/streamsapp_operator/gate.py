@@ -145,10 +145,26 @@ class Gate:
         if pod.report is None:
             ended = pod.phase in {"Pending", "Failed", "Succeeded"} or pod.waiting_reason is not None
             return ended or self._never_answered(pod)
+        if self._all_are_refused():
+            return True
         if not self.covers.is_fresh(pod.report) or not (self._tells_all(pod, pod.report) or self.all_run()):
             return False
         lost = [it for it in self.uncovered(pod) if not waiver.waives(it, other=False)]
         return not lost and (not self.covers.of(pod) or self._has_heir(pod))
+
+    def _all_are_refused(self) -> bool:
+        """Says whether Kafka refuses every pod, or every pod Kafka, by credentials or certificates, and none runs a
+        task. None is a member of the group then, so no task stands still for one that is restarted; and other
+        credentials come with the restart, where waiting mends nothing."""
+        return all(
+            pod.report is not None
+            and self.covers.is_fresh(pod.report)
+            and not pod.ready
+            and pod.report.state != RUNNING
+            and all(task.role is not ReportedRole.ACTIVE for task in pod.report.tasks)
+            and any(it.name == "kafka" and it.refused for it in pod.report.outages)
+            for pod in self._observed.pods
+        )
 
     def _tells_all(self, pod: PodSeen, report: PodReport) -> bool:
         """Says whether a report has all tasks that the pod has to do with. One that joins its group again may have

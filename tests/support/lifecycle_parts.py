@@ -119,6 +119,7 @@ class FakeMembership:
     transactional_id = "app-1"
     safe_until = math.inf
     outage = None
+    refused = False
     may_commit = True
 
     def __init__(self) -> None:

@@ -78,6 +78,8 @@ class Outage:
     #: By the pod's clock.
     since: float
     message: str
+    #: True if either side refuses credentials or certificates, which waiting does not mend.
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

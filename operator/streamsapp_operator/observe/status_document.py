@@ -85,6 +85,7 @@ class _Outage(_Fields, frozen=True):
     address: Text
     since: Instant
     message: Text
+    refused: bool = False
 
 
 class _Hang(_Fields, frozen=True):
@@ -140,7 +141,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         return f"another application answers at its address: {document.application_id[:100]!r}"
     try:
         tasks = tuple(map(_task, document.tasks))
-        outages = tuple(Outage(it.name, it.address, _unix(it.since), it.message) for it in document.outages)
+        outages = tuple(Outage(it.name, it.address, _unix(it.since), it.message, it.refused) for it in document.outages)
     except ValueError as error:
         return f"its /status is not understood: {error}"
     return PodReport(

@@ -176,6 +176,11 @@ class Membership(Protocol):
         """The time since which the coordinator is out of reach, in monotonic seconds, and why; ``None``: it answers."""
         ...
 
+    @property
+    def refused(self) -> bool:
+        """True if it is out of reach as either side refuses credentials or certificates."""
+        ...
+
     def start(self, catalogue: TaskCatalogue, holdings: Callable[[], Holdings]) -> None:
         """Join. ``catalogue`` and ``holdings`` are asked on the membership's thread."""
         ...

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers import coordinators
-from streamsapp.brokers.connection import Check, Connection, Node, PausedError, UnreachableError
+from streamsapp.brokers.connection import Check, Connection, Node, PausedError, RefusedError, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership import wire
@@ -42,6 +42,8 @@ class GroupCoordinator:
         self._waits_at: Node | None = None
         #: Since when the coordinator is out of reach, in monotonic seconds, and why.
         self.outage: tuple[float, str] | None = None
+        #: True if that is because of credentials or certificates, which waiting does not mend.
+        self.refused = False
 
     async def nodes(self) -> tuple[Node, Node]:
         """Two ways to the coordinator: for requests that may wait for minutes, and for the others."""
@@ -102,11 +104,14 @@ class GroupCoordinator:
     def reached(self) -> None:
         """The coordinator has answered."""
         self.outage = None
+        self.refused = False
 
     def unreachable(self, error: UnreachableError) -> None:
         """The coordinator has not answered."""
         since, before = self.outage or (self._clock.monotonic(), "")
-        self.outage = since, before if before and isinstance(error, PausedError) else str(error)
+        if before and isinstance(error, PausedError):
+            return
+        self.outage, self.refused = (since, str(error)), isinstance(error, RefusedError)
 
     async def refuse_to_join(self, code: int) -> NoReturn:
         """As ``refuse``; a group of another type is named."""

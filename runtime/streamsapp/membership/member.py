@@ -108,6 +108,10 @@ class GroupMember:
     def outage(self) -> tuple[float, str] | None:
         return None if self._rebalance is None else self._rebalance.group.coordinator.outage
 
+    @property
+    def refused(self) -> bool:
+        return self._rebalance is not None and self._rebalance.group.coordinator.refused
+
     def start(self, catalogue: TaskCatalogue, holdings: Callable[[], Holdings]) -> None:
         group_member.check_group_metadata()
         self._connection = connection = Connection(self._connection_settings)

@@ -78,6 +78,11 @@ class Lifecycle:
         """Since when (monotonic seconds) no broker answers, in order to start or as a member, and the last error."""
         return self._topics.outage or self._group.membership.outage
 
+    @property
+    def refused(self) -> bool:
+        """True if there is an outage of a member's as either side refuses credentials or certificates."""
+        return self._group.membership.refused
+
     # ---- running -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -66,7 +66,8 @@ def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Ite
     for name, address, outage in found:
         if outage is not None:
             since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - outage[0]))
-            yield {"name": name, "address": _line(address), "since": _iso(since_ms), "message": _line(outage[1])}
+            told = {"name": name, "address": _line(address), "since": _iso(since_ms), "message": _line(outage[1])}
+            yield told | ({"refused": components.life.refused} if name == "kafka" else {})
 
 
 def _hang(hang: Hang) -> dict[str, Any]:

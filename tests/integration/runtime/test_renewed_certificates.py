@@ -101,6 +101,10 @@ def test_an_instance_goes_on_when_its_certificates_are_renewed_and_says_so_until
             broker.restart()
             eventually(lambda: "refuses this client by TLS" in str(instance.status()["outages"]))
             assert "ssl.certificate.location" in str(instance.status()["outages"])
+            # The session ends: an operator may restart it, as there is nothing that it could do.
+            eventually(lambda: instance.status()["generation"] is None and not instance.status()["tasks"])
+            told = instance.status()
+            assert (told["state"], told["ready"], told["outages"][0]["refused"]) == ("REBALANCING", False, True)
 
             secret.put(own, after.issue_cert("me"))
             produce(kafka, source, [(b"k", b"v", 1001)] * 5)

@@ -60,7 +60,9 @@ class Parts:
         self.stores = SimpleNamespace(remote=None, restoration=restoration, global_thread=None)
         self.membership = SimpleNamespace(safe_until=self.safe_until)
         ready = SimpleNamespace(complaint=None)
-        self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None)
+        self.life = SimpleNamespace(
+            assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None, refused=False
+        )
         self.hangs = SimpleNamespace(longest=self.longest, usual=7.25, hanging=self.hanging)
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
@@ -104,6 +106,7 @@ def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:
 
 def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
     components = Parts()
+    components.life.refused = True
     components.life.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
     away, well = SimpleNamespace(outage=(1.0, "the bucket is away")), SimpleNamespace(outage=None)
     components.stores.remote = SimpleNamespace(snapshots=away, restores=well)
@@ -114,6 +117,7 @@ def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
         MockClock(1_500),
     )["outages"]
     assert (kafka["name"], kafka["since"]) == ("kafka", "1970-01-01T00:00:00.500+00:00")
+    assert kafka["refused"] is True
     assert kafka["message"].startswith("no broker answers xx")
     assert len(kafka["message"]) == 300
     assert store == {
