@@ -1,7 +1,7 @@
 """Compares the snapshots that a reader is about to read with what the application has committed. On the driver.
 
 Kafka has more than snapshots do while an application runs, and where it was killed before it had written the last
-ones. The first is told, the second is refused: nothing would ever write newer ones.
+ones. The first is a warning, the second an error: nothing would ever write newer ones.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def checked(option: str | None, as_of: str | None) -> str | None:
 
 
 def store_lags(app: StoredApplication, store: str) -> list[SnapshotLag] | None:
-    """Returns the distance of every task of a store, in order: Kafka tells how many there are. ``None``, with the
-    reason in a warning, if it does not tell. Raises ``StreamsError`` for a snapshot that cannot be used."""
+    """Returns the distance of every task of a store, in order: Kafka says how many there are. ``None``, with the
+    reason in a warning, if it does not answer. Raises ``StreamsError`` for a snapshot that cannot be used."""
     config, builder = app.config, app.builder(store)
     topic = changelog_topic(config.application_id, builder)
     try:
@@ -69,7 +69,7 @@ def store_lags(app: StoredApplication, store: str) -> list[SnapshotLag] | None:
         why = error.args[0].str()
     except (ConfigError, TopicError, OSError) as error:
         why = str(error)
-    log.warning("store %s: Kafka does not tell whether snapshots have all that is committed: %s", store, why)
+    log.warning("store %s: Kafka does not say whether snapshots have all that is committed: %s", store, why)
     return None
 
 

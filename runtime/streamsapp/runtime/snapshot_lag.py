@@ -28,7 +28,7 @@ class SnapshotTask:
     id: TaskId
     snapshot: Snapshot | None
     changelogs: Mapping[str, TopicPartition]
-    #: Inputs that it has, where they are known; a snapshot names only those of which the task had read something.
+    #: Inputs that it has, where they are known; a snapshot names only those with a record that the task had read.
     inputs: Collection[TopicPartition] = ()
 
 
@@ -74,7 +74,7 @@ def snapshot_lags(
     committed: Mapping[TopicPartition, int],
 ) -> list[SnapshotLag]:
     """Returns the distance of each task's snapshot; ``committed`` are the group's offsets. Raises ``KafkaException``
-    when the broker does not tell."""
+    when the broker does not answer."""
     starts = {each: at for task in tasks for each, at in _positions(task).values()}
     # Of a source topic that is a changelog only what is committed counts.
     read = {each for task in tasks for each in _points(task)}
@@ -117,6 +117,6 @@ def _stores(
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     for store, (partition, at) in _positions(task).items():
         end = ends[partition]
-        # Where the broker tells of no record and of no end, records after the snapshot were deleted, or it was slow.
+        # Where the broker names neither a record nor an end, records after the snapshot were deleted, or it was slow.
         if end > at and partition not in first.ends and first.found.get(partition, at) < end:
             yield store, (at, end)

@@ -185,7 +185,8 @@ class SparkEngine:
                 # One that catches up ends by itself; the next one looks for topics when it starts.
                 if not self._setting.catches_up and topics.look():
                     service.closing.set()
-            failure = service.failure or (None if query.isActive else self._failure_of(query, service))
+            ended_first = service.failure is None and not query.isActive
+            failure = self._failure_of(query, service, goes_on=topics.changed) if ended_first else service.failure
         except ImmediateExit:
             raise  # its time is over, and Spark waits for the batch under way, however long that takes
         except BaseException:
@@ -196,16 +197,17 @@ class SparkEngine:
             raise failure
 
     @staticmethod
-    def _failure_of(query: StreamingQuery, service: BatchService) -> StreamsAppError | None:
+    def _failure_of(query: StreamingQuery, service: BatchService, *, goes_on: bool) -> StreamsAppError | None:
+        """Of a query that ended first. Last snapshots are left to the next query of this run if it ``goes_on``."""
         error = query.exception()
-        if error is None:
-            return None
-        log.debug("the query failed", exc_info=error)
+        log.debug("the query ended", exc_info=error)
+        why = "something else stopped it" if error is None else reason(error)
         if not service.closing.is_set():
-            return StreamsError(f"the query failed: {reason(error)}")
-        log.warning("the query ended first: %s; the next one does what it has not committed", reason(error))
+            return StreamsError(f"the query failed: {why}")
+        log.warning("the query ended first: %s; the next one does what it has not committed", why)
         try:
-            service.check_snapshots()
+            if not goes_on:
+                service.check_snapshots()
         except StreamsError as unwritten:
             return unwritten
         return None

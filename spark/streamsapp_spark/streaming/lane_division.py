@@ -55,7 +55,7 @@ class LaneDivision:
             planner.divide(max(planner.lanes, min(self.cores, planner.tasks)))
             self._begun, self.unfenced = False, True
         try:
-            # Before a lane of this division is opened, whoever may be left with one of the division before.
+            # A process may be left with a lane of the division before: none of this one is opened until it is fenced.
             self._claim.fence_lanes()
         except StreamsError as error:
             log.warning("%s; trying again", error)

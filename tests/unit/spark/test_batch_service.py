@@ -36,9 +36,11 @@ class OneLane:
         self.planner.positions[INPUT] = 7
         #: As the driver finds them, one after the other.
         self.lags: list[list[SnapshotLag]] = []
+        self.published: list[frozenset[TaskId]] = []
 
     def report(self, report: LaneReport) -> None:
         """A lane is done."""
+        self.published.append(report.published)
 
     def behind(self) -> list[SnapshotLag]:
         if not self.lags:
@@ -200,6 +202,20 @@ def test_orders_for_last_snapshots_outlive_an_empty_batch_that_was_planned_befor
     assert asked(connected(service), "join", "a", 0, 0) is None
     assert not service.ends()
     give_up(service, 2, LaneReport(0, (), 0.0, 0.0, 0.0, published=frozenset({TASK})))
+
+
+def test_snapshots_of_an_attempt_that_was_given_up_for_lost_are_not_the_newest(
+    service: BatchService, batches: OneLane
+) -> None:
+    spark, lost, again = connected(service), connected(service), connected(service)
+    asked(spark, "latest")
+    asked(spark, "begin", 1)
+    assert asked(lost, "join", "a", 0, 0) == LaneOrder(0, ())
+    assert asked(again, "join", "b", 0, 1) == LaneOrder(0, ())
+    report = LaneReport(0, (), 0.0, 0.0, 0.0, published=frozenset({TASK}))
+    asked(lost, "done", report)
+    asked(again, "done", report)
+    assert batches.published == [frozenset(), frozenset({TASK})]
 
 
 def test_it_is_asked_again_after_a_pause_how_far_snapshots_are(

@@ -60,8 +60,8 @@ class BatchPlanner:
         self._due_at_ms: dict[TaskId, int] = {}
 
     def divide(self, lanes: int) -> None:
-        """Divide the tasks into so many lanes. Nobody may run one any more, and lanes of the division before are fenced
-        before there are others: one task in two lanes would count twice."""
+        """Divide the tasks into so many lanes. No process may run one any more, and lanes of the division before are
+        fenced before there are others: one task in two lanes would count twice."""
         self.lane_of = {task_id: number % lanes for number, task_id in enumerate(sorted(self._inputs))}
         self.division += 1
 
@@ -90,7 +90,7 @@ class BatchPlanner:
         return sum(map(self.lag, self._inputs))
 
     def deserted(self, lanes: Collection[int]) -> None:
-        """Nobody runs these lanes any more: their tasks take part in the next batch."""
+        """No process runs these lanes any more: their tasks take part in the next batch."""
         self._due_at_ms |= {task_id: 0 for task_id, lane in self.lane_of.items() if lane in lanes}
 
     def due_at_once(self, partitions: Collection[TopicPartition]) -> None:
