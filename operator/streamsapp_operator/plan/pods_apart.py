@@ -13,7 +13,14 @@ import json
 
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
-from streamsapp_operator.plan.topology_compatibility import Shape, compatibility, conflicts, decode, kept_apart
+from streamsapp_operator.plan.topology_compatibility import (
+    Shape,
+    compatibility,
+    conflicts,
+    decode,
+    encode,
+    kept_apart,
+)
 
 #: No more topologies are remembered beside that of the last good revision, and no more bytes of them: an object has a
 #: megabyte. Beside pods whose topology is not known nothing is begun.
@@ -23,10 +30,26 @@ _UNKNOWN = "the topology of {} is not known"
 
 def incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
     """Returns why pods of this revision cannot work beside those of the last good one, in words."""
-    old, new = decode(inputs.status.shape), decode(rollout.shape)
-    if old is None or new is None or inputs.status.last_good_revision == rollout.revision:
+    good, known = inputs.status.last_good_revision, _known(inputs, rollout)
+    if good in {None, rollout.revision}:
         return []
+    old, new = decode(known.get(good)), decode(rollout.shape)
+    if old is None or new is None:
+        return [_UNKNOWN.format(good if old is None else rollout.revision)]
     return compatibility(old, new)
+
+
+def lacking(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
+    """Returns the revisions beside which this one is about to run, and of which no topology is known: the status was
+    lost, or is older than what it should have."""
+    known, apart = _known(inputs, rollout), kept_apart(inputs.status.shape)
+    there = (_there(inputs) | {inputs.status.last_good_revision}) - {rollout.revision}
+    return sorted(it for it in there if it is not None and it not in apart and decode(known.get(it)) is None)
+
+
+def shape_of_good(inputs: PlanInput, rollout: RolloutStatus) -> Shape | None:
+    """Returns the topology of the last good revision: as the status has it, or a check has just told."""
+    return _known(inputs, rollout).get(inputs.status.last_good_revision or "")
 
 
 def in_the_way(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
@@ -79,7 +102,7 @@ def _beside_others(inputs: PlanInput, rollout: RolloutStatus, target: str, other
     for revision in sorted(others):
         there = decode(known.get(revision))
         if there is None or new is None:
-            found = [_UNKNOWN.format(revision if there is None else target)] if _is_judged(inputs) else []
+            found = [_UNKNOWN.format(revision if there is None else target)]
         else:
             found = conflicts(there, new)
         reasons += (f"beside revision {revision}, which has pods: {it}" for it in found)
@@ -89,24 +112,21 @@ def _beside_others(inputs: PlanInput, rollout: RolloutStatus, target: str, other
 def _beside_good(inputs: PlanInput, rollout: RolloutStatus, revision: str) -> list[str]:
     """Returns why pods of a revision that are there cannot work beside those of the last good one, as far as is
     known: nothing that runs is ended for what is not."""
-    good, there = decode(inputs.status.shape), decode(_known(inputs, rollout).get(revision))
+    known = _known(inputs, rollout)
+    good, there = decode(known.get(inputs.status.last_good_revision or "")), decode(known.get(revision))
     if there is None:
         return kept_apart(inputs.status.shape).get(revision, [])
     return [] if good is None else compatibility(good, there)
 
 
-def _is_judged(inputs: PlanInput) -> bool:
-    """Says whether the status has a last good revision with its topology: without, it was lost or never was."""
-    return decode(inputs.status.shape) is not None
-
-
 def _known(inputs: PlanInput, rollout: RolloutStatus) -> dict[str, Shape | None]:
-    """Returns the topologies that are known, by revision: those that are remembered, those of the rollout and of the
-    one before it, and that of the last good revision."""
+    """Returns the topologies that are known, by revision: those that checks have told, those that are remembered, those
+    of the rollout and of the one before it, and that of the last good revision."""
     status = inputs.status
-    found: dict[str, Shape | None] = dict(status.shapes)
+    found: dict[str, Shape | None] = {it.revision: encode(it.shape) for it in inputs.observed.checks.values()}
+    found |= status.shapes
     found |= {it.revision: it.shape for it in (status.rollout, rollout) if it is not None and it.shape is not None}
-    if status.last_good_revision is not None:
+    if status.last_good_revision is not None and decode(status.shape) is not None:
         found[status.last_good_revision] = status.shape
     return found
 

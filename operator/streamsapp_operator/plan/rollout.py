@@ -70,7 +70,7 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         template=template or status.last_good_revision,
         last_good=status.last_good_revision,
         failed=status.failed_revision if status.failed_revision == rollout.revision else None,
-        shape=status.shape,
+        shape=pods_apart.shape_of_good(inputs, rollout),
         scheduled=scheduled_runs.leads_to(inputs, template or status.last_good_revision),
         driver=engine_switch.driver_revision(inputs),
         before=(*checks, *preparation.actions, *previews),

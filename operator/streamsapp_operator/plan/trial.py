@@ -15,6 +15,10 @@ from streamsapp_operator.model.status import AppStatus, RolloutStatus, Trial
 from streamsapp_operator.plan import progress
 from streamsapp_operator.plan.plan_input import PlanInput
 
+#: A revision that has processed nothing of what waits for so long is not called good now; seconds. It is longer than
+#: commits are apart, as records are counted in turns.
+RESTS = 60.0
+
 
 def seen_by_rules(status: AppStatus) -> AppStatus:
     """Returns the status with the revision on trial in the place of the last good one."""
@@ -36,7 +40,7 @@ def failed(inputs: PlanInput, status: AppStatus) -> AppStatus | None:
     trial = status.trial
     if trial is None or inputs.app.orders.paused:
         return None
-    failure = progress.failure(inputs, trial.revision) or _idle_for_long(inputs, trial)
+    failure = _failure(inputs, trial)
     if failure is None:
         return None
     rollout, shapes = status.rollout, status.shapes
@@ -47,6 +51,10 @@ def failed(inputs: PlanInput, status: AppStatus) -> AppStatus | None:
     return replace(
         status, trial=None, shapes=shapes, failed_revision=trial.revision, rollout=given_up(rollout, failure)
     )
+
+
+def _failure(inputs: PlanInput, trial: Trial) -> str | None:
+    return progress.failure(inputs, trial.revision) or _idle_for_long(inputs, trial)
 
 
 def _idle_for_long(inputs: PlanInput, trial: Trial) -> str | None:
@@ -73,13 +81,14 @@ def judged(inputs: PlanInput, before: AppStatus, after: AppStatus) -> AppStatus:
     # Of the first there is nothing to go back to; a run by a schedule tells of itself when it ends.
     if good is None or before.last_good_revision in {None, good} or after.last_good_scheduled:
         return replace(after, trial=None)
-    last = before.trial
-    since = last.since if last is not None and last.revision == good else inputs.time
-    if _has_passed(inputs, good, inputs.since(since)):
-        return replace(after, trial=None)
+    last = None if before.trial is None or before.trial.revision != good else before.trial
+    # One that fails while a pause holds it begins anew.
+    since = inputs.time if last is None or _failure(inputs, last) else last.since
     processed = progress.processed(inputs, good)
-    same = last is not None and last.revision == good and last.processed == processed
+    same = last is not None and last.processed == processed
     idle_since = None if processed is None else last.idle_since if last is not None and same else inputs.time
+    if inputs.since(idle_since) < RESTS and _has_passed(inputs, good, inputs.since(since)):
+        return replace(after, trial=None)
     trial = Trial(
         revision=good,
         since=since,
@@ -106,5 +115,8 @@ def _has_passed(inputs: PlanInput, revision: str, lasted: float) -> bool:
     pods = (*inputs.pods, *(() if driver is None else (driver,)))
     well = all(pod.revision == revision and pod.ready and not pod.terminating for pod in pods)
     restarted = any(progress.has_restarted_within(inputs, pod, seconds) for pod in pods)
-    told = bool(inputs.pods) and well and not restarted and progress.waits(inputs, revision) is None
+    # One that was made anew begins nothing anew, but has to show as much as a hang takes to show.
+    least = min(seconds, progress.HANGS)
+    young = any(inputs.now - max(pod.created_at, pod.running_since or 0.0) < least for pod in pods)
+    told = bool(inputs.pods) and well and not (restarted or young) and progress.waits(inputs, revision) is None
     return told and lasted >= seconds and progress.has_committed(inputs, revision)

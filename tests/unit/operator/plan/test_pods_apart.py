@@ -13,7 +13,7 @@ from planned_reconciles import Reconciles, has, only, three
 from restart_truth import RestartTruth
 from simulated_cluster import SimulatedCluster, shape_of
 from simulated_operator import SimulatedOperator
-from streamsapp_operator.model.actions import ApplyChildren, Evict
+from streamsapp_operator.model.actions import ApplyChildren, DeleteCheck, Evict, StartCheck
 from streamsapp_operator.model.desired_state import AnnotationRequests
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, PodSeen, TopologyShape
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
@@ -307,8 +307,45 @@ def test_before_there_is_a_good_one_pods_that_were_ready_are_not_ended_without_l
 def test_beside_pods_of_which_nothing_is_known_nothing_is_begun() -> None:
     reconciles = between_two()
     reconciles.status = changed(reconciles.status, shapes={"two": {"sources": 7}})
-    reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
+    checks = passed("three", SECOND) | {"two": CheckSeen("two", CheckState.FAILED, ("its image is gone",))}
+    reconciles.plan(three(*MIXED), template_revision="two", checks=checks)
     assert "the topology of two is not known" in (reconciles.rollout.message or "")
+    assert only(see(reconciles, *MIXED, template="one"), Evict).pod == "app-2"
+
+
+@pytest.mark.parametrize("good", ["one", None])
+@pytest.mark.parametrize(("shape", "phase"), [(SHAPE, "Rolling"), (MOVED, "Refused")])
+def test_a_topology_that_the_status_lost_is_loaded_before_another_revision_begins(
+    good: str | None, shape: TopologyShape, phase: str
+) -> None:
+    """Of the last good revision, or of any whose pods have worked."""
+    there = [replace(it, was_ready=True) for it in three()]
+    reconciles = Reconciles(wanted("two"), status=AppStatus(last_good_revision=good))
+    reconciles.plan(there)
+    planned = reconciles.plan(there, checks=passed("two", shape))
+    assert only(planned, StartCheck).revision == "one"
+    assert not has(planned, DeleteCheck)
+    assert "the topology of revision one, which has pods, is not known" in (reconciles.rollout.message or "")
+    planned = reconciles.plan(there, checks=passed("two", shape) | passed("one", SHAPE))
+    assert {it.revision for it in planned.actions if isinstance(it, DeleteCheck)} == {"one", "two"}
+    assert reconciles.rollout.phase == phase
+    see(reconciles, template="one")
+    assert reconciles.rollout.phase == phase, "it is remembered"
+
+
+@pytest.mark.parametrize("good", ["one", None])
+def test_beside_pods_whose_topology_cannot_be_loaded_another_revision_is_refused(good: str | None) -> None:
+    there = [replace(it, was_ready=True) for it in three()]
+    reconciles = Reconciles(wanted("two"), status=AppStatus(last_good_revision=good))
+    reconciles.plan(there)
+    planned = reconciles.plan(there, checks=passed("two", SHAPE), after=301)
+    assert reconciles.rollout.phase == "Refused"
+    assert "the topology of one is not known" in (reconciles.rollout.failure or "")
+    assert "topologyChange: Recreate" in (reconciles.rollout.failure or "")
+    assert not has(planned, Evict)
+    change(reconciles, "two", rollout=RECREATE)
+    assert applied(see(reconciles, template="one")) == ("one", 0)
+    assert applied(reconciles.plan([], replicas=0, template_revision="one")) == ("two", 3)
 
 
 def test_what_an_older_operator_remembered_of_revisions_in_the_way_is_read() -> None:
