@@ -30,6 +30,7 @@ from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Fetching, Topi
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.librdkafka import LibrdkafkaFetching
 from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
+from streamsapp.kafka.fetching.topic_id_watch import Confirmation
 from streamsapp.kafka.rebootstrap import RebootstrappingConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
@@ -111,6 +112,7 @@ class PartitionConsumer:
             return
         if self._fetching is fetching:
             self._fetching = self._client
+        self._client.topics = fetching.topics  # it knows what was delivered
         log.info("%s: the files of TLS were renewed; another client uses them", self._description)
         for each, position in positions.items():
             self._client.assign({each: position}, topics=fetching.topics.of(each))
@@ -225,10 +227,15 @@ class PartitionConsumer:
             named = ", ".join(sorted(names))
             raise StreamsError(f"the brokers do not tell the ids of {named}: {error.args[0].str()}") from error
 
-    def confirm(self) -> list[TopicPartition]:
-        """Return the assigned partitions of topics that were deleted and created again, of which records may have been
-        delivered: none where record batches are fetched whole. Raises ``KafkaException`` when no broker tells."""
-        return self._client.topics.confirm() if self._fetching is self._client else []
+    def confirm(self) -> Confirmation:
+        """Begin to find out whether all records that were delivered so far are of the topics that their positions
+        belong to; what is returned tells the partitions of others. Nothing is asked where record batches are fetched
+        whole."""
+        return self._client.topics.confirm() if self._fetching is self._client else list
+
+    def doubts(self, topic: str) -> bool:
+        """Return whether the last records of a topic of this name may be of another one, as far as it is known."""
+        return self._fetching is self._client and self._client.topics.doubts(topic)
 
     def _describe_topics(self, names: Collection[str], timeout: float) -> Topics:
         return self._consumer.asked(lambda: topic_identities(self._consumer, names, timeout))

@@ -2,13 +2,26 @@
 
 confluent-kafka describes topics with its admin client only, and consumers need it, too: the requests go to the
 client's own librdkafka directly. Called on whichever thread asks; each call waits for its answer.
+
+librdkafka asks the controller, which may be away, though each broker knows the ids: then another broker is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p, create_string_buffer, string_at
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_size_t,
+    c_void_p,
+    create_string_buffer,
+    string_at,
+)
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -20,6 +33,8 @@ from streamsapp.record import TopicIdentity
 _DESCRIBE_TOPICS = 19
 #: An id of zeros: the broker knows none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+#: The part of the time for which the controller is waited for.
+_CONTROLLER = 0.25
 
 
 def topic_identities(
@@ -29,18 +44,59 @@ def topic_identities(
     empty id where the brokers know none. Raises ``KafkaException`` when the brokers do not answer."""
     if not topics:
         return {}
-    handle, milliseconds = handle_of(client), round(timeout * 1000)
-    with _answer(handle, sorted(topics), milliseconds) as event:
-        count = c_size_t()
-        result = _library.rd_kafka_event_DescribeTopics_result(event)
-        described = _library.rd_kafka_DescribeTopics_result_topics(result, byref(count))
-        found = dict(filter(None, (_described(described[index]) for index in range(count.value))))
+    handle, names, milliseconds = handle_of(client), sorted(topics), round(timeout * 1000)
+    first = round(_CONTROLLER * milliseconds)
+    try:
+        found = _topic_ids(handle, names, first)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError._UNSUPPORTED_FEATURE:
+            found = dict.fromkeys(names, "")
+        elif code == KafkaError._TIMED_OUT:
+            found = _topic_ids(handle, names, milliseconds - first, _any_broker(handle, first))
+        else:
+            raise
     cluster = _cluster_id(handle, milliseconds)
     return {topic: TopicIdentity(topic_id, cluster) for topic, topic_id in found.items()}
 
 
+def _topic_ids(handle: int, topics: list[str], milliseconds: int, broker: int | None = None) -> dict[str, str]:
+    """Ask a broker, or the controller."""
+    with _answer(handle, topics, milliseconds, broker) as event:
+        count = c_size_t()
+        result = _library.rd_kafka_event_DescribeTopics_result(event)
+        described = _library.rd_kafka_DescribeTopics_result_topics(result, byref(count))
+        return dict(filter(None, (_described(described[index]) for index in range(count.value))))
+
+
+class _Metadata(Structure):
+    """``rd_kafka_metadata_t``, with the first field of each broker's entry."""
+
+    _fields_ = (
+        ("broker_cnt", c_int),
+        ("brokers", POINTER(c_int32)),
+        ("topic_cnt", c_int),
+        ("topics", c_void_p),
+        ("orig_broker_id", c_int32),
+        ("orig_broker_name", c_char_p),
+    )
+
+
+def _any_broker(handle: int, milliseconds: int) -> int:
+    """The number of a broker that answers."""
+    found = POINTER(_Metadata)()
+    _check(_library.rd_kafka_metadata(handle, 0, None, byref(found), milliseconds))
+    try:
+        told = found.contents
+        if told.orig_broker_id >= 0 or not told.broker_cnt:
+            return max(0, int(told.orig_broker_id))
+        return int(told.brokers[0])  # one of those whose addresses are configured has answered, which have no number
+    finally:
+        _library.rd_kafka_metadata_destroy(found)
+
+
 @contextmanager
-def _answer(handle: int, topics: list[str], milliseconds: int) -> Iterator[int]:
+def _answer(handle: int, topics: list[str], milliseconds: int, broker: int | None) -> Iterator[int]:
     with ExitStack() as made:
         names = (c_char_p * len(topics))(*(topic.encode() for topic in topics))
         wanted = _library.rd_kafka_TopicCollection_of_topic_names(names, len(topics))
@@ -49,6 +105,8 @@ def _answer(handle: int, topics: list[str], milliseconds: int) -> Iterator[int]:
         made.callback(_library.rd_kafka_AdminOptions_destroy, options)
         text = create_string_buffer(200)
         _check(_library.rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, text, len(text)), text.value)
+        if broker is not None:
+            _check(_library.rd_kafka_AdminOptions_set_broker(options, broker, text, len(text)), text.value)
         queue = _library.rd_kafka_queue_new(handle)
         made.callback(_library.rd_kafka_queue_destroy, queue)
         _library.rd_kafka_DescribeTopics(handle, wanted, options, queue)
@@ -91,6 +149,7 @@ _library = librdkafka(
         "rd_kafka_TopicCollection_destroy": (None, [c_void_p]),
         "rd_kafka_AdminOptions_new": (c_void_p, [c_void_p, c_int]),
         "rd_kafka_AdminOptions_set_request_timeout": (c_int, [c_void_p, c_int, c_char_p, c_size_t]),
+        "rd_kafka_AdminOptions_set_broker": (c_int, [c_void_p, c_int32, c_char_p, c_size_t]),
         "rd_kafka_AdminOptions_destroy": (None, [c_void_p]),
         "rd_kafka_queue_new": (c_void_p, [c_void_p]),
         "rd_kafka_queue_destroy": (None, [c_void_p]),
@@ -106,6 +165,8 @@ _library = librdkafka(
         "rd_kafka_TopicDescription_topic_id": (c_void_p, [c_void_p]),
         "rd_kafka_Uuid_base64str": (c_char_p, [c_void_p]),
         "rd_kafka_error_code": (c_int, [c_void_p]),
+        "rd_kafka_metadata": (c_int, [c_void_p, c_int, c_void_p, c_void_p, c_int]),
+        "rd_kafka_metadata_destroy": (None, [c_void_p]),
         "rd_kafka_clusterid": (c_void_p, [c_void_p, c_int]),
         "rd_kafka_mem_free": (None, [c_void_p, c_void_p]),
     }

@@ -76,6 +76,16 @@ class GroupCommits(GroupOffsets, Protocol):
         ...
 
 
+#: Begins to find out whether tasks were given records that they must not have. What is returned says whether that is
+#: known by now; it raises ``AbortableError`` if they were, and ``KafkaException`` if no broker tells.
+Confirm = Callable[[], Callable[[], bool]]
+
+
+def nothing_to_confirm() -> Callable[[], bool]:
+    """Tasks were given what they must have."""
+    return lambda: True
+
+
 class Commit:
     """One commit under way."""
 
@@ -87,9 +97,8 @@ class Commit:
         membership: GroupCommits,
         clock: Clock,
         give_up_after: float,
-        confirm: Callable[[], None] = lambda: None,
+        confirm: Confirm = nothing_to_confirm,
     ) -> None:
-        """``confirm`` raises ``AbortableError`` if records were read where they must not be."""
         self._confirm = confirm
         self._tasks = tasks
         self._collector = collector
@@ -116,6 +125,8 @@ class Commit:
             yield
         if self.end.broken and self._producer.transactional:
             raise AbortableError("a task failed in the middle of a transaction")
+        # At least once, what is read of another topic may be processed twice. Begun now, it is known in step 4.
+        confirmed = self._confirm() if self._producer.transactional else lambda: True
         while not self._collector.drained:
             if not self._collector.drain(self._producer.send, SLICE):
                 self._producer.poll()
@@ -130,7 +141,7 @@ class Commit:
             positions.append(written)
         if not self._producer.transactional:
             yield from self._acknowledged()
-        yield from self._commit_offsets(self.end.epochs)
+        yield from self._commit_offsets(self.end.epochs, confirmed)
         self._collector.roll()
         for epoch, written in zip(self.end.epochs, positions, strict=True):
             yield from self._apply(epoch, written)
@@ -161,7 +172,7 @@ class Commit:
                     self._producer.poll()
                     yield
 
-    def _commit_offsets(self, epochs: list[TaskEpoch]) -> Iterator[None]:
+    def _commit_offsets(self, epochs: list[TaskEpoch], confirmed: Callable[[], bool]) -> Iterator[None]:
         """Commit; what the broker cannot take now is tried again until the task time-out."""
         offsets = {
             partition: (consumed.offset, consumed.metadata)
@@ -175,7 +186,9 @@ class Commit:
                 self._rest()  # the group assigns anew: whose the tasks are is known in a moment
                 yield
             try:
-                self._confirm()
+                while not confirmed():
+                    self._rest()
+                    yield
                 self._producer.prepare(offsets, self._membership)
                 yield from self._acknowledged()
                 self._producer.commit(offsets, self._membership)

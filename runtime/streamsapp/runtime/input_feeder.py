@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 from streamsapp.errors import TaskCorruptedError, TopicGoneError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
@@ -40,6 +41,18 @@ MIN_PARTITION_BYTES = 256 * 1024
 LAG_PERIOD = 0.5
 
 
+@dataclass
+class _CreatedAnew:
+    """Partitions of topics that were deleted and created again."""
+
+    #: Those whose buffers still have records of the topics before.
+    ending: set[TopicPartition] = field(default_factory=set)
+    #: Those that may have given records of the new topic to tasks since the last commit.
+    doubted: set[TopicPartition] = field(default_factory=set)
+    #: All that were found so far.
+    count: int = 0
+
+
 class InputFeeder:
     """Distributes fetched records to the tasks that own their partitions."""
 
@@ -63,10 +76,7 @@ class InputFeeder:
         self._most_bytes = min(budget_bytes, MOST_BUFFERED_BYTES)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
-        #: Partitions of topics that were created anew, whose buffers still have records of the ones before.
-        self._ending: set[TopicPartition] = set()
-        #: Partitions of topics that were found created anew.
-        self.partitions_created_anew = 0
+        self._anew = _CreatedAnew()
         #: Partitions that begin at their end and have delivered nothing yet.
         self._from_end: set[TopicPartition] = set()
         #: Buffers that held something when they were last looked at.
@@ -94,7 +104,8 @@ class InputFeeder:
         for partition in partitions:
             del self._owners[partition]
             self._paused.discard(partition)
-            self._ending.discard(partition)
+            self._anew.ending.discard(partition)
+            self._anew.doubted.discard(partition)
             self._from_end.discard(partition)
             self._filled.pop(partition, None)
         self._consumer.unassign(partitions)
@@ -112,6 +123,11 @@ class InputFeeder:
     def holds_back(self) -> bool:
         """True if partitions are paused until some of what is buffered of them was processed."""
         return bool(self._paused)
+
+    @property
+    def partitions_created_anew(self) -> int:
+        """Partitions of topics that were found created anew."""
+        return self._anew.count
 
     @property
     def rests(self) -> bool:
@@ -134,7 +150,7 @@ class InputFeeder:
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
-        if self._ending:
+        if self._anew.ending:
             self._begin_ended_anew()
         if self._over_budget() and self._starving():
             self._pause_overfull()
@@ -168,7 +184,7 @@ class InputFeeder:
             self._skip_deleted(partition)
         for partition in fetched.replaced:
             self._end(partition)
-        if self._ending:
+        if self._anew.ending:
             self._begin_ended_anew()
         return fetched
 
@@ -192,28 +208,38 @@ class InputFeeder:
         task = self._owners.get(partition)
         if task is None or task.state is not TaskState.RUNNING:
             return
-        self.partitions_created_anew += 1
+        self._anew.count += 1
         if partition.topic in task.plan.repartition_topics:
             raise lost_records(task.id, partition.topic)
         if partition in task.plan.source_changelogs.values():
             self._on_state_lost(task, table_replaced(task.id, partition.topic))
             return
-        self._ending.add(partition)
+        self._anew.ending.add(partition)
+        if self._consumer.doubts(partition.topic):
+            self._anew.doubted.add(partition)
 
-    def confirm(self) -> None:
-        """Raises ``AbortableError`` if records that were delivered since the last commit may be of topics that were
-        created anew, read at positions in those before; ``KafkaException`` if no broker tells."""
-        if replaced := self._consumer.confirm():
-            topics = ", ".join(sorted({each.topic for each in replaced}))
-            raise AbortableError(f"topic {topics} was deleted and created again while it was read")
+    def confirm(self) -> Callable[[], bool]:
+        """Begin to find out whether all records that were delivered so far are of the topics that their positions
+        belong to. What is returned says whether that is known by now. It raises ``AbortableError`` if some may be of
+        topics that were created anew, and ``KafkaException`` if no broker tells."""
+        found = self._consumer.confirm()
+
+        def known() -> bool:
+            replaced = found()
+            if others := {each.topic for each in (*(replaced or ()), *self._anew.doubted)}:
+                names = ", ".join(sorted(others))
+                raise AbortableError(f"topic {names} was deleted and created again while it was read")
+            return replaced is not None
+
+        return known
 
     def _begin_ended_anew(self) -> None:
         held = self._tasks.held
-        for partition in list(self._ending):
+        for partition in list(self._anew.ending):
             task = self._owners[partition]
             if task.queues[partition] or task in held:
                 continue
-            self._ending.discard(partition)
+            self._anew.ending.discard(partition)
             topic = self._consumer.topics([partition.topic]).get(partition.topic, UNKNOWN_TOPIC)
             if not topic.is_other(task.input_topic(partition)):  # a broker that was behind had told of another
                 at = task.queues[partition].position
@@ -265,7 +291,8 @@ class InputFeeder:
             task.queues[partition].at_end = True  # it is not waited for
             del self._owners[partition]
             self._paused.discard(partition)
-            self._ending.discard(partition)
+            self._anew.ending.discard(partition)
+            self._anew.doubted.discard(partition)
             self._from_end.discard(partition)
             self._filled.pop(partition, None)
         self._consumer.unassign(owners)

@@ -6,7 +6,6 @@ Touched by the polling thread only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -16,7 +15,7 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
 from streamsapp.kafka.refusals import Refusals
 from streamsapp.membership.api import Membership
-from streamsapp.runtime.commit import Commit
+from streamsapp.runtime.commit import Commit, Confirm, nothing_to_confirm
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.task_manager import TaskManager
@@ -41,9 +40,8 @@ class StreamsProducer:
         collector: RecordCollector,
         clock: Clock,
         closing: ClosingTime,
-        confirm: Callable[[], None] = lambda: None,
+        confirm: Confirm = nothing_to_confirm,
     ) -> None:
-        """``confirm`` raises ``AbortableError`` if tasks were given records that they must not have."""
         self._confirm = confirm
         self._config = config
         self._membership = membership

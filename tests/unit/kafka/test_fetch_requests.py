@@ -18,8 +18,8 @@ from streamsapp.kafka.fetching.settings import fetch_settings
 from streamsapp.record import TopicIdentity
 
 TOPICS = ("t", "ü" * 100, "x" * 249)
-IDS = {topic: b64encode(bytes([number] * 16)).decode().rstrip("=") for number, topic in enumerate(TOPICS)}
-NAMES = {UUID(bytes=bytes([number] * 16)): topic for number, topic in enumerate(TOPICS)}
+IDS = {topic: b64encode(bytes([number] * 16)).decode().rstrip("=") for number, topic in enumerate(TOPICS, 1)}
+NAMES = {UUID(bytes=bytes([number] * 16)): topic for number, topic in enumerate(TOPICS, 1)}
 FIELDS = (
     "partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes"
 )  # fmt: skip

@@ -3,10 +3,11 @@ believed. The brokers are scripted, the sockets real."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from fetched_brokers import (
     SILENT,
@@ -23,6 +24,7 @@ from fetching_parts import (
 )
 from instances import eventually
 from streamsapp.kafka.fetching import fetcher as module, leaders
+from streamsapp.record import TopicIdentity
 
 
 @pytest.mark.parametrize("position", [0, 10], ids=["epoch", "offset"])
@@ -182,3 +184,17 @@ def test_a_position_in_a_topic_that_is_gone_is_not_used_from_the_beginning(start
     reader.until(lambda: reader.replaced)
 
     assert (reader.replaced, reader.offsets[A]) == ([A], [])
+
+
+def test_brokers_that_never_tell_ids_are_left_to_librdkafka(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_answer(topics: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr(leaders, "PROPAGATION", 0.2)
+    brokers = start({"a": 1})
+    monkeypatch.setattr(brokers, "describe_topics", no_answer)
+    reader = read(brokers, {A: 0})
+    with pytest.raises(NotImplementedError, match="the brokers tell no id of topic a"):
+        reader.until(lambda: False)

@@ -35,7 +35,7 @@ class Producer:
 def _lane(monkeypatch: pytest.MonkeyPatch, in_group: dict[TopicPartition, tuple[int, str]]) -> Lane:
     monkeypatch.setattr(lane_module, "ExactlyOnceProducer", Producer)
     layout = cast(Any, SimpleNamespace(dead_letters=DeadLetters(None), repartition_topics=frozenset()))
-    inputs = cast(Any, SimpleNamespace(committed=lambda partitions: in_group, confirm=lambda: None))
+    inputs = cast(Any, SimpleNamespace(committed=lambda partitions: in_group, confirm=lambda: lambda: True))
     return Lane(
         0,
         StreamsConfig(application_id="app", bootstrap_servers="localhost:1"),

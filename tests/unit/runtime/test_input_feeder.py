@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from streamsapp import TopicPartition
 from streamsapp.errors import TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.producer import AbortableError
 from streamsapp.record import TopicIdentity
 from streamsapp.runtime.input_feeder import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
 from streamsapp.runtime.start_positions import StartPositions
@@ -38,6 +39,8 @@ class FakeConsumer:
         #: The topics that names stand for, and those that the assigned positions belong to.
         self.found: dict[str, TopicIdentity] = {}
         self.of: dict[str, TopicIdentity] = {}
+        #: Of which the last records may be of other topics.
+        self.doubted: set[str] = set()
 
     def end_rest(self) -> None:
         self.rests = False
@@ -45,6 +48,12 @@ class FakeConsumer:
     def assign(self, positions: Mapping[TopicPartition, int], *, topics: Mapping[str, TopicIdentity]) -> None:
         self.assigned |= positions
         self.of |= topics
+
+    def doubts(self, topic: str) -> bool:
+        return topic in self.doubted
+
+    def confirm(self) -> Callable[[], list[TopicPartition] | None]:
+        return list
 
     def topics(self, names: Iterable[str]) -> Mapping[str, TopicIdentity]:
         return {each: self.found[each] for each in names}
@@ -348,6 +357,23 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning_once_the_one_b
     assert epoch is not None  # the offset is the one that was committed of the topic before
     assert (epoch.offsets[A].offset, epoch.offsets[A].topic) == (2, SECOND)
     assert it.feeder.partitions_created_anew == 1
+
+
+def test_no_transaction_is_committed_with_records_that_may_be_of_a_topic_created_anew() -> None:
+    it = Fed()
+    of_topic(it.task, FIRST)
+    it.consumer.found["a"] = SECOND
+    assert it.feeder.confirm()()
+
+    it.consumer.doubted.add("a")
+    it.consumer.polls.append(Fetched(replaced=[A]))
+    it.feeder.feed(0)
+    assert it.consumer.of["a"] == SECOND  # nothing was buffered: it is read from its beginning
+    with pytest.raises(AbortableError, match="topic a was deleted and created again"):
+        it.feeder.confirm()()
+
+    it.feeder.remove([it.task])
+    assert it.feeder.confirm()()
 
 
 def test_a_topic_that_ends_before_the_position_may_be_another_one() -> None:

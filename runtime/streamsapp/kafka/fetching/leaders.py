@@ -30,8 +30,8 @@ PROPAGATION = 30.0
 #: Leaders are looked up again after so many seconds, as ``metadata.max.age.ms`` has it.
 AGE = 300.0
 
-#: In place of a partition: all of a topic.
-_WHOLE = -1
+#: In place of a partition: all of a topic, and its id.
+_WHOLE, _ID = -1, -2
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
@@ -60,7 +60,7 @@ class Leaders:
         self._busy = False
         self._next, self._pause = 0.0, _PAUSE
         self._refresh_at = time.monotonic() + AGE
-        #: Since when partitions of topics are missing, or topics as a whole.
+        #: Since when partitions of topics are missing, topics as a whole, or their ids.
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
         self._failures: dict[TopicPartition, Exception] = {}
@@ -142,6 +142,7 @@ class Leaders:
                 metadata = self._list_topics(topic, _REQUEST)
                 if topic in topics:
                     found |= self._leaders_of(topic, metadata)
+                if metadata.topics[topic].error is None:
                     self._refuse_without_id(topic, topics)
                 judge(topic, partitions, metadata.topics[topic])
             except KafkaException as error:
@@ -156,16 +157,21 @@ class Leaders:
         self._notify()
 
     def _refuse_without_id(self, topic: str, topics: Topics) -> None:
-        if not topics[topic].topic_id:
+        """Brokers that tell leaders, and for long no ids, are taken for brokers that know none."""
+        told = topics.get(topic)
+        if not told.topic_id if told is not None else self._misses(TopicPartition(topic, _ID)):
             raise TooOldError(f"the brokers tell no id of topic {topic}")
 
     def _identified(self, topics: set[str]) -> Topics:
         """Asked for before the leaders: a topic that is created anew in between is not fetched by the old id."""
         try:
-            return self._describe_topics(topics, _REQUEST)
+            found = self._describe_topics(topics, _REQUEST)
         except KafkaException as error:
             log.debug("the ids of %s are not known: %s", ", ".join(sorted(topics)), error)
             return NO_TOPICS
+        for topic in found:
+            self._missing.pop(TopicPartition(topic, _ID), None)
+        return found
 
     def _leaders_of(self, topic: str, metadata: Any) -> dict[TopicPartition, int]:
         self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})

@@ -65,9 +65,10 @@ class LibrdkafkaFetching:
         self._wakeup = wakeup
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
-        #: Where fetching began, of the partitions that are assigned, and the offset after what was delivered.
+        #: Where fetching began, of the partitions that are assigned.
         self._began: dict[TopicPartition, int] = {}
         self.topics = TopicIdWatch(describe_topics)
+        #: The offset after what was delivered.
         self._next: dict[TopicPartition, int] = {}
         #: How often, one after the other, what came lay beyond where the log ends.
         self._beyond: Counter[TopicPartition] = Counter()
@@ -178,6 +179,7 @@ class LibrdkafkaFetching:
         for run in records:
             if run[0] not in refused and self._is_in_log(*run):
                 fetched.records.append(run)
+                self.topics.delivered(run[0].topic)
             else:
                 refused.add(run[0])  # with what follows it
         return fetched

@@ -2,20 +2,20 @@
 positions in the one before.
 
 Used by ``librdkafka.LibrdkafkaFetching``, on its thread; each look-up has a thread of its own. A topic is noticed some
-seconds late, after records of it perhaps: ``confirm`` says whether all that was delivered so far is of the topics that
-the positions belong to.
+seconds late, after records of it perhaps. A look-up that begins after records were delivered, and finds the topics that
+there were, says that all of these are theirs: a transaction is committed after one.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Thread
 
 from confluent_kafka import KafkaException
 
-from streamsapp.kafka.fetching.fetched import Topics
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Topics
 from streamsapp.kafka.fetching.leaders import DescribeTopics
 from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 
@@ -25,19 +25,36 @@ log = logging.getLogger(__name__)
 PERIOD, TIMEOUT = 2.0, 5.0
 
 
+#: Says which partitions are of other topics; ``None``: it is not known yet. Raises ``KafkaException`` when the brokers
+#: do not answer.
+Confirmation = Callable[[], list[TopicPartition] | None]
+
+
 class TopicIdWatch:
     """The topics that assigned partitions belong to."""
 
     def __init__(self, describe_topics: DescribeTopics) -> None:
         self._describe_topics = describe_topics
         self._of: dict[TopicPartition, TopicIdentity] = {}
-        self._found: Topics | None = None
-        self._thread: Thread | None = None
+        #: Assignments and deliveries so far. Those below are told by their numbers, as the beginnings of look-ups are.
+        self._events = 0
+        self._assigned: dict[TopicPartition, int] = {}
+        #: The last delivery of each topic, and the last look-up that found no other topic of the name.
+        self._delivered: dict[str, int] = {}
+        self._confirmed: dict[str, int] = {}
+        #: Partitions whose names stand for other topics, and those of them that are not told yet.
+        self._others: set[TopicPartition] = set()
+        self._untold: list[TopicPartition] = []
+        self._look_up: _LookUp | None = None
         self._next = 0.0
 
     def assign(self, partitions: Iterable[TopicPartition], topics: Topics) -> None:
         """Watch partitions; those that come without a topic are of the one that is found first."""
-        self._of |= {each: topics.get(each.topic, UNKNOWN_TOPIC) for each in partitions}
+        self._events += 1
+        for each in partitions:
+            self._of[each] = topics.get(each.topic, UNKNOWN_TOPIC)
+            self._assigned[each] = self._events
+            self._others.discard(each)
 
     def of(self, partition: TopicPartition) -> Topics:
         """The topic that a partition belongs to, by its name."""
@@ -47,50 +64,98 @@ class TopicIdWatch:
         """Watch them no more."""
         for each in partitions:
             self._of.pop(each, None)
+            self._assigned.pop(each, None)
+            self._others.discard(each)
+
+    def delivered(self, topic: str) -> None:
+        """Records of a topic of this name were delivered."""
+        self._events += 1
+        self._delivered[topic] = self._events
+
+    def doubts(self, topic: str) -> bool:
+        """Return whether records were delivered since the topic was found to be the same."""
+        return self._confirmed.get(topic, 0) < self._delivered.get(topic, 0)
 
     def replaced(self) -> list[TopicPartition]:
         """The partitions whose names stand for other topics, as far as it is known by now. They are named once."""
-        found, self._found = self._found, None
+        self._take_answer()
         now = time.monotonic()
-        if self._of and now >= self._next and not self._busy:
+        if self._of and now >= self._next and self._look_up is None:
             self._next = now + PERIOD
-            self._thread = Thread(target=self._look_up, args=(self._topics,), name="topic-ids", daemon=True)
-            self._thread.start()
-        return [] if found is None else self._compare(found)
+            self._ask({each.topic for each in self._of})
+        told, self._untold = [each for each in self._untold if each in self._others], []
+        return told
 
-    def confirm(self) -> list[TopicPartition]:
-        """As ``replaced``, asked now. Raises ``KafkaException`` when the brokers do not answer."""
-        return self._compare(self._describe_topics(self._topics, TIMEOUT))
+    def confirm(self) -> Confirmation:
+        """Begin to find out whether what was delivered so far is of the topics that the positions belong to. Nothing is
+        asked for topics of which that is known already."""
+        doubted = {topic: at for topic, at in self._delivered.items() if self.doubts(topic)}
+        if doubted and self._look_up is None:
+            self._ask(set(doubted))
+        return lambda: self._replaced_among(doubted)
 
     def close(self) -> bool:
         """Return whether nobody uses the client, which may take a moment."""
-        if self._thread is not None:
-            self._thread.join(TIMEOUT + 1)
-        return not self._busy
+        if self._look_up is not None:
+            self._look_up.join(TIMEOUT + 1)
+        return self._look_up is None or not self._look_up.is_alive()
 
-    @property
-    def _busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+    def _replaced_among(self, doubted: Mapping[str, int]) -> list[TopicPartition] | None:
+        failure = self._take_answer()
+        left = {topic for topic, at in doubted.items() if self._confirmed.get(topic, 0) < at}
+        others = [each for each in self._others if each.topic in left]
+        if others or not left:
+            return others
+        if failure is not None:
+            raise failure
+        if self._look_up is None:
+            self._ask(left)
+        return None
 
-    @property
-    def _topics(self) -> set[str]:
-        return {each.topic for each in self._of}
+    def _ask(self, topics: set[str]) -> None:
+        self._look_up = _LookUp(self._describe_topics, topics, self._events)
+        self._look_up.start()
 
-    def _look_up(self, topics: set[str]) -> None:
-        try:
-            self._found = self._describe_topics(topics, TIMEOUT)
-        except KafkaException as error:
-            log.debug("the ids of %s are not known: %s", ", ".join(sorted(topics)), error)
+    def _take_answer(self) -> KafkaException | None:
+        """Take what a look-up has found; returns why it failed."""
+        look_up = self._look_up
+        if look_up is None or look_up.is_alive():
+            return None
+        self._look_up = None
+        if look_up.failure is None:
+            self._compare(look_up)
+        return look_up.failure
 
-    def _compare(self, found: Mapping[str, TopicIdentity]) -> list[TopicPartition]:
-        others = []
+    def _compare(self, look_up: _LookUp) -> None:
+        same = set(look_up.topics)
         for partition, topic in self._of.items():
-            now = found.get(partition.topic)
-            if now is None:
+            now = look_up.found.get(partition.topic)
+            if now is None or self._assigned[partition] > look_up.began:
                 continue
             if not topic.topic_id:
                 self._of[partition] = now
             elif now.is_other(topic):
-                others.append(partition)
-        self.unassign(others)
-        return others
+                same.discard(partition.topic)
+                if partition not in self._others:
+                    self._others.add(partition)
+                    self._untold.append(partition)
+        self._confirmed |= dict.fromkeys(same, look_up.began)
+
+
+class _LookUp(Thread):
+    """Asks which topics names stand for."""
+
+    def __init__(self, describe_topics: DescribeTopics, topics: set[str], began: int) -> None:
+        super().__init__(name="topic-ids", daemon=True)
+        self._describe_topics = describe_topics
+        self.topics = topics
+        self.began = began
+        self.found: Topics = NO_TOPICS
+        self.failure: KafkaException | None = None
+
+    def run(self) -> None:
+        try:
+            self.found = self._describe_topics(self.topics, TIMEOUT)
+        except KafkaException as error:
+            log.debug("the ids of %s are not known: %s", ", ".join(sorted(self.topics)), error)
+            self.failure = error

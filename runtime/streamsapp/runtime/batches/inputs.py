@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties
@@ -69,11 +69,19 @@ class BatchInputs:
         self._consumer.close()
         self._group.close()
 
-    def confirm(self) -> None:
-        """Raises ``TopicError`` if records that were given to tasks since the last commit may be of topics that were
-        created anew; ``KafkaException`` if no broker tells."""
-        for partition in self._consumer.confirm():
-            raise ended(partition.topic)
+    def confirm(self) -> Callable[[], bool]:
+        """Begin to find out whether all records that were given to tasks are of the topics that their positions belong
+        to. What is returned says whether that is known by now. It raises ``TopicError`` if some may be of topics that
+        were created anew, and ``KafkaException`` if no broker tells."""
+        found = self._consumer.confirm()
+
+        def known() -> bool:
+            replaced = found()
+            if replaced:
+                raise ended(replaced[0].topic)
+            return replaced is not None
+
+        return known
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         """The group's offsets, whatever transaction is open."""
