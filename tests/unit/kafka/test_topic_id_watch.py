@@ -1,4 +1,5 @@
-"""Whether what librdkafka delivered is of the topics that its positions belong to, and how often brokers are asked."""
+"""A transaction has records of the topics that its positions belong to where librdkafka delivers; brokers are asked for
+what moved."""
 
 from __future__ import annotations
 
