@@ -104,8 +104,8 @@ _ORDERS = (
         "main consumer",
         ("heartbeat.interval.ms",),
         "session.timeout.ms",
-        "an instance would be taken for dead after one lost heartbeat",
-        factor=3,
+        "an instance would be taken for dead before its next heartbeat",
+        more=1,
     ),
     Order(
         "main consumer",

@@ -30,7 +30,7 @@ from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Fetching, Topi
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.librdkafka import LibrdkafkaFetching
 from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
-from streamsapp.kafka.fetching.topic_id_watch import Confirmation
+from streamsapp.kafka.fetching.topic_id_watch import Confirmation, ended
 from streamsapp.kafka.rebootstrap import RebootstrappingConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
@@ -118,7 +118,10 @@ class PartitionConsumer:
             self._client.assign({each: position}, topics=fetching.topics.of(each))
         self._client.pause(paused)
         if not left_behind:
-            Thread(target=_closed, args=(before, fetching), name=f"{self._description}-close", daemon=True).start()
+            under_way = fetching.topics.under_way  # later ones use the new client
+            Thread(
+                target=_closed, args=(before, fetching, under_way), name=f"{self._description}-close", daemon=True
+            ).start()
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -328,8 +331,8 @@ class PartitionConsumer:
         log.warning("%s: %s", self._description, error.str())
 
 
-def _closed(consumer: RebootstrappingConsumer, fetching: LibrdkafkaFetching) -> None:
+def _closed(consumer: RebootstrappingConsumer, fetching: LibrdkafkaFetching, look_up: Thread | None) -> None:
     """Close a client that another one has taken the place of; its brokers may be out of reach."""
-    if fetching.topics.close():
+    if ended(look_up):
         consumer.close()
         fetching.close()

@@ -60,7 +60,8 @@ class Refusals:
     """
 
     def __init__(self) -> None:
-        self._batch_size = _BATCH_SIZE
+        #: In bytes; ``None`` while the client's own serves.
+        self._batch_size: int | None = None
         self._smaller = self._singly = self._next_singly = self._next_searches = False
         #: True if the client is to tell which record it is that was refused, which costs it something.
         self.searching = False
@@ -70,14 +71,13 @@ class Refusals:
     def applied(self, properties: ClientProperties) -> ClientProperties:
         """The properties of the next client."""
         given = int(properties.get("batch.size", _BATCH_SIZE))
+        size = given if self._batch_size is None else min(given, self._batch_size)
         if self._smaller:
-            self._batch_size = min(given, self._batch_size) // _SMALLER
-            self._next_singly = self._next_singly or self._batch_size < _SMALLEST
+            size //= _SMALLER
+            self._next_singly = self._next_singly or size < _SMALLEST
         self._smaller, self._singly, self.searching = False, self._next_singly, self._next_searches
-        if self._singly:
-            return {**properties, "batch.num.messages": 1}
-        self._batch_size = min(given, self._batch_size)
-        return {**properties, "batch.size": self._batch_size}
+        self._batch_size = size
+        return {**properties, "batch.num.messages": 1} if self._singly else {**properties, "batch.size": size}
 
     def is_of_batch(self, code: int, record: InputRecord) -> bool:
         """True if the error may be another record's; the next client sends fewer records together."""
@@ -85,7 +85,9 @@ class Refusals:
             return False
         if code not in _OF_SIZE:
             self._next_singly = True
-        elif not self.searching or _size(record) < self._batch_size:  # a larger one is alone in its batch
+        elif not self.searching or _size(record) < (
+            self._batch_size or _BATCH_SIZE
+        ):  # a larger one is alone in its batch
             self._smaller = True
         else:
             return False
@@ -107,7 +109,7 @@ class Refusals:
     def refusal(self, record: OutputRecord) -> tuple[KafkaError, InputRecord] | None:
         """The reason why the transaction before could not write this record, if it met it, and the record as it was
         told of."""
-        return self.left_out.get(_identity(raw_record(record)))
+        return self.left_out.get(_identity(raw_record(record))) if self.left_out else None
 
 
 def raw_record(record: OutputRecord, chosen: int | None = None) -> RawRecord:

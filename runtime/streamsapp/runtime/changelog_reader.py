@@ -50,6 +50,8 @@ class ChangelogReader:
     goal: Observation | None = None
     #: When a replica was last known to have all that its changelog had, in milliseconds; ``None`` before that.
     fresh_at_ms: int | None = None
+    #: When a replica last read something, in milliseconds.
+    read_at_ms: int = 0
 
     def reach(self, seen: Observation | None = None) -> None:
         """Note an end that was ``seen``, and whether the last one is reached."""

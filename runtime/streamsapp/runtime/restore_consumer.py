@@ -27,7 +27,7 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 #: Records per fetch: large batches are what makes restoring fast.
 BATCH = 10_000
 #: A replica that was up to date so lately is, in milliseconds: it is looked at now and then.
-PATIENCE_MS = 5_000
+PATIENCE_MS = 60_000
 
 
 class RestoreConsumer:
@@ -85,7 +85,7 @@ class RestoreConsumer:
             self._note_origin(reader, highs[reader.partition])
         wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
         for reader in wanted.values():
-            reader.restored = task.restored_records(reader.store)
+            reader.restored, reader.read_at_ms = task.restored_records(reader.store), self._clock.now_ms()
         packed = {
             partition
             for partition, reader in wanted.items()
@@ -102,6 +102,9 @@ class RestoreConsumer:
     def _note_origin(self, reader: ChangelogReader, high: int) -> None:
         stores = reader.task.stores
         topic = reader.task.topics.get(reader.partition.topic, UNKNOWN_TOPIC)
+        known = stores.provenance(reader.store).topic
+        if known.topic_id and not topic.topic_id:  # an answer that lacks it takes nothing back
+            topic = known
         begins = stores.changelog_offset(reader.store) is None
         if begins or reader.position >= high - 1:
             stores.note_origin(reader.store, Provenance(topic, self._asked_at_ms))
@@ -171,6 +174,7 @@ class RestoreConsumer:
     def _applied(self, reader: ChangelogReader, last_offset: int, count: int) -> None:
         reader.applied += count
         if reader.follows:
+            reader.read_at_ms = self._clock.now_ms()
             reader.reach()
         self._events.applied(reader, last_offset, count)
 
@@ -190,13 +194,15 @@ class RestoreConsumer:
                 yield reader.task, f"its changelog {partition} was {what} while it was read"
 
     def outdated(self, fetched: Fetched) -> Iterator[tuple[StreamTask, str]]:
-        """Replicas that have not followed their changelogs for so long that deletions may be missing there, and why."""
+        """Replicas that stood still for so long that deletions may be missing in their changelogs, and why. One that
+        reads all the time does not stand still, however far behind it is: to begin anew would take as long again."""
         latest = self._clock.now_ms() - PATIENCE_MS
         for partition, _ in (*fetched.records, *fetched.packed):
             reader = self.readers.get(partition)
-            if reader is None or not reader.follows or reader.fresh_at_ms is None or reader.fresh_at_ms > latest:
+            if reader is None or not reader.follows:
                 continue
-            if self._retention.passed(partition.topic, reader.fresh_at_ms):
+            followed_at_ms = max(reader.fresh_at_ms or 0, reader.read_at_ms)
+            if followed_at_ms <= latest and self._retention.passed(partition.topic, followed_at_ms):
                 yield reader.task, f"it has not followed {partition} for longer than its broker keeps deletions"
 
     def observe_lag(self) -> None:

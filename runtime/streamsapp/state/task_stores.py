@@ -150,7 +150,7 @@ class TaskStores:
     def note_fresh(self, store: str, at_ms: int) -> None:
         """Notes that a store had all that its changelog had at a time."""
         kept = self.provenance(store)
-        if at_ms > kept.fresh_at_ms:
+        if at_ms != kept.fresh_at_ms:  # also an earlier time: a clock that was ahead has been set
             self.note_origin(store, replace(kept, fresh_at_ms=at_ms))
 
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:

@@ -100,15 +100,15 @@ def config(guarantee: str, **settings: Any) -> StreamsConfig:
         ),
         (
             AT_LEAST_ONCE,
-            {"kafka": {"heartbeat.interval.ms": "2001"}},
+            {"kafka": {"heartbeat.interval.ms": "6000"}},
             "kafka property 'heartbeat.interval.ms': ",
-            "set session.timeout.ms to 6003 or more, or lower heartbeat.interval.ms",
+            "set session.timeout.ms to 6001 or more, or lower heartbeat.interval.ms",
         ),
         (
             EXACTLY_ONCE,
-            {"kafka": {"main.consumer.heartbeat.interval.ms": 4000, "consumer.session.timeout.ms": "9000"}},
+            {"kafka": {"main.consumer.heartbeat.interval.ms": 9000, "consumer.session.timeout.ms": "9000"}},
             "kafka property 'main.consumer.heartbeat.interval.ms': ",
-            "set consumer.session.timeout.ms to 12000 or more",
+            "set consumer.session.timeout.ms to 9001 or more",
         ),
         (
             EXACTLY_ONCE,
@@ -174,7 +174,7 @@ def test_times_in_the_wrong_order_are_refused_by_name_with_the_remedy(
         (AT_LEAST_ONCE, {"kafka": {"delivery.timeout.ms": "0", "linger.ms": "5000"}}),  # 0 is without end
         (AT_LEAST_ONCE, {"kafka": {"request.timeout.ms": "30000"}}),  # no longer than the record may wait
         (EXACTLY_ONCE, {"kafka": {"producer.transaction.timeout.ms": "5000"}}),
-        (EXACTLY_ONCE, {"kafka": {"heartbeat.interval.ms": "2000"}}),
+        (EXACTLY_ONCE, {"kafka": {"heartbeat.interval.ms": "3000"}}),  # as in Java
         (EXACTLY_ONCE, {"kafka": {"consumer.transaction.timeout.ms": "1"}}),  # no producer's
         (EXACTLY_ONCE, {"kafka": {"linger.ms": "0.5"}}),
         (EXACTLY_ONCE, {"kafka": {"linger.ms": "soon", "transaction.timeout.ms": "nan"}}),  # which the client refuses

@@ -155,7 +155,7 @@ class Fetcher:
             if fetched:
                 # More is asked for at once where much comes; what is little is asked for when it is wanted.
                 if fetched.count >= FEW:
-                    with suppress(StreamsError):  # it is met again, when these are delivered
+                    with suppress(StreamsError, NotImplementedError):  # it is met again, when these are delivered
                         self._ask()
                 return fetched
             pause = self._ask()
@@ -431,7 +431,7 @@ class Fetcher:
             missing, self._led, self._leaderless, self._names = self._leaderless, {}, set(), {}
             for partition in self._partitions.values():
                 leader = self._leaders.of(partition.name)
-                if leader is None:
+                if leader is None or not self._leaders.topic(partition.name.topic).topic_id:
                     self._leaderless.add(partition.name)
                 elif self._is_of_its_topic(partition):
                     self._led.setdefault(leader, []).append(partition)

@@ -142,7 +142,7 @@ class Leaders:
                 metadata = self._list_topics(topic, _REQUEST)
                 if topic in topics:
                     found |= self._leaders_of(topic, metadata)
-                if metadata.topics[topic].error is None:
+                if metadata.topics[topic].error is None and judge is not _nothing:
                     self._refuse_without_id(topic, topics)
                 judge(topic, partitions, metadata.topics[topic])
             except KafkaException as error:
@@ -169,8 +169,10 @@ class Leaders:
         except KafkaException as error:
             log.debug("the ids of %s are not known: %s", ", ".join(sorted(topics)), error)
             return NO_TOPICS
-        for topic in found:
+        for topic, identity in found.items():
             self._missing.pop(TopicPartition(topic, _ID), None)
+            if identity.topic_id and isinstance(self._failures.get(_whole(topic)), TooOldError):
+                del self._failures[_whole(topic)]  # they tell it after all
         return found
 
     def _leaders_of(self, topic: str, metadata: Any) -> dict[TopicPartition, int]:

@@ -139,7 +139,7 @@ class LibrdkafkaFetching:
         paused."""
         found = self._consumer.position([KafkaPartition(*each) for each in self._began])
         delivered = {TopicPartition(it.topic, it.partition): it.offset for it in found if it.offset >= 0}
-        return self._began | delivered, self._paused & self._began.keys()
+        return self._began | self._next | delivered, self._paused & self._began.keys()
 
     # ---- fetching ----------------------------------------------------------------------------------------------
 
@@ -198,6 +198,8 @@ class LibrdkafkaFetching:
         if partition not in self._began:
             return False
         at, tries = self._next.get(partition, self._began[partition]), self._beyond[partition] + 1
+        if at < 0:  # the end of then: what comes from there on is wanted
+            at = min(record.offset() for record in records)
         if tries >= _TRIES:
             raise StreamsError(
                 f"{partition} cannot be read: its broker sent offset {last} {tries} times, and its log ends at"
@@ -250,6 +252,8 @@ class LibrdkafkaFetching:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
             fetched.ends[partition] = offset
+            if partition in self._began:
+                self._next.setdefault(partition, offset)  # one that began at the end has a place now
         elif code in _OUT_OF_RANGE:
             self._note_out_of_range(partition, offset, fetched)
         elif code in NOT_ALLOWED:

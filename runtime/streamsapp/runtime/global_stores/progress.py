@@ -31,6 +31,8 @@ class GlobalPartition:
     goal: Observation | None = None
     #: Records applied before the store was complete.
     restored: int = 0
+    #: When something of it was last read, in milliseconds.
+    read_at_ms: int = 0
 
 
 class GlobalLag:

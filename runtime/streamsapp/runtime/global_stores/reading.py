@@ -24,7 +24,7 @@ from streamsapp.state.provenance import Provenance
 BATCH = 10_000
 FETCH_WAIT = 0.1
 #: A store that was up to date so lately is, in milliseconds: it is looked at now and then.
-PATIENCE_MS = 5_000
+PATIENCE_MS = 60_000
 
 
 class GlobalReading:
@@ -62,14 +62,16 @@ class GlobalReading:
                 )
             self._refuse_outdated(partition, store, position, high)
             seen = Observation(position, high, asked_at_ms)
-            located[partition] = GlobalPartition(store, position, seen, seen)
+            located[partition] = GlobalPartition(store, position, seen, seen, read_at_ms=asked_at_ms)
         self.partitions = located
         origins = self._task.stores.origins
         for partition, it in located.items():
             topic = self._topics.get(partition.topic, UNKNOWN_TOPIC)
             # A topic that was read before is as old as it was then, until all of its partitions are read to the end.
             known = origins.get(partition.topic, Provenance(fresh_at_ms=it.observed.observed_at_ms))
-            origins[partition.topic] = replace(known, topic=topic)
+            # An answer that lacks a topic's id takes nothing back.
+            lacks_id = known.topic.topic_id and not topic.topic_id
+            origins[partition.topic] = known if lacks_id else replace(known, topic=topic)
         self.note_reached()
 
     def _refuse_others(self, partitions: Collection[TopicPartition]) -> None:
@@ -104,7 +106,7 @@ class GlobalReading:
         for topic, times in reached.items():
             if None not in times and topic in origins:
                 at_ms = min(each for each in times if each is not None)
-                origins[topic] = replace(origins[topic], fresh_at_ms=max(at_ms, origins[topic].fresh_at_ms))
+                origins[topic] = replace(origins[topic], fresh_at_ms=at_ms)
                 self._task.stores.note_origin(self._task.by_topic[topic].store.name, origins[topic])
                 for partition, it in self.partitions.items():
                     if partition.topic == topic:
@@ -139,19 +141,24 @@ class GlobalReading:
 
     def note_ends(self, fetched: Fetched) -> None:
         """Control records and compacted ones leave gaps: the end is where the broker says it is."""
+        now_ms = self._clock.now_ms()
+        for partition in (*fetched.ends, *(partition for partition, _ in fetched.records)):
+            self.partitions[partition].read_at_ms = now_ms
         for partition, offset in fetched.ends.items():
             it = self.partitions[partition]
             it.position = max(it.position, offset)
 
     def outdated(self, fetched: Fetched) -> str | None:
-        """The fault of a partition that was not followed for so long that deletions may be missing, in words; ``None``
-        without one."""
+        """The fault of a partition that stood still for so long that deletions may be missing, in words; ``None``
+        without one. One that is read all the time does not stand still, however far behind its store is."""
         latest = self._clock.now_ms() - PATIENCE_MS
         for partition, _ in fetched.records:
-            fresh_at_ms = self._task.stores.origins[partition.topic].fresh_at_ms
-            if fresh_at_ms < latest and self._retention.passed(partition.topic, fresh_at_ms):
-                store = self.partitions[partition].store
-                return f"global store {store} has not followed {partition} for longer than its broker keeps deletions"
+            it = self.partitions[partition]
+            followed_at_ms = max(self._task.stores.origins[partition.topic].fresh_at_ms, it.read_at_ms)
+            if followed_at_ms < latest and self._retention.passed(partition.topic, followed_at_ms):
+                return (
+                    f"global store {it.store} has not followed {partition} for longer than its broker keeps deletions"
+                )
         return None
 
     def truncated(self, fetched: Fetched) -> str | None:
