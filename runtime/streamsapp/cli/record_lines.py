@@ -114,7 +114,7 @@ def _side(document: dict[str, Any], name: str, serde: AnySerde) -> tuple[Any, by
 def _as_json(given: Any) -> str:
     try:
         return write_json(given)[:60].decode("utf-8", "replace")
-    except RecursionError:  # it is nested deeper than can be written, although it was read
+    except (RecursionError, TypeError):  # it is nested deeper than can be written, although it was read
         return short_repr(given)
 
 

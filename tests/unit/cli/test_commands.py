@@ -122,7 +122,7 @@ def test_validate_asks_the_client_which_properties_it_takes(manifest: Path, caps
 
 
 def test_validate_refuses_times_in_the_wrong_order(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    properties = "{heartbeat.interval.ms: 2500, producer.linger.ms: 61000}"
+    properties = "{heartbeat.interval.ms: 6000, producer.linger.ms: 61000}"
     edit(
         manifest,
         "spec:\n",

@@ -186,6 +186,7 @@ _VALUES = {
     "security.protocol": "PLAINTEXT",
     "metadata.recovery.strategy": "rebootstrap",
     "client.id": "c",
+    "reconnect.backoff.max.ms": "3000",
     "bootstrap.servers": "b:1",
 }
 

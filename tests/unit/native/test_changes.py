@@ -116,7 +116,7 @@ def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_report
         assert left.entries == entries[9000 - len(left) :]
         producer.poll()
 
-    assert [(code, topic, key) for code, _, topic, key, _ in failed] == [
+    assert [(code, record.topic(), record.key()) for code, _, record in failed] == [
         (KafkaError.MSG_SIZE_TOO_LARGE, f"full-{data_path}", b"large")
     ]
 

@@ -168,8 +168,8 @@ def test_an_instance_that_a_later_client_refuses_leaves_no_client_open(monkeypat
     made, closed = [], []
 
     class Watched(PartitionConsumer):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
             made.append(self)
 
         def close(self) -> None:

@@ -39,7 +39,7 @@ class Parts:
         self.state = SimpleNamespace(state=ClientState.RUNNING)
         self.owned = SimpleNamespace(all={task.id: task})
         restoration = SimpleNamespace(reading=SimpleNamespace(readers=dict[TopicPartition, ChangelogReader]()))
-        self.stores = SimpleNamespace(restoration=restoration)
+        self.stores = SimpleNamespace(restoration=restoration, global_thread=None)
         layout = SimpleNamespace(plans={TaskId(0, each): replace(task.plan, id=TaskId(0, each)) for each in range(3)})
         self.life = SimpleNamespace(
             layout=layout,
