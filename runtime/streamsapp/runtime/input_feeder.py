@@ -101,6 +101,9 @@ class InputFeeder:
     def remove(self, tasks: Collection[StreamTask]) -> None:
         """Stop fetching tasks' partitions."""
         partitions = [partition for partition, owner in self._owners.items() if owner in tasks]
+        self._forget(partitions)
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             del self._owners[partition]
             self._paused.discard(partition)
@@ -289,13 +292,7 @@ class InputFeeder:
         log.warning("topic %s, which a pattern matched, was deleted: its tasks go on without it", error.topic)
         for partition, task in owners.items():
             task.queues[partition].at_end = True  # it is not waited for
-            del self._owners[partition]
-            self._paused.discard(partition)
-            self._anew.ending.discard(partition)
-            self._anew.doubted.discard(partition)
-            self._from_end.discard(partition)
-            self._filled.pop(partition, None)
-        self._consumer.unassign(owners)
+        self._forget(owners)
 
     @property
     def _budget_bytes(self) -> int:
