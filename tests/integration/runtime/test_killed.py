@@ -54,6 +54,8 @@ class Run:
         """Start, kill when some of the output is written (``after`` records at most), perhaps lose the disk."""
         wanted = end_offsets(self.kafka, self.sink) + self._chosen.randrange(1, after)
         process = self.start()
+        # Records that the process before this one had on the way may come after it was killed.
+        eventually(lambda: process.assert_running() and self.config.state_dir.exists())
         eventually(lambda: process.assert_running() and end_offsets(self.kafka, self.sink) >= wanted)
         process.kill()
         if wipe:

@@ -58,6 +58,7 @@ def test_all_partitions_are_restored_before_the_stores_count_as_restored(it: Glo
     thread = it.restored(table(engine))
 
     assert content(thread) == {"eur": ValueAndTimestamp("1.2", 4), "usd": ValueAndTimestamp("1.1", 6)}
+    assert {it.observed.lag for it in thread.reading.partitions.values()} == {0}
 
 
 def test_records_without_key_are_skipped_and_those_without_value_delete(it: Globals) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import NoReturn
 
@@ -191,8 +192,9 @@ class GlobalThread(threading.Thread):
         complete = [each for each, end in self._waiting.items() if self.reading.partitions[each].position >= end]
         self.reading.unassign(complete)
         for partition in complete:
-            del self._waiting[partition]
             it = self.reading.partitions[partition]
+            # It has all that the partition had when that was observed: queries must not wait for the next look.
+            it.observed = replace(it.observed, position=self._waiting.pop(partition))
             if (listener := self._listener()) is not None:
                 listener.on_restore_end(partition, it.store, it.restored)
 
