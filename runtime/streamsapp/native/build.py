@@ -89,7 +89,8 @@ def _compile(target: Path, flags: Sequence[str]) -> None:
         raise MissingError(f"Python's headers are not installed ({headers}/Python.h)")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder, target.name)
-        _run([compiler, *_FLAGS, *flags, f"-I{headers}", "-o", str(made), str(SOURCES / "records.c"), "-ldl"])
+        sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
+        _run([compiler, *_FLAGS, *flags, f"-I{headers}", "-o", str(made), *sources, "-ldl"])
         with made.open("rb") as file:
             os.fsync(file.fileno())  # the name is for good, and so is what it stands for
         with suppress(FileExistsError):  # another process was faster
