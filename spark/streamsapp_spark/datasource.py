@@ -39,13 +39,13 @@ from streamsapp.manifest import load
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.versioned import VersionedType
-from streamsapp_spark.snapshot_choice import AsOf, chosen
-from streamsapp_spark.snapshot_freshness import IGNORE, checked, store_lags, tell
-from streamsapp_spark.snapshots import numbered
-from streamsapp_spark.store_rows import changed_rows, stored_rows
-from streamsapp_spark.stored_application import ManifestPlace, StoredApplication, stored_application
-from streamsapp_spark.table_columns import TYPES, StoreColumns, arrow_batches
-from streamsapp_spark.task_count import task_count
+from streamsapp_spark.snapshots.choice import AsOf, chosen
+from streamsapp_spark.snapshots.download import numbered
+from streamsapp_spark.tables.application import ManifestPlace, StoredApplication, stored_application
+from streamsapp_spark.tables.columns import TYPES, StoreColumns, arrow_batches
+from streamsapp_spark.tables.freshness import IGNORE, checked, store_lags, tell
+from streamsapp_spark.tables.rows import changed_rows, stored_rows
+from streamsapp_spark.tables.task_count import task_count
 
 #: Tasks whose snapshots are looked up at a time.
 _LOOKED_UP = 8
@@ -69,7 +69,7 @@ class StreamsAppDataSource(DataSource):
         return SnapshotReader(table, table.columns.arrow(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from streamsapp_spark.seed import seeding  # readers need none of it
+        from streamsapp_spark.seed.writer import seeding  # readers need none of it
 
         return seeding(self.options, schema, overwrite=overwrite)
 

@@ -24,11 +24,12 @@ from streamsapp.manifest.model import SparkSpec
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.structs import converted
 from streamsapp.topology.builder import Topology
-from streamsapp_spark.bootstrap_driver import Bootstrap, BootstrapOptions
-from streamsapp_spark.bootstrap_outcome import Outcome
-from streamsapp_spark.history_places import GivenTables
-from streamsapp_spark.session import SQL_SETTINGS, reason
-from streamsapp_spark.shipped_program import PickledProgram, ShippedProgram
+from streamsapp_spark.bootstrapping.driver import Bootstrap, BootstrapOptions
+from streamsapp_spark.bootstrapping.outcome import Outcome
+from streamsapp_spark.history.places import GivenTables
+from streamsapp_spark.programs.shipped import PickledProgram, ShippedProgram
+from streamsapp_spark.session.java_process import reason
+from streamsapp_spark.session.settings import SQL_SETTINGS
 from streamsapp_spark.streaming.engine import SparkEngine
 
 #: As faults name what the command line has, and the same here.

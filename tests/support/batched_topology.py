@@ -18,8 +18,8 @@ from streamsapp_spark.dataframes.program import BoundProgram, bound_application
 from streamsapp_spark.dataframes.results import results
 from streamsapp_spark.dataframes.sources import BoundTopic, placed
 from streamsapp_spark.dataframes.stage_task import BatchTask
-from streamsapp_spark.partitioning import repartition_keys
-from streamsapp_spark.stage_rows import SCHEMA
+from streamsapp_spark.replay.partitioning import repartition_keys
+from streamsapp_spark.replay.stage_rows import SCHEMA
 
 Row = Mapping[str, Any]
 

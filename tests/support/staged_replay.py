@@ -23,13 +23,13 @@ from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
-from streamsapp_spark.pruning import without_external_sinks
-from streamsapp_spark.replay import Replay
-from streamsapp_spark.replay_loop import group_advances
-from streamsapp_spark.stage_frames import spark_partitions_of
-from streamsapp_spark.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
-from streamsapp_spark.stages import Stages
-from streamsapp_spark.task_inputs import from_rows
+from streamsapp_spark.history.stage_frames import spark_partitions_of
+from streamsapp_spark.replay.loop import group_advances
+from streamsapp_spark.replay.pruning import without_external_sinks
+from streamsapp_spark.replay.replay import Replay
+from streamsapp_spark.replay.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
+from streamsapp_spark.replay.stages import Stages
+from streamsapp_spark.replay.task_inputs import from_rows
 
 Records = Mapping[TopicPartition, Sequence[RawRecord]]
 

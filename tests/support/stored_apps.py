@@ -20,7 +20,7 @@ from streamsapp.remote.snapshot import StorePoint
 from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.tasks.assembly import task_stores
 from streamsapp.testing import MockClock
-from streamsapp_spark.stored_application import ManifestPlace, StoredApplication, stored_application
+from streamsapp_spark.tables.application import ManifestPlace, StoredApplication, stored_application
 
 
 @dataclass

@@ -24,4 +24,4 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--store", metavar="NAME", help="only this store")
     add_output(parser, "json writes one object per line")
     add_spark_options(parser)
-    parser.set_defaults(run=in_spark_package("audit", "run"))
+    parser.set_defaults(run=in_spark_package("audit.command", "run"))

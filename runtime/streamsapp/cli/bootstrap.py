@@ -15,7 +15,7 @@ from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.object_store_factory import open_store
 
-_in_spark = in_spark_package("bootstrap_command", "run")
+_in_spark = in_spark_package("bootstrapping.command", "run")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

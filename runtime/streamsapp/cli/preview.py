@@ -10,7 +10,7 @@ from streamsapp.cli.arguments import add_manifest, new_command
 from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported, in_spark_package
 
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)")
-_in_spark = in_spark_package("preview", "run")
+_in_spark = in_spark_package("preview.command", "run")
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

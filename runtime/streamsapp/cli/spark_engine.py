@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     """Until closed; returns the exit code."""
-    engine_module, session = spark_module("streaming.engine"), spark_module("session")
-    program = spark_module("manifest_program").ManifestProgram
+    engine_module, session = spark_module("streaming.engine"), spark_module("session.session")
+    program = spark_module("programs.manifest").ManifestProgram
     folder = options.file.parent
     topology = load_topology(app, folder)
     app = with_remote_state(app, options.remote_state_url)
     overrides = {"bootstrap_servers": options.bootstrap_servers, "state_dir": options.state_dir}
     overrides = {name: value for name, value in overrides.items() if value is not None}
     config = to_config(app, code=user_code(app, folder), **overrides)
-    own = [f"{key}={value}" for key, value in session.BATCH_SETTINGS.items()]
+    own = [f"{key}={value}" for key, value in spark_module("session.settings").BATCH_SETTINGS.items()]
     settings = [*own, *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
     engine = engine_module.SparkEngine(program.of(app, folder, overrides), topology, config, app.spec.spark)

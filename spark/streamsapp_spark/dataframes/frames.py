@@ -22,7 +22,7 @@ from streamsapp_spark.dataframes.program import BoundApplication, BoundProgram, 
 from streamsapp_spark.dataframes.results import SQL_SCHEMA as RESULT_SCHEMA, results
 from streamsapp_spark.dataframes.sources import BoundTopic, check_bound
 from streamsapp_spark.dataframes.stage_task import BatchTask
-from streamsapp_spark.stage_rows import SQL_SCHEMA
+from streamsapp_spark.replay.stage_rows import SQL_SCHEMA
 
 _PARTITIONS = 4
 #: Required of a configuration, and asked for nothing: no client is made.

@@ -22,10 +22,10 @@ from streamsapp.state.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
-from streamsapp_spark.executor_versions import Versions, refuse_other_versions, versions
-from streamsapp_spark.shipped_program import PickledProgram
-from streamsapp_spark.stage_frames import spark_partitions_of
-from streamsapp_spark.stages import Stages
+from streamsapp_spark.history.stage_frames import spark_partitions_of
+from streamsapp_spark.programs.shipped import PickledProgram
+from streamsapp_spark.replay.stages import Stages
+from streamsapp_spark.session.executor_versions import Versions, refuse_other_versions, versions
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame
 from streamsapp.errors import ConfigError, DeserializationError
 from streamsapp.record import TopicPartition
 from streamsapp.serdes.murmur2 import partition_for
-from streamsapp_spark.record_columns import check_columns, packed_headers, record_columns
-from streamsapp_spark.stage_rows import SCHEMA, SOURCE, SQL_SCHEMA
+from streamsapp_spark.history.record_columns import check_columns, packed_headers, record_columns
+from streamsapp_spark.replay.stage_rows import SCHEMA, SOURCE, SQL_SCHEMA
 
 _REQUIRED = ("key", "value", "timestamp")
 

@@ -27,10 +27,10 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.dataframes.program import BoundApplication, BoundProgram, bound_application
 from streamsapp_spark.dataframes.versions import TaskVersions
-from streamsapp_spark.replay import Replay
-from streamsapp_spark.replay_loop import group_advances
-from streamsapp_spark.stage_rows import NOBODY, ORDER, SOURCE, InputRows, OutputRows, Row, batch_of
-from streamsapp_spark.task_inputs import from_rows
+from streamsapp_spark.replay.loop import group_advances
+from streamsapp_spark.replay.replay import Replay
+from streamsapp_spark.replay.stage_rows import NOBODY, ORDER, SOURCE, InputRows, OutputRows, Row, batch_of
+from streamsapp_spark.replay.task_inputs import from_rows
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -32,7 +32,7 @@ from streamsapp.remote.snapshot import (
 )
 from streamsapp.runtime.snapshot_content import input_points
 from streamsapp.tasks.stream_task import ConsumedOffset
-from streamsapp_spark.snapshots import bring, is_immutable, linked
+from streamsapp_spark.snapshots.download import bring, is_immutable, linked
 
 _UPLOADS = 4
 #: Batches between two looks for files that attempts left behind.

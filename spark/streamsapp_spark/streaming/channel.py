@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
-from streamsapp_spark.driver_port import listen
+from streamsapp_spark.session.driver_port import listen
 
 log = logging.getLogger(__name__)
 

@@ -36,10 +36,10 @@ from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.layouts import Layouts, topics_period
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
-from streamsapp_spark.driver_port import driver_host
-from streamsapp_spark.own_folder import own_folder
-from streamsapp_spark.session import reason
-from streamsapp_spark.shipped_program import ShippedProgram
+from streamsapp_spark.programs.shipped import ShippedProgram
+from streamsapp_spark.session.driver_port import driver_host
+from streamsapp_spark.session.java_process import reason
+from streamsapp_spark.session.own_folder import own_folder
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.executors import Executors

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from streamsapp_spark.master import has_executors, local_cluster
+from streamsapp_spark.session.master import has_executors, local_cluster
 
 log = logging.getLogger(__name__)
 

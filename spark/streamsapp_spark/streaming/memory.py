@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark import SparkContext
 
 from streamsapp.config.memory import MIB, MINIMUM_BYTES
-from streamsapp_spark.master import has_executors, local_cluster
+from streamsapp_spark.session.master import has_executors, local_cluster
 
 log = logging.getLogger(__name__)
 

@@ -34,11 +34,11 @@ from streamsapp.runtime.batches.model import LaneReport
 from streamsapp.runtime.batches.process import BatchProcess
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.topology.builder import Topology
-from streamsapp_spark.executor_versions import Versions, refuse_other_versions, versions
-from streamsapp_spark.shipped_program import ShippedProgram
+from streamsapp_spark.programs.shipped import ShippedProgram
+from streamsapp_spark.replay.task_run import HOPELESS
+from streamsapp_spark.session.executor_versions import Versions, refuse_other_versions, versions
 from streamsapp_spark.streaming.channel import DriverAddress, ask
 from streamsapp_spark.streaming.memory import ExecutorMemory
-from streamsapp_spark.task_run import HOPELESS
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import pyspark
 import pytest
 
 from instances import eventually
-from streamsapp_spark.session import JAVA_OPTIONS
+from streamsapp_spark.session.settings import JAVA_OPTIONS
 
 _SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 

@@ -21,7 +21,7 @@ from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.builders import Stores
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
-from streamsapp_spark.snapshots import bring
+from streamsapp_spark.snapshots.download import bring
 
 #: Each has several sessions of Spark's.
 pytestmark = pytest.mark.timeout(1100)

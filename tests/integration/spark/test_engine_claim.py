@@ -23,7 +23,7 @@ from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.batches.process import BatchProcess
-from streamsapp_spark.manifest_program import ManifestProgram
+from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.streaming import worker
 from streamsapp_spark.streaming.channel import Server, ask
 from streamsapp_spark.streaming.memory import ExecutorMemory

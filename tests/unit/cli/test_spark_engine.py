@@ -65,12 +65,12 @@ def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
 ) -> None:
     settings: list[str] = []
     modules = {
-        "session": SimpleNamespace(
+        "session.session": SimpleNamespace(
             start_java=lambda name, master, given: settings.extend(given),
             session=lambda _: None,
-            BATCH_SETTINGS={"spark.ui.enabled": "true", "spark.a": "ours"},
         ),
-        "manifest_program": SimpleNamespace(ManifestProgram=SimpleNamespace(of=lambda *_: None)),
+        "session.settings": SimpleNamespace(BATCH_SETTINGS={"spark.ui.enabled": "true", "spark.a": "ours"}),
+        "programs.manifest": SimpleNamespace(ManifestProgram=SimpleNamespace(of=lambda *_: None)),
         "streaming.engine": SimpleNamespace(SparkEngine=Engine),
     }
     monkeypatch.setattr(Engine, "ends_early", early)

@@ -1,0 +1,1 @@
+"""``streamsapp audit``: recomputes state and compares it with snapshots."""

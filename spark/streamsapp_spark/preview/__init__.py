@@ -1,0 +1,1 @@
+"""``streamsapp preview``: compares two programs."""

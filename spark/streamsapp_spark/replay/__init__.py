@@ -1,0 +1,1 @@
+"""The replay of tasks over their history, in Spark's Python workers."""

@@ -1,0 +1,1 @@
+"""A table that is made the state of a store."""

@@ -1,0 +1,40 @@
+"""A home of Spark's without the archives of its own Python modules. Made on the driver's main thread.
+
+Java puts ``python/lib/pyspark.zip`` of its home before all that its Python processes import, and from an archive Python
+compiles every module anew in every process: half a second of CPU for each of the five that a query starts. Those on
+this machine run in the Python that runs the driver, where the same modules are installed, and compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+from pyspark.find_spark_home import _find_spark_home
+
+from streamsapp_spark.session.class_archive import lasting_home, link_parts
+from streamsapp_spark.session.java_process import java_path
+from streamsapp_spark.session.own_folder import own_folder
+
+_VARIABLE = "SPARK_HOME"
+
+
+def leave_out_archives() -> Path | None:
+    """Java that this process starts from now on has such a home; returns it if it stays when the process ends. Nothing
+    is done where Spark is not the installed package, its Python processes are not like this one, or Java has been
+    started already."""
+    installed = Path(pyspark.__file__).parent
+    if {_VARIABLE, "PYSPARK_GATEWAY_PORT"} & os.environ.keys() or os.environ.get("PYSPARK_PYTHON") != sys.executable:
+        return None
+    if Path(_find_spark_home()) != installed:  # type: ignore[no-untyped-call]
+        return None
+    java = java_path()
+    lasting = None if java is None else lasting_home(installed, java)
+    if lasting is None:
+        home = Path(tempfile.mkdtemp(prefix="home-", dir=own_folder()))
+        link_parts(home, installed)
+    os.environ[_VARIABLE] = str(lasting or home)
+    return lasting

@@ -1,0 +1,1 @@
+"""Snapshots of tasks: chosen, brought here, compared and published."""

@@ -1,0 +1,1 @@
+"""Stores as tables, as their snapshots have them."""
