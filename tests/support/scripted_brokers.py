@@ -16,7 +16,8 @@ from confluent_kafka import KafkaError
 from kafka.protocol.producer import EndTxnRequest, ProduceRequest, TxnOffsetCommitRequest
 from kafka.record.memory_records import MemoryRecords
 
-from streamsapp.brokers.connection import Check, Connection, Node, NotSentError, UnreachableError
+from streamsapp.brokers.connection import Check, Connection, Node
+from streamsapp.brokers.errors import NotSentError, UnreachableError
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.batches import client

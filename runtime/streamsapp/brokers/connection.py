@@ -15,7 +15,6 @@ import importlib
 import inspect
 import logging
 import random
-import socket
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -24,6 +23,8 @@ from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from streamsapp.brokers.bounds import WrongAnswerError
+from streamsapp.brokers.errors import NotSentError, PausedError, RefusedError, RefusedTlsError, UnreachableError
+from streamsapp.brokers.opening import SOCKET_OPTIONS
 from streamsapp.brokers.tls import refused_tls
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
@@ -96,14 +97,6 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.cluster", "ClusterMetadata.add_coordinator", ("self", "response", "key_type", "key", "synthesize_node_id")),
 )
 
-#: A peer that vanished without a word is noticed after some ten seconds, also while a request waits for minutes.
-SOCKET_OPTIONS = [
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *((socket.IPPROTO_TCP, getattr(socket, name), value)
-      for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)) if hasattr(socket, name)),
-]  # fmt: skip
-
 _SETTINGS: dict[str, Any] = {
     # A broker that restarts is back within seconds: the client's own 30 s would be most of the outage.
     "reconnect_backoff_ms": 50,
@@ -127,26 +120,6 @@ Check: TypeAlias = Callable[[Any], None]
 
 def _anything(answer: object) -> None:
     """No answer is wrong."""
-
-
-class UnreachableError(Exception):
-    """There is no answer: whether the broker has got the request is not known."""
-
-
-class NotSentError(UnreachableError):
-    """The request was not sent: the broker has surely not got it."""
-
-
-class RefusedError(NotSentError):
-    """The broker refuses the credentials or certificates, or its own are refused; says what to do about it."""
-
-
-class RefusedTlsError(RefusedError):
-    """One side refuses the other's certificate, which may be renewed while the connection is tried again."""
-
-
-class PausedError(NotSentError):
-    """The broker was tried a moment ago in vain, and is not asked again at once: the error before says more."""
 
 
 class Connection:

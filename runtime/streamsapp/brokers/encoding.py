@@ -57,6 +57,13 @@ class Reader:
             raise ValueError(f"{count} items in {len(self._data) - self._at} bytes")
         return count
 
+    def data(self) -> bytes:
+        """Bytes that are not none."""
+        size = self.count()
+        start = self._at
+        self._skip(size)
+        return self._data[start : self._at]
+
     def text(self) -> str:
         """A text that is not none."""
         size = self._size()

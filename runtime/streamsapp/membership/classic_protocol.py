@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, RefusedError, UnreachableError
+from streamsapp.brokers.connection import Connection, Node
+from streamsapp.brokers.errors import RefusedError, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log

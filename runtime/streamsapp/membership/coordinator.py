@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers import coordinators
-from streamsapp.brokers.connection import Check, Connection, Node, PausedError, RefusedError, UnreachableError
+from streamsapp.brokers.connection import Check, Connection, Node
+from streamsapp.brokers.errors import PausedError, RefusedError, UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership import wire

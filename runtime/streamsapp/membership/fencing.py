@@ -11,7 +11,8 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers import coordinators
-from streamsapp.brokers.connection import Connection, Node, UnreachableError
+from streamsapp.brokers.connection import Connection, Node
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.membership import wire
 
 log = logging.getLogger(__name__)

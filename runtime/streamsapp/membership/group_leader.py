@@ -10,7 +10,8 @@ import logging
 import math
 from collections.abc import Mapping
 
-from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership import fencing, leader_decision

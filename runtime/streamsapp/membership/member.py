@@ -16,7 +16,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties

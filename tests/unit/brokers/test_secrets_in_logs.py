@@ -21,7 +21,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest
 
 from renewed_server import RenewedServer
 from streamsapp.brokers.connection import Connection
-from streamsapp.brokers.sasl import Oidc, sasl_settings
+from streamsapp.brokers.sasl.login import tokens_of
+from streamsapp.brokers.security import Security
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.remote.s3_client import make_client
@@ -124,19 +125,22 @@ class Provider(BaseHTTPRequestHandler):
 def test_tokens_and_keys_of_the_object_store_are_not_written(
     written: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamsapp.brokers.sasl._TOKEN_TIMEOUT", 60.0)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, SECRET)
     server = RenewedServer(tmp_path, Provider)
     try:
         where = {"sasl.oauthbearer.token.endpoint.url": server.url, "https.ca.location": str(server.authority)}
-        settings = sasl_settings(LOGINS["oidc"] | where)
-        tokens: Oidc = settings["sasl_oauth_token_provider"]
-        assert tokens.token() == SECRET
+        tokens = tokens_of(LOGINS["oidc"] | where)
+        assert tokens.token(60.0) == SECRET
         config = RemoteStateConfig(url="s3://bucket/prefix", endpoint=server.url, ca_file=server.authority)
         make_client(config, 1).head_object(Bucket="bucket", Key="k")
     finally:
         server.close()
 
     assert SECRET not in written()
-    assert SECRET not in f"{settings} {tokens!r}"
+    assert SECRET not in f"{tokens!r}"
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_a_login_does_not_show_its_secret(login: str) -> None:
+    assert SECRET not in repr(Security.of({**NOWHERE, **LOGINS[login]}))

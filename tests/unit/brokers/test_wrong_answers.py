@@ -15,7 +15,8 @@ from answering_broker import API_VERSIONS, AnsweringBroker
 from streamsapp import TopicPartition
 from streamsapp.brokers import bounds, coordinators
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
-from streamsapp.brokers.connection import Check, Connection, UnreachableError
+from streamsapp.brokers.connection import Check, Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.batches import wire as batches

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import RefusedError, UnreachableError
+from streamsapp.brokers.errors import RefusedError, UnreachableError
 from streamsapp.kafka.batches.topics import PROPAGATION, Topics
 
 

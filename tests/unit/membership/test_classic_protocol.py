@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Check, RefusedError, UnreachableError
+from streamsapp.brokers.connection import Check
+from streamsapp.brokers.errors import RefusedError, UnreachableError
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.member_id import MemberId

@@ -15,13 +15,17 @@ import pytest
 
 from renewed_server import RenewedServer
 from streamsapp import StreamsConfig
-from streamsapp.brokers.connection import UnreachableError
-from streamsapp.brokers.sasl import Oidc, sasl_settings
+from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.sasl.login import login_of, tokens_of
+from streamsapp.brokers.sasl.tokens import Oidc
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.config import client_properties
 from streamsapp.errors import ConfigError
 from streamsapp.membership.settings import group_settings
 from streamsapp.membership.wire import GroupSettings
+
+#: Seconds for an identity provider, also where its thread stands still for a while.
+TIMEOUT = 60.0
 
 
 def connection(servers: str = "a:1", **kafka: str) -> dict[str, Any]:
@@ -102,22 +106,22 @@ def test_a_name_and_a_password_are_passed_on() -> None:
 )
 def test_credentials_that_cannot_be_used_are_refused_by_name(properties: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        sasl_settings(properties)
+        login_of(properties)
 
 
 def test_tokens_for_development_name_the_principal() -> None:
-    provider = sasl_settings(
+    provider = tokens_of(
         {
             "sasl.mechanism": "OAUTHBEARER",
             "enable.sasl.oauthbearer.unsecure.jwt": "true",
             "sasl.oauthbearer.config": "principal=anna scope=all",
             "sasl.oauthbearer.extensions": "a=1,b=2",
         }
-    )["sasl_oauth_token_provider"]
+    )
 
-    claims = provider.token().split(".")[1]
+    claims = provider.token(TIMEOUT).split(".")[1]
     assert json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"] == "anna"
-    assert provider.extensions() == {"a": "1", "b": "2"}
+    assert provider.extensions == {"a": "1", "b": "2"}
 
 
 class _Provider(http.server.BaseHTTPRequestHandler):
@@ -139,9 +143,8 @@ class _Provider(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an identity provider, which is waited for also where its thread stands still for a while."""
-    monkeypatch.setattr("streamsapp.brokers.sasl._TOKEN_TIMEOUT", 60.0)
+def provider() -> Iterator[str]:
+    """The address of an identity provider."""
     server = http.server.HTTPServer(("127.0.0.1", 0), _Provider)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -166,17 +169,16 @@ def _oidc(url: str, **more: str) -> Oidc:
 def test_a_token_is_fetched_once_while_it_lives(provider: str) -> None:
     tokens = _oidc(provider)
 
-    assert tokens.token() == tokens.token()
+    assert tokens.token(TIMEOUT) == tokens.token(TIMEOUT)
 
 
 def test_an_identity_provider_that_is_away_is_named() -> None:
     with pytest.raises(UnreachableError, match=r"no token from http://127\.0\.0\.1:1/token"):
-        _oidc("http://127.0.0.1:1/token").token()
+        _oidc("http://127.0.0.1:1/token").token(TIMEOUT)
 
 
 @pytest.fixture
-def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RenewedServer]:
-    monkeypatch.setattr("streamsapp.brokers.sasl._TOKEN_TIMEOUT", 60.0)
+def secured(tmp_path: Path) -> Iterator[RenewedServer]:
     server = RenewedServer(tmp_path, _Provider)
     yield server
     server.close()
@@ -186,21 +188,21 @@ def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Renewed
 def test_an_identity_provider_is_believed_by_the_authorities_that_are_named(secured: RenewedServer, key: str) -> None:
     given = str(secured.authority) if key == "https_ca_location" else secured.authority.read_text("ascii")
 
-    assert _oidc(secured.url, **{key: given}).token().startswith("token-")
+    assert _oidc(secured.url, **{key: given}).token(TIMEOUT).startswith("token-")
 
 
 def test_a_renewed_authority_of_an_identity_provider_is_believed(secured: RenewedServer) -> None:
     tokens = _oidc(secured.url, https_ca_location=str(secured.authority))
-    first = tokens.token()
+    first = tokens.token(TIMEOUT)
     secured.renew()
     tokens._renew_at = 0.0
 
-    assert tokens.token() != first
+    assert tokens.token(TIMEOUT) != first
 
 
 def test_an_identity_provider_of_an_unknown_authority_is_not_asked(secured: RenewedServer) -> None:
     with pytest.raises(UnreachableError, match=r"no token from .*CERTIFICATE_VERIFY_FAILED.*; see https\.ca\.location"):
-        _oidc(secured.url).token()
+        _oidc(secured.url).token(TIMEOUT)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from streamsapp.brokers.connection import UnreachableError
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.runtime.batches import lanes

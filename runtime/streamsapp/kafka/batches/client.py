@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import native
-from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties

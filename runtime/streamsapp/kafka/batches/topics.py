@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, Node, RefusedError, RefusedTlsError, UnreachableError
+from streamsapp.brokers.connection import Connection, Node
+from streamsapp.brokers.errors import RefusedError, RefusedTlsError, UnreachableError
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.client_log import client_log
 

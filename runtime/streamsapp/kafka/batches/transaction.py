@@ -13,17 +13,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import (
-    Check,
-    Connection,
-    Node,
-    NotSentError,
-    RefusedError,
-    RefusedTlsError,
-    Turns,
-    UnreachableError,
-)
+from streamsapp.brokers.connection import Check, Connection, Node, Turns
 from streamsapp.brokers.coordinators import GROUP, TRANSACTION, check_coordinator, coordinator_of, find_coordinator
+from streamsapp.brokers.errors import NotSentError, RefusedError, RefusedTlsError, UnreachableError
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
 from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitAnswer, TxnOffsetCommitRequest

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 from streamsapp.brokers.bounds import check_length
-from streamsapp.brokers.connection import SOCKET_OPTIONS
+from streamsapp.brokers.opening import SOCKET_OPTIONS
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.request_times import RequestTimes
 from streamsapp.kafka.fetching.session import FetchSession

@@ -16,7 +16,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from confluent_kafka import KafkaError
 
-from streamsapp.brokers.connection import Connection, UnreachableError
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties

@@ -1,68 +1,53 @@
-"""SASL for a connection, by librdkafka's names of properties.
-
-``sasl_settings`` is used on the polling thread when a connection is made; tokens are fetched on the connection's.
-"""
+"""Tokens for OAUTHBEARER, by librdkafka's names of properties. Asked for on the threads that open connections."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import ssl
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import IO, Any
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
-from streamsapp.brokers.connection import UnreachableError
+from streamsapp.brokers.errors import NotSentError
 from streamsapp.errors import ConfigError
 
-_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-#: How long the identity provider may take: heartbeats wait meanwhile.
-_TOKEN_TIMEOUT = 3.0
 #: A token is replaced when this part of its life is over.
 _TOKEN_LIFE = 0.8
+#: The life of a token of which the provider tells none, in seconds; and bytes of its answer.
+_UNTOLD_LIFE, _MOST = 60.0, 1 << 20
 
 
-def sasl_settings(properties: Mapping[str, str]) -> dict[str, Any]:
-    """kafka-python's settings; raises ``ConfigError`` for a mechanism it cannot do."""
-    mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms", "")).upper()
-    if mechanism in _PASSWORD:
-        for key in ("sasl.username", "sasl.password"):
-            if key not in properties:
-                raise ConfigError(f"{key}: must be set for sasl.mechanism {mechanism}")
-        return {
-            "sasl_mechanism": mechanism,
-            "sasl_plain_username": properties["sasl.username"],
-            "sasl_plain_password": properties["sasl.password"],
-        }
-    if mechanism == "OAUTHBEARER":
-        provider = Oidc if properties.get("sasl.oauthbearer.method", "default").lower() == "oidc" else Unsecured
-        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": provider(properties)}
-    raise ConfigError(
-        f"sasl.mechanism: {mechanism or 'none'} cannot be used for the group membership; use one of"
-        f" {', '.join(_PASSWORD)}, OAUTHBEARER"
-    )
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class Tokens(ABC):
     """Tokens with the extensions that the user asked for."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        super().__init__()
         pairs = properties.get("sasl.oauthbearer.extensions", "")
-        self._extensions = dict(pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
+        self.extensions = dict(pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
 
-    def extensions(self) -> dict[str, str]:
-        return self._extensions
+    @abstractmethod
+    def token(self, timeout: float) -> str:
+        """One that is valid now; raises ``NotSentError`` if there is none within so many seconds."""
+
+    def forget(self) -> None:  # noqa: B027 (tokens that prove nothing need not)
+        """A broker has refused the last one."""
 
 
-class Oidc(_Tokens):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The client's secret goes to the provider that the user has named, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """An answer that leads elsewhere is an error."""
+
+
+class Oidc(Tokens):
     """Tokens by client credentials from an identity provider."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -77,17 +62,22 @@ class Oidc(_Tokens):
         self._scope = properties.get("sasl.oauthbearer.scope")
         self._authorities = {key: properties[key] for key in ("https.ca.location", "https.ca.pem") if key in properties}
         self._context()  # says now what is wrong with them
+        self._lock = Lock()  # connections to several brokers are opened at a time
         self._token = ""
         self._renew_at = 0.0
 
-    def token(self) -> str:
-        if time.monotonic() >= self._renew_at:
-            answer = self._ask()
-            self._token = str(answer["access_token"])
-            self._renew_at = time.monotonic() + _TOKEN_LIFE * float(answer.get("expires_in", 60))
-        return self._token
+    def token(self, timeout: float) -> str:
+        with self._lock:
+            if time.monotonic() >= self._renew_at:
+                self._token, life = self._ask(timeout)
+                self._renew_at = time.monotonic() + _TOKEN_LIFE * life
+            return self._token
 
-    def _ask(self) -> dict[str, Any]:
+    def forget(self) -> None:
+        self._renew_at = 0.0
+
+    def _ask(self, timeout: float) -> tuple[str, float]:
+        """A token, and its life in seconds."""
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
         credentials = base64.b64encode(f"{self._id}:{self._secret}".encode()).decode()
         request = urllib.request.Request(  # noqa: S310 (the scheme is checked above)
@@ -95,15 +85,14 @@ class Oidc(_Tokens):
             urllib.parse.urlencode(form).encode(),
             {"Authorization": f"Basic {credentials}", "Accept": "application/json"},
         )
+        give_up = time.monotonic() + timeout
         try:
-            with urllib.request.urlopen(request, timeout=_TOKEN_TIMEOUT, context=self._context()) as answer:  # noqa: S310
-                found: dict[str, Any] = json.load(answer)
-        except (OSError, ValueError, ConfigError) as error:
+            opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=self._context()))
+            with opener.open(request, timeout=timeout) as answer:
+                return _token_and_life(json.loads(_whole(answer, give_up)))
+        except (OSError, ValueError, RecursionError, HTTPException, ConfigError) as error:
             remedy = "; see https.ca.location" if "CERTIFICATE_VERIFY_FAILED" in str(error) else ""
-            raise UnreachableError(f"no token from {self._url}: {error}{remedy}") from error
-        if "access_token" not in found:
-            raise UnreachableError(f"no token from {self._url}: the answer has no access_token")
-        return found
+            raise NotSentError(f"no token from {self._url}: {error}{remedy}") from error
 
     def _context(self) -> ssl.SSLContext | None:
         """TLS to the identity provider, with the authorities as they are now: files may have been renewed."""
@@ -126,7 +115,7 @@ class Oidc(_Tokens):
             ) from error
 
 
-class Unsecured(_Tokens):
+class Unsecured(Tokens):
     """Tokens that prove nothing, for development: librdkafka's ``enable.sasl.oauthbearer.unsecure.jwt``."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -144,8 +133,39 @@ class Unsecured(_Tokens):
         if not self._principal:
             raise ConfigError("sasl.oauthbearer.config: name a principal=")
 
-    def token(self) -> str:
+    def token(self, timeout: float) -> str:
         now = int(time.time())  # noqa: TID251 (the broker compares it with its own clock)
         claims = {self._claim: self._principal, "iat": now, "exp": now + self._life}
         parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
         return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
+
+
+def _whole(answer: IO[bytes], give_up: float) -> bytes:
+    """An answer that is neither endless nor drawn out beyond a time (monotonic seconds)."""
+    read = bytearray()
+    while part := answer.read1(_MOST):  # type: ignore[attr-defined]
+        read += part
+        if len(read) > _MOST:
+            raise ValueError(f"the answer has more than {_MOST} bytes")
+        if time.monotonic() > give_up:
+            raise TimeoutError("the answer takes too long")
+    return bytes(read)
+
+
+def _token_and_life(answer: object) -> tuple[str, float]:
+    """Of an answer (RFC 6749, section 5.1)."""
+    token = answer.get("access_token") if isinstance(answer, dict) else None
+    if (
+        not isinstance(answer, dict)
+        or not isinstance(token, str)
+        or not (token.isascii() and token.isprintable() and token)
+    ):
+        raise ValueError("the answer has no access_token")
+    life = answer.get("expires_in", _UNTOLD_LIFE)
+    try:
+        seconds = float(life)
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ValueError(f"the answer has no number of seconds as expires_in, but {str(life)[:100]!r}")
+    return token, seconds
