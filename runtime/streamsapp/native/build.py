@@ -27,11 +27,22 @@ from streamsapp.cache_folder import cache_dir
 #: The release of confluent-kafka with which the native data path was tried; the one that this project depends on.
 TRIED_WITH = "2.16.1"
 
-#: How long the compiler may take, in seconds: it needs one or two, and the application waits for it.
-COMPILER_TIMEOUT = 30.0
+#: How long the compiler may take, in seconds: it needs ten at most, and the application waits for it.
+COMPILER_TIMEOUT = 120.0
 
 SOURCES = Path(__file__).parent
-_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-DNDEBUG", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden")
+_FLAGS = (
+    "-std=c11",
+    "-D_GNU_SOURCE",
+    "-DPY_SSIZE_T_CLEAN",
+    "-O2",
+    "-flto=auto",
+    "-DNDEBUG",
+    "-Wall",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+)
 
 
 class UnavailableError(Exception):
@@ -76,7 +87,7 @@ def _private(folder: Path) -> Path:
 
 def _key() -> str:
     made_for = (sysconfig.get_config_var("SOABI"), *confluent_kafka.libversion())
-    sources = (path.read_bytes() for path in sorted(SOURCES.glob("*.[ch]")))
+    sources = (path.read_bytes() for path in sorted(SOURCES.rglob("*.[ch]")))
     return sha256(b"\0".join([repr(made_for).encode(), *sources])).hexdigest()[:20]
 
 
@@ -89,8 +100,8 @@ def _compile(target: Path, flags: Sequence[str]) -> None:
         raise MissingError(f"Python's headers are not installed ({headers}/Python.h)")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder, target.name)
-        sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
-        _run([compiler, *_FLAGS, *flags, f"-I{headers}", "-o", str(made), *sources, "-ldl"])
+        sources = [str(path) for path in sorted(SOURCES.rglob("*.c"))]
+        _run([compiler, *_FLAGS, *flags, f"-I{SOURCES}", f"-I{headers}", "-o", str(made), *sources, "-ldl"])
         with made.open("rb") as file:
             os.fsync(file.fileno())  # the name is for good, and so is what it stands for
         with suppress(FileExistsError):  # another process was faster

@@ -53,5 +53,5 @@ def test_it_says_under_which_license_it_is_and_names_no_host_that_nobody_has(whe
 def test_it_has_the_source_of_the_native_data_path(wheel: ZipFile) -> None:
     folder = ROOT / "runtime" / "streamsapp" / "native"
     packed = {name for name in wheel.namelist() if name.endswith((".c", ".h"))}
-    assert packed == {f"streamsapp/native/{each.name}" for each in folder.glob("*.[ch]")}
+    assert packed == {f"streamsapp/native/{each.relative_to(folder)}" for each in folder.rglob("*.[ch]")}
     assert packed

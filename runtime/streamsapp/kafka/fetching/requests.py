@@ -1,5 +1,5 @@
 """The requests of a fetcher, most in kafka-python's classes, and what is read of answers; those to Fetch are read in C
-(``native/answer.h``), as they bring the records. Pure.
+(``native/fetch/answer.c``), as they bring the records. Pure.
 
 The version of each request is fixed. Fetch names topics by their ids (KIP-516), so that a topic which was created anew
 is never read at a position in the one before.

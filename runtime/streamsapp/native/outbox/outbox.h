@@ -1,0 +1,13 @@
+/* Outbox: what waits to be sent to each partition, as record batches. One thread adds to it, another takes from it;
+ * both have the interpreter's lock all the time. */
+#ifndef SA_OUTBOX_OUTBOX_H
+#define SA_OUTBOX_OUTBOX_H
+
+#include <Python.h>
+
+/* A batch that was taken, as it is sent: the producer's, from this sequence on. */
+PyObject *sa_stamped(PyObject *module, PyObject *args);
+
+extern PyTypeObject sa_outbox_type;
+
+#endif
