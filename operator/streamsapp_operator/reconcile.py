@@ -27,7 +27,7 @@ from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.pod_tokens import spark_word, tokens
 from streamsapp_operator.reconcile_interval import WriteLimit
-from streamsapp_operator.spec_reader import ReadSpec, read_spec
+from streamsapp_operator.spec_rendering import RenderedSpec, rendered_spec
 from streamsapp_operator.status_comparison import without_figures
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -97,7 +97,7 @@ class AppReconciler:
         self.recorder = Recorder(tools.client, tools.clock, tools.reporter)
         self._runner = ActionRunner(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self.code = _CodeMap(tools.client, tools.reader)
-        self._spec: tuple[object, ReadSpec] | None = None
+        self._spec: tuple[object, RenderedSpec] | None = None
         #: The parts that the spec was made of when a status was written the last time.
         self._proved_spec: object = None
         self._written_at = float("-inf")
@@ -141,7 +141,7 @@ class AppReconciler:
         if self._seen is not None:
             self._runner.shut_budget(*self._seen)
 
-    def _read(self, document: Object, namespace: str) -> ReadSpec:
+    def _read(self, document: Object, namespace: str) -> RenderedSpec:
         """Reads the spec anew only if something that it is made of has changed: it is most of the work of a
         reconcile."""
         metadata = document["metadata"]
@@ -154,11 +154,11 @@ class AppReconciler:
             None if code is None else _version(code),
         )
         if self._tools.cache is None or self._spec is None or self._spec[0] != made_of:
-            self._spec = made_of, read_spec(document, self._tools.settings, lambda name: code)
+            self._spec = made_of, rendered_spec(document, self._tools.settings, lambda name: code)
         return self._spec[1]
 
     def _plan(
-        self, spec: ReadSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
+        self, spec: RenderedSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
     ) -> tuple[AppObservation, ReconcilePlan]:
         observation = self._with_rejection(self._observer.observe(spec, known, job, fresh=fresh), spec)
         self._seen = spec.owner, observation.children
@@ -173,7 +173,7 @@ class AppReconciler:
         observation = replace(observation, observed=seen)
         return observation, self._tools.plan(spec.wanted, observation.observed, before, self._tools.clock.now())
 
-    def _with_rejection(self, observation: AppObservation, spec: ReadSpec) -> AppObservation:
+    def _with_rejection(self, observation: AppObservation, spec: RenderedSpec) -> AppObservation:
         """Adds a check that failed for a check pod that the API server does not take."""
         revision = "" if spec.revision is None else spec.revision.id
         said = self._runner.rejected.get(revision)

@@ -1,29 +1,21 @@
-"""Reads and judges the spec of a ``StreamsApp`` as the API server has it.
+"""Reads and judges the spec of a ``StreamsApp`` as the API server has it. Pure.
 
-Called by the loop of an application, on its thread.
+Called by ``spec_rendering``, on the thread of an application's loop; the console and the watch of consumer groups read
+application ids.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from streamsapp import __version__
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
-from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
-from streamsapp_operator.children.bootstrap_job import bootstrap_job
-from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD
-from streamsapp_operator.children.preview_job import preview_hash
-from streamsapp_operator.children.spark_job import attempt_of
+from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD, Owner
 from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object, annotation
-from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState, InvalidSpec
-
-#: The ConfigMap of a name in the application's namespace; ``None`` if there is none.
-ReadConfigMap: TypeAlias = Callable[[str], Object | None]
+from streamsapp_operator.model.desired_state import AnnotationRequests
 
 #: A field that the API server let pass and this operator does not know.
 _UNKNOWN_FIELD = re.compile(r"(spec[^:\s]*): unknown field")
@@ -37,40 +29,38 @@ class ReadSpec:
 
     owner: Owner
     application_id: str
-    wanted: DesiredState | InvalidSpec
-    #: The revision that the spec asks for now; ``None`` if it is invalid.
-    revision: Revision | None
-    #: The Job of its bootstrap, if it asks for one.
-    bootstrap: Object | None = None
-    #: Of Jobs with Spark that have none of their own.
-    spark_image: str | None = None
-    #: ``None``: not known, as the spec is invalid.
-    bootstrap_servers: str | None = None
+    generation: int
+    deleting: bool
+    orders: AnnotationRequests
+    #: ``None`` if the spec has ``faults``.
+    app: StreamsApp | None
+    faults: tuple[str, ...] = ()
 
 
-def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> ReadSpec:
-    """Reads a spec. It never raises for anything a user wrote: faults are told by ``InvalidSpec``."""
+def read_spec(document: Object) -> ReadSpec:
+    """Reads a spec. It never raises for anything a user wrote: ``faults`` has what is wrong."""
     metadata = document["metadata"]
     owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
-    deleting, orders = "deletionTimestamp" in metadata, orders_of(document)
+    app, faults = _judged(document)
+    return ReadSpec(
+        owner,
+        application_id_of(document) if app is None else app.application_id,
+        int(metadata.get("generation") or 0),
+        "deletionTimestamp" in metadata,
+        orders_of(document),
+        app,
+        faults,
+    )
+
+
+def _judged(document: Object) -> tuple[StreamsApp | None, tuple[str, ...]]:
     try:
         _refuse_depth(document)
         app = decode(document)
         _refuse_end(app)
-        image = _spark_image(app, settings)
-        revision = _revision(app, settings, config_map)
-        job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
-        generation = int(metadata["generation"])
-        faults = tuple(map(_with_newer_resource, error.faults))
-        invalid = InvalidSpec(owner.name, owner.namespace, owner.uid, generation, faults, deleting, orders)
-        return ReadSpec(owner, application_id_of(document), invalid, None)
-    attempt = None if job is None else attempt_of(job)
-    asked = app.spec.rollout.preview
-    preview = None if asked is None or image is None else preview_hash(asked, image)
-    wanted = _wanted(app, owner, revision.id, attempt, deleting)
-    wanted = replace(wanted, preview=preview, program=revision.program, orders=orders)
-    return ReadSpec(owner, app.application_id, wanted, revision, job, image, app.spec.kafka.bootstrap_servers)
+        return None, tuple(map(_with_newer_resource, error.faults))
+    return app, ()
 
 
 def orders_of(document: Object) -> AnnotationRequests:
@@ -107,46 +97,6 @@ def _refuse_end(app: StreamsApp) -> None:
     if app.spec.engine == "spark" and spark.catches_up and spark.schedule is None:
         told = "'availableNow' ends, so spec.spark.schedule has to say when it begins; set that, or a time such as 1s"
         raise ManifestError([f"spec.spark.trigger: {told}"])
-
-
-def _spark_image(app: StreamsApp, settings: RenderSettings) -> str | None:
-    image = app.spec.spark.image or settings.spark_image
-    if image is None and app.spec.rollout.preview is not None:
-        told = "is required for spec.rollout.preview, as this operator was given no image with Spark; name one"
-        raise ManifestError([f"spec.spark.image: {told}"])
-    return image
-
-
-def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:
-    reference = app.spec.code.config_map_ref
-    found = None if reference is None else config_map(reference.name)
-    return revision_of(app, settings, code_files(app, found))
-
-
-def _bootstrap(app: StreamsApp, owner: Owner, revision: Revision, settings: RenderSettings) -> Object | None:
-    asked = app.spec.bootstrap
-    return None if asked is None else bootstrap_job(owner, asked, revision, settings)
-
-
-def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None, deleting: bool) -> DesiredState:
-    spec, remote = app.spec, app.spec.remote_state
-    return DesiredState(
-        name=owner.name,
-        namespace=owner.namespace,
-        uid=owner.uid,
-        generation=app.metadata.generation or 0,
-        revision=revision,
-        replicas=spec.replicas,
-        standby_replicas=spec.processing.standby_replicas,
-        rollout=spec.rollout,
-        autoscaling=spec.autoscaling,
-        has_remote_state=remote is not None,
-        snapshot_interval_seconds=60 if remote is None else remote.snapshot_interval_seconds,
-        bootstrap=bootstrap,
-        deleting=deleting,
-        engine=spec.engine,
-        schedule=spec.spark.schedule if spec.engine == "spark" else None,
-    )
 
 
 def application_id_of(document: Object) -> str:

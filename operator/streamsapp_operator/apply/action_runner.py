@@ -45,7 +45,7 @@ from streamsapp_operator.model.actions import (
 )
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.observe.observer import AppObservation, is_owned
-from streamsapp_operator.spec_reader import ReadSpec
+from streamsapp_operator.spec_rendering import RenderedSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ FINALIZER = "streamsapp.dev/drain"
 class ActionContext:
     """The application that actions are about."""
 
-    spec: ReadSpec
+    spec: RenderedSpec
     #: The application as it was read.
     document: Object
     observation: AppObservation

@@ -10,7 +10,7 @@ from streamsapp_operator.children.names import Owner, config_map_name
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import CONFIG_MAP
 from streamsapp_operator.observe.observer import is_owned
-from streamsapp_operator.spec_reader import ReadSpec
+from streamsapp_operator.spec_rendering import RenderedSpec
 
 
 class Revisions:
@@ -20,7 +20,7 @@ class Revisions:
         self._client = client
         self._read: dict[str, Revision] = {}
 
-    def find(self, revision: str, spec: ReadSpec) -> Revision | None:
+    def find(self, revision: str, spec: RenderedSpec) -> Revision | None:
         """Returns the revision, or ``None`` if its ConfigMap is gone and it is not the one that the spec asks for."""
         if spec.revision is not None and spec.revision.id == revision:
             return spec.revision

@@ -55,7 +55,7 @@ from streamsapp_operator.observe.input_rates import RateObserver
 from streamsapp_operator.observe.jobs import job_seen, preview_seen, run_seen
 from streamsapp_operator.observe.pod_observer import PodObserver
 from streamsapp_operator.observe.pod_status import PodAsker
-from streamsapp_operator.spec_reader import ReadSpec
+from streamsapp_operator.spec_rendering import RenderedSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
 APPLIED = "streamsapp.dev/applied"
@@ -92,7 +92,7 @@ class Observer:
         self._rates = RateObserver()
 
     def observe(
-        self, spec: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False
+        self, spec: RenderedSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False
     ) -> AppObservation:
         """Returns an observation. ``job`` is that of a bootstrap, if there may be one; ``fresh`` reads the deciding
         objects from the API server. Raises ``ApiError``: half an observation is none."""
@@ -124,15 +124,15 @@ class Observer:
         )
         return AppObservation(observed, children)
 
-    def _bootstrap(self, spec: ReadSpec, name: str) -> JobSeen | None:
+    def _bootstrap(self, spec: RenderedSpec, name: str) -> JobSeen | None:
         found = self._job(spec, name, BOOTSTRAP_LABEL)
         return None if found is None else job_seen(*found)
 
-    def _preview(self, spec: ReadSpec) -> PreviewSeen | None:
+    def _preview(self, spec: RenderedSpec) -> PreviewSeen | None:
         found = self._job(spec, preview_job_name(spec.owner.name), PREVIEW_LABEL)
         return None if found is None else preview_seen(*found)
 
-    def _run(self, spec: ReadSpec, children: dict[str, Object]) -> RunSeen | None:
+    def _run(self, spec: RenderedSpec, children: dict[str, Object]) -> RunSeen | None:
         """Returns the newest of the CronJob's runs."""
         owner, of = spec.owner, children.get(f"{CRON_JOB.name}/{cron_job_name(spec.owner.name)}")
         if of is None:
@@ -145,7 +145,7 @@ class Observer:
         pods = self._cache.list(POD, owner.namespace, f"{RUN_LABEL}={owner.name}")
         return run_seen(newest, [pod for pod in pods if is_owned(pod, newest["metadata"]["uid"])])
 
-    def _job(self, spec: ReadSpec, name: str, of: str) -> tuple[Object, list[Object]] | None:
+    def _job(self, spec: RenderedSpec, name: str, of: str) -> tuple[Object, list[Object]] | None:
         """Returns a Job of the application with its pods, which have the label ``of``."""
         owner = spec.owner
         job = self._cache.get(JOB, owner.namespace, name)

@@ -30,7 +30,7 @@ from streamsapp_operator.model.actions import (
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import ChildrenSeen, ObservedState
 from streamsapp_operator.observe import AppObservation
-from streamsapp_operator.spec_reader import read_spec
+from streamsapp_operator.spec_rendering import rendered_spec
 from streamsapp_operator.steady_clock import SteadyClock
 
 
@@ -69,7 +69,7 @@ class Stage:
         recorder = Recorder(self.api, self.clock, "test")
         self.actor = ActionRunner(self.api, self.clock, recorder, SETTINGS, lambda: self.leads, "u")
         self.document = self.api.put(APP)
-        self.asked = read_spec(self.document, SETTINGS, lambda name: None)
+        self.asked = rendered_spec(self.document, SETTINGS, lambda name: None)
         self.children: dict[str, Any] = {}
         self.seen = ChildrenSeen()
         self.done: list[str] = []
@@ -224,7 +224,7 @@ def test_a_child_that_was_made_anew_by_somebody_else_meanwhile_is_not_written(st
 def test_goes_back_to_a_revision_by_its_config_map_alone(stage: Stage) -> None:
     stage.act(ApplyChildren(stage.revision, 3, 1))
     old = stage.revision
-    stage.asked = read_spec({**stage.document, "spec": SPEC | {"image": "image:2"}}, SETTINGS, lambda name: None)
+    stage.asked = rendered_spec({**stage.document, "spec": SPEC | {"image": "image:2"}}, SETTINGS, lambda name: None)
     assert stage.revision != old
     stage.act(ApplyChildren(stage.revision, 3, 1))
     assert stage.act(ApplyChildren(old, 3, 1)) == ["apply StatefulSet/app"]
@@ -368,7 +368,7 @@ BOOTSTRAPS = SPEC | {"remoteState": {"url": "s3://bucket/prefix"}, "bootstrap": 
 def bootstraps(stage: Stage) -> Stage:
     """With an application that asks for a bootstrap."""
     stage.document = stage.api.put({**APP, "spec": BOOTSTRAPS})
-    stage.asked = read_spec(stage.document, SETTINGS, lambda name: None)
+    stage.asked = rendered_spec(stage.document, SETTINGS, lambda name: None)
     return stage
 
 

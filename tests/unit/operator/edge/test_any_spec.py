@@ -10,7 +10,7 @@ import pytest
 
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
-from streamsapp_operator.spec_reader import read_spec
+from streamsapp_operator.spec_rendering import rendered_spec
 
 SETTINGS = RenderSettings(runtime_image="runtime:1", operator_namespace="operators", spark_image="spark:1")
 SPEC: dict[str, Any] = {
@@ -111,7 +111,7 @@ def test_gives_a_revision_or_faults(seed: int) -> None:
         metadata = {"name": "app", "namespace": "ns", "uid": "u", "generation": 1}
         document = {"apiVersion": "streamsapp.dev/v1alpha1", "kind": "StreamsApp", "metadata": metadata}
         code = dice.choice([None, {"metadata": metadata, "data": {"a.py": "b = 1"}}])
-        read = read_spec(document | {"spec": changed(dice)}, SETTINGS, lambda name: code)  # noqa: B023
+        read = rendered_spec(document | {"spec": changed(dice)}, SETTINGS, lambda name: code)  # noqa: B023
         asked[type(read.wanted)] += 1
         assert isinstance(read.wanted, DesiredState) or all(read.wanted.faults), read
     assert min(asked.values()) > 10, asked

@@ -25,7 +25,7 @@ from streamsapp_operator.plan.topology_compatibility import encode
 from streamsapp_operator.reconcile import OperatorContext
 from streamsapp_operator.reconcile_interval import PERIOD, Pace
 from streamsapp_operator.shared_informers import make_cache
-from streamsapp_operator.spec_reader import read_spec
+from streamsapp_operator.spec_rendering import rendered_spec
 from streamsapp_operator.steady_clock import SteadyClock
 
 APP: dict[str, Any] = {
@@ -76,7 +76,7 @@ def ending_pod(revision: str) -> dict[str, Any]:
 def test_no_pod_is_made_beside_one_of_another_topology_that_no_watch_told_of(
     api: MemoryApi, tools: OperatorContext
 ) -> None:
-    wanted = read_spec(APP, SETTINGS, lambda name: None)
+    wanted = rendered_spec(APP, SETTINGS, lambda name: None)
     assert isinstance(wanted.wanted, DesiredState)
     before = AppStatus(
         last_good_revision=wanted.wanted.revision,

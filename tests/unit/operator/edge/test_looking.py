@@ -12,7 +12,7 @@ from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import PodReport, PodSeen, ReportedRole, TaskReport
 from streamsapp_operator.observe.observer import children_seen, is_owned, tasks_total
-from streamsapp_operator.spec_reader import read_spec
+from streamsapp_operator.spec_rendering import rendered_spec
 
 CRD = Path(__file__).resolve().parents[4] / "crds" / "streamsapps.yaml"
 SETTINGS = RenderSettings(runtime_image="default:1", operator_namespace="system")
@@ -42,7 +42,7 @@ def app(spec: Any, **metadata: Any) -> dict[str, Any]:
 
 def test_reads_what_the_api_server_gives() -> None:
     remote = {"url": "s3://bucket/prefix", "snapshotIntervalSeconds": 5}
-    asked = read_spec(app(SPEC | {"applicationId": "other", "remoteState": remote}), SETTINGS, lambda name: None)
+    asked = rendered_spec(app(SPEC | {"applicationId": "other", "remoteState": remote}), SETTINGS, lambda name: None)
     wanted = asked.wanted
     assert isinstance(wanted, DesiredState)
     assert (wanted.name, wanted.generation, wanted.replicas, wanted.deleting) == ("app", 4, 3, False)
@@ -54,7 +54,7 @@ def test_reads_what_the_api_server_gives() -> None:
 
 def test_only_what_pods_are_made_of_makes_another_revision() -> None:
     def revision(spec: Any, **metadata: Any) -> str:
-        wanted = read_spec(app(spec, **metadata), SETTINGS, lambda name: None).wanted
+        wanted = rendered_spec(app(spec, **metadata), SETTINGS, lambda name: None).wanted
         assert isinstance(wanted, DesiredState)
         return wanted.revision
 
@@ -69,7 +69,7 @@ def test_another_image_or_more_memory_makes_another_preview_of_the_same_revision
 
     def asked(preview: dict[str, Any], image: str = "spark:1") -> tuple[str, str | None]:
         spec = SPEC | {"remoteState": remote, "code": code, "rollout": {"preview": preview}, "spark": {"image": image}}
-        wanted = read_spec(app(spec), SETTINGS, lambda name: None).wanted
+        wanted = rendered_spec(app(spec), SETTINGS, lambda name: None).wanted
         assert isinstance(wanted, DesiredState), wanted
         return wanted.revision, wanted.preview
 
@@ -82,18 +82,18 @@ def test_another_image_or_more_memory_makes_another_preview_of_the_same_revision
 
 
 def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> None:
-    asked = read_spec(app({"applicationId": "id", "replicas": "many"}), SETTINGS, lambda name: None)
+    asked = rendered_spec(app({"applicationId": "id", "replicas": "many"}), SETTINGS, lambda name: None)
     assert isinstance(asked.wanted, InvalidSpec)
     assert any("spec.replicas" in fault for fault in asked.wanted.faults)
     assert (asked.application_id, asked.revision) == ("id", None)
     wrong: tuple[Any, ...] = (None, [], {"applicationId": 7})
-    assert [read_spec(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
+    assert [rendered_spec(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
 
 
 def test_a_query_that_ends_when_it_has_caught_up_is_refused_without_a_schedule() -> None:
     settings = replace(SETTINGS, spark_image="spark:1")
     spec = SPEC | {"engine": "spark", "spark": {"trigger": "availableNow"}}
-    wanted = read_spec(app(spec), settings, lambda name: None).wanted
+    wanted = rendered_spec(app(spec), settings, lambda name: None).wanted
     assert isinstance(wanted, InvalidSpec)
     (fault,) = wanted.faults
     assert fault.startswith("spec.spark.trigger: 'availableNow' ends, so spec.spark.schedule has to say when it begins")
@@ -102,22 +102,22 @@ def test_a_query_that_ends_when_it_has_caught_up_is_refused_without_a_schedule()
 def test_a_query_that_catches_up_by_a_schedule_is_wanted_as_that() -> None:
     settings = replace(SETTINGS, spark_image="spark:1")
     spec = SPEC | {"engine": "spark", "spark": {"trigger": "availableNow", "schedule": "0 * * * *"}}
-    wanted = read_spec(app(spec), settings, lambda name: None).wanted
+    wanted = rendered_spec(app(spec), settings, lambda name: None).wanted
     assert isinstance(wanted, DesiredState)
     assert wanted.schedule == "0 * * * *"
-    threads = read_spec(app(spec | {"engine": "threads"}), settings, lambda name: None).wanted
+    threads = rendered_spec(app(spec | {"engine": "threads"}), settings, lambda name: None).wanted
     assert isinstance(threads, DesiredState)
     assert threads.schedule is None
 
 
 def test_an_engine_without_an_image_is_refused() -> None:
-    wanted = read_spec(app(SPEC | {"engine": "spark"}), SETTINGS, lambda name: None).wanted
+    wanted = rendered_spec(app(SPEC | {"engine": "spark"}), SETTINGS, lambda name: None).wanted
     assert isinstance(wanted, InvalidSpec)
     assert wanted.faults == ("spec.spark.image: is required, as this operator was given no image with Spark; name one",)
 
 
 def test_reads_the_engine() -> None:
-    wanted = read_spec(
+    wanted = rendered_spec(
         app(SPEC | {"engine": "spark"}), replace(SETTINGS, spark_image="spark:1"), lambda name: None
     ).wanted
     assert isinstance(wanted, DesiredState)
@@ -126,12 +126,12 @@ def test_reads_the_engine() -> None:
 
 def test_a_config_map_that_is_not_there_is_a_fault_that_names_it() -> None:
     spec = SPEC | {"code": {"configMapRef": {"name": "mine"}}}
-    asked = read_spec(app(spec, deletionTimestamp="2026-01-01T00:00:00Z"), SETTINGS, lambda name: None)
+    asked = rendered_spec(app(spec, deletionTimestamp="2026-01-01T00:00:00Z"), SETTINGS, lambda name: None)
     assert isinstance(asked.wanted, InvalidSpec)
     assert "'mine'" in asked.wanted.faults[0]
     assert asked.wanted.deleting
     found = {"metadata": {}, "data": {"a.py": "b = 1"}}
-    assert isinstance(read_spec(app(spec), SETTINGS, lambda name: found).wanted, DesiredState)
+    assert isinstance(rendered_spec(app(spec), SETTINGS, lambda name: found).wanted, DesiredState)
 
 
 def pod(state: str = "RUNNING", generation: int | None = 5, tasks: tuple[str, ...] = ()) -> PodSeen:
@@ -179,7 +179,7 @@ def test_what_has_an_owner_with_the_same_name_is_not_owned() -> None:
 
 
 def test_more_pods_than_a_cluster_has_are_refused_as_the_resource_refuses_them() -> None:
-    wanted = read_spec(app(SPEC | {"replicas": 5_000_000}), SETTINGS, lambda name: None).wanted
+    wanted = rendered_spec(app(SPEC | {"replicas": 5_000_000}), SETTINGS, lambda name: None).wanted
     assert isinstance(wanted, InvalidSpec)
     assert wanted.faults == ("spec.replicas: expected an integer ≤ 1000, got 5000000",)
     (version,) = yaml.safe_load(CRD.read_text("utf-8"))["spec"]["versions"]
