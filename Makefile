@@ -114,7 +114,7 @@ screenshots: setup
 lock:
 	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra tracing --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
-	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
+	@$(COMPILE) --constraints requirements.lock --output-file images/operator.lock images/operator.in
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
 	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -

@@ -16,7 +16,8 @@ COPY operator /build/tree/operator
 COPY spark /build/tree/spark
 RUN /build/venv/bin/pip wheel --disable-pip-version-check --no-deps --no-build-isolation -w /build/dist /build/tree
 
-# Exactly the locked packages. They are compiled here, because the file system of a pod is read-only.
+# Exactly the locked packages: those that the operator imports, which are fewer than the wheel asks for (operator.in).
+# They are compiled here, because the file system of a pod is read-only.
 FROM ${BASE}
 COPY images/operator.lock /opt/streamsapp/
 RUN python3 -m venv /opt/streamsapp \

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamsapp import native
 from streamsapp.errors import StateStoreError
@@ -28,7 +28,10 @@ from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
 from streamsapp.state.entry_size import EntrySize
 from streamsapp.state.epoch import Epoch, Writes, merged
 from streamsapp.state.read_cache import ANY_TIME, ReadCache, Unwritten
-from streamsapp.state.resources import StateResources
+
+if TYPE_CHECKING:
+    # It imports RocksDB, which the operator does not have: it reads manifests, whose options describe stores.
+    from streamsapp.state.resources import StateResources
 
 
 @dataclass(slots=True)
