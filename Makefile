@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long test-no-native oracle check bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long test-no-native oracle check messages bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-no-native runs the tests that have clients of Kafka with STREAMSAPP_NATIVE=0, the long ones too'
 	@echo 'make oracle         compares random programs with Kafka Streams itself; PROGRAMS=1000 SEED=7'
 	@echo 'make check          checks format, lint, types, import contracts and sizes'
+	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload'
 	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
 	@echo 'make soak-cluster   restarts pods under faults on a real Kubernetes, as root; RUNS=20 SEED=1'
@@ -82,6 +83,10 @@ check: setup
 	@$(RUN)/mypy
 	@$(RUN)/lint-imports --no-logo
 	@$(RUN)/python tools/sizes.py
+
+# The types of Kafka's messages, from the schemas in its jar.
+messages: setup-services
+	@$(RUN)/python tools/kafka_messages.py
 
 bench: setup-services
 	@$(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run $(if $(ONLY),--only $(ONLY)))

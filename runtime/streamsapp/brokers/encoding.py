@@ -7,6 +7,10 @@ added later has tags (KIP-482).
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 #: Ends a structure to which nothing was added, where that is possible.
 NO_TAGS = b"\0"
@@ -15,7 +19,12 @@ INT16, INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 def compact_count(items: int) -> bytes:
     """The number of items of an array, or of bytes of a string, that is not none: a varint of one more."""
-    left, encoded = items + 1, bytearray()
+    return varint(items + 1)
+
+
+def varint(number: int) -> bytes:
+    """A number of at least zero, seven bits to a byte."""
+    left, encoded = number, bytearray()
     while left > 0x7F:
         encoded.append(left & 0x7F | 0x80)
         left >>= 7
@@ -37,78 +46,96 @@ def encoded_text(text: str | None, *, compact: bool) -> bytes:
 
 
 class Reader:
-    """Reads what a broker sent; raises ``ValueError`` or ``struct.error`` where it ends too soon."""
+    """Reads what a broker sent; raises ``ValueError`` or ``struct.error`` for anything that it cannot be, before it
+    allocates what is announced."""
 
-    def __init__(self, data: bytes, *, compact: bool) -> None:
+    __slots__ = ("_at", "_compact", "_data")
+
+    def __init__(self, data: bytes | bytearray, *, compact: bool) -> None:
         self._data = data
         self._at = 0
         self._compact = compact
 
-    def read(self, form: struct.Struct) -> tuple[int, ...]:
+    def read(self, form: struct.Struct) -> tuple[Any, ...]:
         """The numbers that come next."""
         found = form.unpack_from(self._data, self._at)
         self._at += form.size
         return found
 
-    def count(self) -> int:
-        """The number of items, of which each takes a byte at least."""
-        count = self._varint() - 1 if self._compact else self.read(INT32)[0]
-        if not 0 <= count <= len(self._data) - self._at:
+    def count(self, least: int = 1) -> int:
+        """The number of items, of which each takes so many bytes at least."""
+        count = self.count_or_none(least)
+        if count is None:
+            raise ValueError("an array that may not be none is none")
+        return count
+
+    def count_or_none(self, least: int = 1) -> int | None:
+        """As ``count``; ``None``: there is no array."""
+        count: int = self._varint() - 1 if self._compact else self.read(INT32)[0]
+        if count == -1:
+            return None
+        if not 0 <= count * least <= len(self._data) - self._at:
             raise ValueError(f"{count} items in {len(self._data) - self._at} bytes")
         return count
 
     def data(self) -> bytes:
         """Bytes that are not none."""
-        size = self.count()
-        start = self._at
-        self._skip(size)
-        return self._data[start : self._at]
+        found = self.data_or_none()
+        if found is None:
+            raise ValueError("bytes that may not be none are none")
+        return found
 
     def text(self) -> str:
         """A text that is not none."""
-        size = self._size()
-        if size < 0:
-            raise ValueError("a topic without a name")
-        start = self._at
-        self._skip(size)
-        return self._data[start : self._at].decode()
-
-    def text_or_none(self) -> str | None:
-        """A text, or none."""
-        size = self._size()
-        if size < 0:
-            return None
-        found = self._data[self._at : self._at + size].decode(errors="replace")
-        self._at += size
+        found = self.text_or_none()
+        if found is None:
+            raise ValueError("a text that may not be none is none")
         return found
 
-    def skip_text(self) -> None:
-        """Pass over a text, or none."""
-        self._skip(self._size())
+    def text_or_none(self, errors: str = "strict") -> str | None:
+        """A text, or none; ``errors``: as ``bytes.decode`` has it."""
+        size = self._varint() - 1 if self._compact else self.read(INT16)[0]
+        return None if size == -1 else self._taken(size).decode(errors=errors)
+
+    def data_or_none(self) -> bytes | None:
+        """Bytes, or none."""
+        size = self._varint() - 1 if self._compact else self.read(INT32)[0]
+        return None if size == -1 else bytes(self._taken(size))
 
     def skip_tags(self) -> None:
         """Pass over what was added later, where that is possible."""
-        if not self._compact:
-            return
-        for _ in range(self._varint()):
-            self._varint()
-            self._skip(self._varint())
+        self.tags({})
+
+    def tags(self, known: Mapping[int, Callable[[Reader], T]]) -> dict[int, T]:
+        """The ``known`` tagged fields that come next, by number (KIP-482); passes over the others. None where a message
+        is not compact."""
+        found: dict[int, T] = {}
+        for _ in range(self._varint() if self._compact else 0):
+            number, size = self._varint(), self._varint()
+            start = self._at
+            if number in known:
+                found[number] = known[number](self)
+                if self._at != start + size:
+                    raise ValueError(f"tag {number} takes {self._at - start} bytes instead of {size}")
+            else:
+                self._taken(size)
+        return found
 
     def end(self) -> None:
         """Nothing is left."""
         if self._at != len(self._data):
             raise ValueError(f"{len(self._data) - self._at} bytes follow")
 
-    def _skip(self, size: int) -> None:
-        if size > len(self._data) - self._at:
+    def _taken(self, size: int) -> bytes | bytearray:
+        if not 0 <= size <= len(self._data) - self._at:
             raise ValueError(f"{size} bytes of {len(self._data) - self._at}")
-        self._at += max(0, size)
-
-    def _size(self) -> int:
-        """That of a text; -1: there is none."""
-        return self._varint() - 1 if self._compact else self.read(INT16)[0]
+        self._at += size
+        return self._data[self._at - size : self._at]
 
     def _varint(self) -> int:
+        if self._at < len(self._data) and (byte := self._data[self._at]) < 0x80:  # most are so small
+            self._at += 1
+            return byte
         found = shift = 0
         while shift < 35 and self._at < len(self._data):
             byte = self._data[self._at]

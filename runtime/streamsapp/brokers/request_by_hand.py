@@ -10,21 +10,23 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from io import BytesIO
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader
 
 _HEADER = struct.Struct(">hhih")
+#: Its answer's header is never compact, so that a client reads it that does not know yet what the broker knows.
+_API_VERSIONS = 18
 
 
 class RequestByHand(ABC):
     """A request of one kind. Its public attributes, and those with the versions, are what kafka-python looks at."""
 
     #: The kind's name and number.
-    name: ClassVar[str]
-    API_KEY: ClassVar[int]
+    name: str
+    API_KEY: int
     #: The first version that is compact (KIP-482).
-    first_compact: ClassVar[int]
+    first_compact: int
 
     def __init__(self, versions: tuple[int, int]) -> None:
         """``versions``: the least and the greatest that it may be sent as."""
@@ -77,7 +79,8 @@ class RequestByHand(ABC):
         """Raises as ``read`` does."""
         version = self._version
         reader = Reader(answer.read(), compact=version >= self.first_compact)
-        reader.skip_tags()  # the header's
+        if self.API_KEY != _API_VERSIONS:
+            reader.skip_tags()  # the header's
         read = self.read(reader, version)
         reader.end()
         return read

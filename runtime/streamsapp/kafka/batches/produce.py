@@ -111,9 +111,9 @@ def _reasons(reader: Reader) -> Reasons:
     records = {}
     for _ in range(reader.count()):
         (place,) = reader.read(INT32)
-        records[place] = _readable(reader.text_or_none())
+        records[place] = _readable(reader.text_or_none("replace"))
         reader.skip_tags()
-    return Reasons(_readable(reader.text_or_none()), records)
+    return Reasons(_readable(reader.text_or_none("replace")), records)
 
 
 def _readable(text: str | None) -> str:
