@@ -17,10 +17,10 @@ from streamsapp.config import RemoteStateConfig, client_properties
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
-from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.model import LaneOrder
-from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
-from streamsapp.runtime.batches.process import BatchProcess
+from streamsapp.runtime.micro_batches.batches import MicroBatches
+from streamsapp.runtime.micro_batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner, MicroBatchSize
+from streamsapp.runtime.micro_batches.process import LaneProcess
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 
@@ -35,11 +35,11 @@ class Application:
         self.counts = self.kafka.create_topic("counts", 2)
         self.seen = seen
         self.config = replace(instances.config(), processing_guarantee="exactly_once")
-        self.processes: list[BatchProcess] = []
+        self.processes: list[LaneProcess] = []
         self.admin = TopicAdmin(client_properties.admin(self.config))
         self.produced = 0
         #: Of a batch; ``None`` if there is no limit.
-        self.size: BatchSize | None = None
+        self.size: MicroBatchSize | None = None
 
     def topology(self) -> Topology:
         builder = StreamsBuilder()
@@ -59,11 +59,11 @@ class Application:
     def layout(self) -> ApplicationLayout:
         return ApplicationTopics(self.topology(), self.config, self.admin, SystemClock()).look_up()
 
-    def process(self) -> BatchProcess:
+    def process(self) -> LaneProcess:
         """A process with an empty disk."""
         name = f"process-{len(self.processes)}"
         config = replace(self.config, state_dir=self.instances.directory / name, client_id=name)
-        process = BatchProcess(self.topology(), config, self.layout())
+        process = LaneProcess(self.topology(), config, self.layout())
         self.processes.append(process)
         return process
 
@@ -72,18 +72,18 @@ class Application:
             process.close()
         self.admin.close()
 
-    def batches(self, lanes: int = 1) -> Batches:
+    def batches(self, lanes: int = 1) -> MicroBatches:
         """Returns the batches that are to be done now."""
         layout = self.layout()
-        planner = BatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes, self.size)
-        return Batches(layout, self.config, self.admin, SystemClock(), planner, catches_up=True)
+        planner = MicroBatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes, self.size)
+        return MicroBatches(layout, self.config, self.admin, SystemClock(), planner, catches_up=True)
 
     def order(self) -> LaneOrder:
         """The next batch of its one lane, which is not empty."""
         (order,) = self.batches().next()
         return order
 
-    def catch_up(self, *processes: BatchProcess, lanes: int = 1) -> int:
+    def catch_up(self, *processes: LaneProcess, lanes: int = 1) -> int:
         """Run batches until there is nothing left, each process in turn; how many that were."""
         batches, count = self.batches(lanes), 0
 
@@ -108,7 +108,7 @@ class Application:
         assert counted == {word: list(range(1, count + 1)) for word, count in expected.items()}
 
 
-def with_snapshots(app: Application) -> BatchProcess:
+def with_snapshots(app: Application) -> LaneProcess:
     """A process of an application whose tasks have no disk and no snapshot yet, with words counted already."""
     folder = app.instances.directory / "objects"
     app.config = replace(app.config, remote_state=RemoteStateConfig(url=folder.as_uri(), snapshot_interval=3600))

@@ -19,7 +19,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.replay.stage_rows import InputRows, message_batch
-from streamsapp_spark.replay.task_run import HOPELESS, Batches, GroupRun, TaskRun, Work, is_last_try, run_task
+from streamsapp_spark.replay.task_run import HOPELESS, ArrowBatches, GroupRun, TaskRun, Work, is_last_try, run_task
 from streamsapp_spark.snapshots.database_comparison import Comparison, EntryReader, EntryText, compared_stores
 from streamsapp_spark.snapshots.download import bring, database_of, numbered
 
@@ -81,7 +81,7 @@ Message: TypeAlias = Finding | Audited | Failed | OffsetsUsed
 _decoder = msgspec.json.Decoder(Message)
 
 
-def auditing(work: AuditWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+def auditing(work: AuditWork) -> Callable[[Iterable[pa.RecordBatch]], ArrowBatches]:
     """Returns the function for ``mapInArrow``."""
     return partial(run_task, _audit, work)
 
@@ -92,7 +92,7 @@ def decoded(message: bytes) -> Message:
     return found
 
 
-def _audit(work: AuditWork, run: GroupRun, rows: InputRows) -> Batches:
+def _audit(work: AuditWork, run: GroupRun, rows: InputRows) -> ArrowBatches:
     tasks = [str(task_id) for task_id in run.tasks]
     if work.tasks.isdisjoint(tasks):
         return
@@ -107,7 +107,7 @@ def _audit(work: AuditWork, run: GroupRun, rows: InputRows) -> Batches:
         yield message_batch([msgspec.json.encode(each) for each in failed])
 
 
-def _replayed(work: AuditWork, run: GroupRun, rows: InputRows) -> Batches:
+def _replayed(work: AuditWork, run: GroupRun, rows: InputRows) -> ArrowBatches:
     # The snapshots first: a damaged one is found before anything is replayed.
     numbers = {task_id: work.snapshots.get(str(task_id)) for task_id in run.tasks}
     snapshots = {
@@ -155,7 +155,7 @@ def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snaps
             yield Audited(task, store.name, comparison.keys, differences)
 
 
-def _in_batches(messages: Iterable[Message]) -> Batches:
+def _in_batches(messages: Iterable[Message]) -> ArrowBatches:
     waiting: list[bytes] = []
     for message in messages:
         waiting.append(msgspec.json.encode(message))

@@ -23,7 +23,7 @@ from streamsapp_spark.bootstrapping.kafka_output import KafkaOutput
 from streamsapp_spark.bootstrapping.repartition_offsets import moved_on
 from streamsapp_spark.replay.replay import Advance, Replay
 from streamsapp_spark.replay.stage_rows import InputRows
-from streamsapp_spark.replay.task_run import Batches, GroupRun, TaskRun, Work, run_task
+from streamsapp_spark.replay.task_run import ArrowBatches, GroupRun, TaskRun, Work, run_task
 from streamsapp_spark.snapshots.publisher import Publisher
 
 #: Results that wait to be written at most.
@@ -38,12 +38,12 @@ class BootstrapWork(Work):
     emit: bool = False
 
 
-def bootstrapping(work: BootstrapWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+def bootstrapping(work: BootstrapWork) -> Callable[[Iterable[pa.RecordBatch]], ArrowBatches]:
     """Returns the function for ``mapInArrow``."""
     return partial(run_task, _bootstrap, work)
 
 
-def _bootstrap(work: BootstrapWork, run: GroupRun, rows: InputRows) -> Batches:
+def _bootstrap(work: BootstrapWork, run: GroupRun, rows: InputRows) -> ArrowBatches:
     began = time.monotonic()
     bootstrap = Bootstraps(run.app.objects, run.app.config.application_id).newest()
     assert bootstrap is not None  # it was begun

@@ -32,7 +32,7 @@ from streamsapp_spark.replay.replay import Replay
 from streamsapp_spark.replay.stage_rows import NOBODY, ORDER, SOURCE, InputRows, OutputRows, Row, batch_of
 from streamsapp_spark.replay.task_inputs import from_rows
 
-Batches = Iterator[pa.RecordBatch]
+ArrowBatches = Iterator[pa.RecordBatch]
 
 #: After ``ORDER`` come the rows of sources without offsets.
 _SORTED = [(name, "ascending") for name in (*ORDER, "key", "value", "headers")]
@@ -66,7 +66,7 @@ class BatchTask:
         kept = Path(SparkFiles.getRootDirectory()).resolve() / "streamsapp" / query
         return cls(program, stage, context.partitionId(), int(batch), query, kept)
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+    def run(self, batches: Iterable[pa.RecordBatch]) -> ArrowBatches:
         """Yields rows for later stages, and results."""
         app = bound_application(self.program)
         stage = app.stages.in_order[self.stage]
@@ -102,7 +102,7 @@ class _Group:
         assert app.config.remote_state is not None  # the driver has set it
         self._retain = max(app.config.remote_state.retain, _LEAST_RETAINED)
 
-    def run(self, rows: Sequence[pa.RecordBatch]) -> Batches:
+    def run(self, rows: Sequence[pa.RecordBatch]) -> ArrowBatches:
         before = {task_id: versions.before() for task_id, versions in self._versions.items()}
         begins = {task_id: snapshot for task_id, (snapshot, _) in before.items() if snapshot is not None}
         written = all(is_written for _, is_written in before.values())
@@ -112,7 +112,9 @@ class _Group:
             for task_id, snapshot in begins.items():
                 self._versions[task_id].repeat(snapshot, self._retain)
 
-    def _process(self, rows: Sequence[pa.RecordBatch], begins: dict[TaskId, Snapshot], *, written: bool) -> Batches:
+    def _process(
+        self, rows: Sequence[pa.RecordBatch], begins: dict[TaskId, Snapshot], *, written: bool
+    ) -> ArrowBatches:
         starts: dict[TopicPartition, ConsumedOffset] = {}
         for task_id, snapshot in begins.items():
             starts |= self._versions[task_id].restore(snapshot, self._directory / str(task_id))
@@ -137,7 +139,7 @@ class _Group:
 
     def _outputs(
         self, replays: dict[TaskId, Replay], rows: Sequence[pa.RecordBatch], firsts: dict[TopicPartition, int]
-    ) -> Batches:
+    ) -> ArrowBatches:
         stages, internal = self._app.stages, self._app.layout.repartition_topics
         group = tuple(self._plans)
         onward = {topic: self._plans[group[0]].partition_count(topic) for topic in stages.onward(group)}
@@ -151,7 +153,7 @@ class _Group:
         for out in rows_of.values():
             yield from out.rest()
 
-    def _results(self, task_id: TaskId, records: Sequence[OutputRecord]) -> Batches:
+    def _results(self, task_id: TaskId, records: Sequence[OutputRecord]) -> ArrowBatches:
         # They go through later stages on their way: each task's through another Spark task.
         (repartition_key, _), *_ = (self._app.destinations[each] for each in self._plans[task_id].inputs)
         rows: list[Row] = [

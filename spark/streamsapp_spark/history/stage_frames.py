@@ -22,7 +22,7 @@ from streamsapp_spark.history.sources import History
 from streamsapp_spark.replay.partitioning import repartition_keys
 from streamsapp_spark.replay.stage_rows import ORDER, SQL_SCHEMA, Row, task_row
 from streamsapp_spark.replay.stages import Stage, Stages
-from streamsapp_spark.replay.task_run import Batches, Work
+from streamsapp_spark.replay.task_run import ArrowBatches, Work
 from streamsapp_spark.session.java_process import reason
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class StageFrames:
         history: History,
         stages: Stages,
         work: Work,
-        run: Callable[[Iterable[pa.RecordBatch]], Batches],
+        run: Callable[[Iterable[pa.RecordBatch]], ArrowBatches],
     ) -> None:
         self._spark = spark
         self._history = history

@@ -19,7 +19,7 @@ from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.replay.replay import Replay
 from streamsapp_spark.replay.stage_rows import NOBODY, InputRows, Row, batch_of
-from streamsapp_spark.replay.task_run import Batches, GroupRun, TaskRun, Work, run_task
+from streamsapp_spark.replay.task_run import ArrowBatches, GroupRun, TaskRun, Work, run_task
 from streamsapp_spark.snapshots.database_comparison import Comparison
 from streamsapp_spark.snapshots.download import bring, database_of, numbered
 
@@ -40,12 +40,12 @@ class PreviewWork(Work):
     compared: frozenset[str] = frozenset()
 
 
-def previewing(work: PreviewWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+def previewing(work: PreviewWork) -> Callable[[Iterable[pa.RecordBatch]], ArrowBatches]:
     """Returns the function for ``mapInArrow``."""
     return partial(run_task, _preview, work)
 
 
-def _preview(work: PreviewWork, run: GroupRun, rows: InputRows) -> Batches:
+def _preview(work: PreviewWork, run: GroupRun, rows: InputRows) -> ArrowBatches:
     for task_id, task in run.tasks.items():
         if str(task_id) in work.snapshots:
             _bring(work, run, task)
@@ -99,7 +99,7 @@ def _changes(work: PreviewWork, task: TaskRun, replay: Replay) -> Iterator[Row]:
                 yield (STATE, NOBODY, store, task.plan.id.partition, 0, 0, 0, key, is_, 0, was)
 
 
-def _in_batches(rows: Iterable[Row]) -> Batches:
+def _in_batches(rows: Iterable[Row]) -> ArrowBatches:
     waiting: list[Row] = []
     for row in rows:
         waiting.append(row)

@@ -35,7 +35,7 @@ from streamsapp_spark.replay.task_inputs import InputBatches, from_kafka, from_r
 from streamsapp_spark.replay.worker_reports import Reporter
 from streamsapp_spark.session.settings import TRIES
 
-Batches = Iterator[pa.RecordBatch]
+ArrowBatches = Iterator[pa.RecordBatch]
 
 #: The same records would end the same.
 HOPELESS = (UserInputError, DeserializationError, SerializationError, ProcessingError)
@@ -59,10 +59,10 @@ class Work:
 
 W = TypeVar("W", bound=Work)
 #: The work to do with the tasks of one Spark task.
-Act = Callable[[W, "GroupRun", InputRows], Batches]
+Act = Callable[[W, "GroupRun", InputRows], ArrowBatches]
 
 
-def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches:
+def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> ArrowBatches:
     """Runs the tasks: the function for ``mapInArrow``, once the first two arguments are given."""
     rows = InputRows(batches)
     first = rows.task()
@@ -151,7 +151,9 @@ class GroupRun:
                 for task_id, task in self.tasks.items()
             }
 
-    def advances(self, replays: Mapping[TaskId, Replay], rows: InputRows) -> Iterator[tuple[TaskRun, Advance, Batches]]:
+    def advances(
+        self, replays: Mapping[TaskId, Replay], rows: InputRows
+    ) -> Iterator[tuple[TaskRun, Advance, ArrowBatches]]:
         """Yields the work of the tasks, and the rows of it for the next stage."""
         rows_of = {
             task_id: OutputRows(

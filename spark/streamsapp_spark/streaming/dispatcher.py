@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Condition
 
-from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.model import LaneOrder
 
 #: The time that a batch waits for all of its pullers before it gives their lanes to those who came, in seconds.
 RENDEZVOUS = 2.0

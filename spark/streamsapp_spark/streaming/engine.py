@@ -29,11 +29,11 @@ from streamsapp.manifest.model import SparkSpec
 from streamsapp.metrics.samples import Sample
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
-from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.layouts import Layouts, topics_period
+from streamsapp.runtime.micro_batches.batches import MicroBatches
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner, MicroBatchSize
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
 from streamsapp_spark.programs.shipped import ShippedProgram
@@ -44,7 +44,7 @@ from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.executors import Executors
 from streamsapp_spark.streaming.memory import ExecutorMemory
-from streamsapp_spark.streaming.service import BatchService
+from streamsapp_spark.streaming.service import MicroBatchService
 from streamsapp_spark.streaming.source import NAME, source_of
 from streamsapp_spark.streaming.worker import FIGURES, EngineJob
 
@@ -70,7 +70,7 @@ class SparkEngine:
         self._state = StateHolder()
         self._figures = view.Figures()
         self._layout: ApplicationLayout | None = None
-        self._service: BatchService | None = None
+        self._service: MicroBatchService | None = None
         self._closing = threading.Event()
         self._over = threading.Event()
 
@@ -131,10 +131,10 @@ class SparkEngine:
         executors, setting = Executors(spark.sparkContext), self._setting
         cores = executors.wait(self._closing.is_set)
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
-        size = BatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
-        planner = BatchPlanner(inputs, max(1, min(cores, len(inputs))), size)
-        batches = Batches(layout, self._config, admin, self._clock, planner, catches_up=setting.catches_up)
-        service = BatchService(
+        size = MicroBatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
+        planner = MicroBatchPlanner(inputs, max(1, min(cores, len(inputs))), size)
+        batches = MicroBatches(layout, self._config, admin, self._clock, planner, catches_up=setting.catches_up)
+        service = MicroBatchService(
             batches,
             size,
             executors.cores,
@@ -170,7 +170,7 @@ class SparkEngine:
         return writer.trigger(processingTime=f"{self._setting.trigger_ms} milliseconds").start()
 
     def _watch(
-        self, query: StreamingQuery, service: BatchService, topics: _TopicsOfBatches, executors: Executors
+        self, query: StreamingQuery, service: MicroBatchService, topics: _TopicsOfBatches, executors: Executors
     ) -> None:
         """Return when there is nothing left to do, or other topics match the patterns; raise what ended the query
         otherwise."""
@@ -197,7 +197,7 @@ class SparkEngine:
             raise failure
 
     @staticmethod
-    def _failure_of(query: StreamingQuery, service: BatchService, *, goes_on: bool) -> StreamsAppError | None:
+    def _failure_of(query: StreamingQuery, service: MicroBatchService, *, goes_on: bool) -> StreamsAppError | None:
         """Of a query that ended first. Last snapshots are left to the next query of this run if it ``goes_on``."""
         error = query.exception()
         log.debug("the query ended", exc_info=error)

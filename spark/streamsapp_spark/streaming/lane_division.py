@@ -10,9 +10,9 @@ from collections.abc import Collection
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
-from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.model import LaneOrder
-from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _GROWN_FOR = 30.0
 class LaneDivision:
     """The cores that there are, and the division of tasks that fits them."""
 
-    def __init__(self, planner: BatchPlanner, claim: DriverClaim, clock: Clock, cores: int) -> None:
+    def __init__(self, planner: MicroBatchPlanner, claim: DriverClaim, clock: Clock, cores: int) -> None:
         self._planner = planner
         self._claim = claim
         self._clock = clock

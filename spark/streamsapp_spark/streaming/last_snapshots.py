@@ -11,8 +11,8 @@ import logging
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsAppError, StreamsError
-from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.batches import MicroBatches
+from streamsapp.runtime.micro_batches.model import LaneOrder
 from streamsapp.runtime.snapshot_lag import SnapshotLag
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _TRIES, _PAUSE = 3, 5.0
 class LastSnapshots:
     """The tasks that are behind."""
 
-    def __init__(self, batches: Batches, clock: Clock) -> None:
+    def __init__(self, batches: MicroBatches, clock: Clock) -> None:
         self._batches = batches
         self._clock = clock
         self._tries = 0

@@ -20,10 +20,10 @@ from typing import Any
 from streamsapp.clock import Clock
 from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
 from streamsapp.record import TaskId
-from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.model import LaneOrder, LaneReport
-from streamsapp.runtime.batches.planning import BatchSize
+from streamsapp.runtime.micro_batches.batches import MicroBatches
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.micro_batches.planning import MicroBatchSize
 from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
 from streamsapp_spark.streaming.lane_division import LaneDivision
 from streamsapp_spark.streaming.last_snapshots import LastSnapshots
@@ -50,13 +50,13 @@ class _UnderWay:
     busy: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
-class BatchService:
+class MicroBatchService:
     """The batches of one query."""
 
     def __init__(
         self,
-        batches: Batches,
-        size: BatchSize,
+        batches: MicroBatches,
+        size: MicroBatchSize,
         cores: int,
         figures: Figures,
         clock: Clock,

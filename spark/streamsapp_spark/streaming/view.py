@@ -16,8 +16,8 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Histogram, Sample, counter, gauge
 from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.batches.model import BatchTaskReport, LaneReport
 from streamsapp.runtime.client_state import ClientState
+from streamsapp.runtime.micro_batches.model import LaneReport, LaneTaskReport
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class Figures:
     """Reports of the workers."""
 
-    tasks: dict[TaskId, BatchTaskReport] = field(default_factory=dict)
+    tasks: dict[TaskId, LaneTaskReport] = field(default_factory=dict)
     processed: dict[TaskId, int] = field(default_factory=dict)
     heard_at_ms: dict[TaskId, int] = field(default_factory=dict)
     batches: int = 0
@@ -158,7 +158,7 @@ def _task(
     }
 
 
-def _store(name: str, changelog: str, report: BatchTaskReport | None, heard_at_ms: int | None) -> dict[str, Any]:
+def _store(name: str, changelog: str, report: LaneTaskReport | None, heard_at_ms: int | None) -> dict[str, Any]:
     position = None if report is None else report.changelogs.get(name)
     return {
         "name": name,

@@ -1,6 +1,6 @@
 """A Python worker of Spark's at work on a batch: it pulls lanes from the driver and runs them.
 
-Stores, producers and consumer belong to the process and outlive the batch (``BatchProcess``): Spark keeps its Python
+Stores, producers and consumer belong to the process and outlive the batch (``LaneProcess``): Spark keeps its Python
 workers. On its machine a process has a directory of its own, the first that no other holds, so that one that takes the
 place of another finds its state.
 """
@@ -30,9 +30,9 @@ from pyspark import TaskContext
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError, UserInputError
 from streamsapp.runtime.application_layout import lay_out
-from streamsapp.runtime.batches.model import LaneReport
-from streamsapp.runtime.batches.process import BatchProcess
 from streamsapp.runtime.directory_lock import DirectoryLock
+from streamsapp.runtime.micro_batches.model import LaneReport
+from streamsapp.runtime.micro_batches.process import LaneProcess
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.replay.task_run import HOPELESS
@@ -210,13 +210,13 @@ class _Held:
         raise AssertionError("there is always another number")
 
     @cached_property
-    def process(self) -> BatchProcess:
+    def process(self) -> LaneProcess:
         (topology, config), place = self.loaded, self.place
         client_id = f"{config.application_id}-{socket.gethostname()}-{place.directory.name}"
         share = self.job.memory.share(config.memory_bytes)
         config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
         layout, _ = lay_out(topology, config, msgspec.json.decode(self.job.partitions), _gone)
-        process = BatchProcess(topology, config, layout)
+        process = LaneProcess(topology, config, layout)
         self._closing.append(process.close)
         return process
 

@@ -19,15 +19,15 @@ from streamsapp.errors import FencedError, StreamsError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest.load import decode
 from streamsapp.runtime.application_topics import ApplicationTopics
-from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
-from streamsapp.runtime.batches.process import BatchProcess
+from streamsapp.runtime.micro_batches.batches import MicroBatches
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner, MicroBatchSize
+from streamsapp.runtime.micro_batches.process import LaneProcess
 from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.streaming import worker
 from streamsapp_spark.streaming.channel import Server, ask
 from streamsapp_spark.streaming.memory import ExecutorMemory
-from streamsapp_spark.streaming.service import BatchService
+from streamsapp_spark.streaming.service import MicroBatchService
 from streamsapp_spark.streaming.view import Figures
 from streamsapp_spark.streaming.worker import EngineJob, pull
 
@@ -101,23 +101,23 @@ class Driver:
         self._layout = ApplicationTopics(self._topology, self._config, self._admin, SystemClock()).look_up()
         self.claim = made.enter_context(closing(DriverClaim(self._config)))
         self.claim.take()
-        planner = BatchPlanner({each: plan.inputs for each, plan in self._layout.plans.items()}, lanes)
-        self.batches = Batches(self._layout, self._config, self._admin, SystemClock(), planner, catches_up=False)
+        planner = MicroBatchPlanner({each: plan.inputs for each, plan in self._layout.plans.items()}, lanes)
+        self.batches = MicroBatches(self._layout, self._config, self._admin, SystemClock(), planner, catches_up=False)
         self._made = made
 
     def worker(self) -> Worker:
         """One that pulls lanes from this driver."""
-        service = BatchService(
-            self.batches, BatchSize(1_000, 0.0), 1, Figures(), SystemClock(), self.claim, lambda: None
+        service = MicroBatchService(
+            self.batches, MicroBatchSize(1_000, 0.0), 1, Figures(), SystemClock(), self.claim, lambda: None
         )
         server = self._made.enter_context(closing(Server("127.0.0.1", service.serve)))
         name, partitions = self._config.application_id, self._admin.partition_counts()
         job = EngineJob.of(name, self._program, partitions, server.address, ExecutorMemory(1, 0))
         return Worker(job, service, self._made.enter_context(server.address.connect()))
 
-    def process(self) -> BatchProcess:
+    def process(self) -> LaneProcess:
         """The process of one, which the test orders itself."""
-        return self._made.enter_context(closing(BatchProcess(self._topology, self._config, self._layout)))
+        return self._made.enter_context(closing(LaneProcess(self._topology, self._config, self._layout)))
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Worker:
     """Of one driver's, in this process."""
 
     job: EngineJob
-    service: BatchService
+    service: MicroBatchService
     spark: Connection
 
     def plan(self) -> None:
@@ -154,7 +154,7 @@ def words(instances: Instances, tmp_path: Path) -> Words:
     return Words(instances, tmp_path / "claimed")
 
 
-def catch_up(driver: Driver, process: BatchProcess) -> None:
+def catch_up(driver: Driver, process: LaneProcess) -> None:
     def caught_up() -> bool:
         for order in driver.batches.next():
             driver.batches.report(process.run(order))

@@ -10,8 +10,8 @@ import pytest
 from streamsapp.brokers.errors import UnreachableError
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
-from streamsapp.runtime.batches import lanes
-from streamsapp.runtime.batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches import lanes
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
 
 
 @pytest.fixture

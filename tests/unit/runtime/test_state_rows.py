@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamsapp import Serdes, TaskId
-from streamsapp.runtime.batches import state_rows
-from streamsapp.runtime.batches.state_rows import StateRows
+from streamsapp.runtime.micro_batches import state_rows
+from streamsapp.runtime.micro_batches.state_rows import StateRows
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources

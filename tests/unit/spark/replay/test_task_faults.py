@@ -22,7 +22,7 @@ from streamsapp_spark.programs.shipped import PickledProgram
 from streamsapp_spark.replay import task_inputs
 from streamsapp_spark.replay.job import ReplayJob, application
 from streamsapp_spark.replay.stage_rows import SCHEMA, InputRows, task_row
-from streamsapp_spark.replay.task_run import Batches, GroupRun, Work, run_task
+from streamsapp_spark.replay.task_run import ArrowBatches, GroupRun, Work, run_task
 from streamsapp_spark.replay.worker_reports import Listener
 
 
@@ -43,7 +43,7 @@ def work(listener: Listener, folder: Path) -> Work:
     return Work(job, (HistoryRange("words", 0, 0, 5),), (), {TopicPartition("words", 0): (0, 0)})
 
 
-def read_all(work: Work, run: GroupRun, rows: InputRows) -> Batches:
+def read_all(work: Work, run: GroupRun, rows: InputRows) -> ArrowBatches:
     """The task reads its history."""
     with run.replays(results=False) as replays:
         for _, _, batches in run.advances(replays, rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.model import LaneOrder
 from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
 
 

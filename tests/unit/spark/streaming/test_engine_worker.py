@@ -25,8 +25,8 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest.load import decode
 from streamsapp.record import TaskId
-from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder, LaneReport
 from streamsapp.runtime.client_state import ClientState
+from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport, LaneTaskReport
 from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.streaming import view, worker
 from streamsapp_spark.streaming.channel import Server
@@ -121,8 +121,8 @@ class Processed:
 
     def run(self, order: LaneOrder, *_: object) -> LaneReport:
         tasks = (
-            BatchTaskReport(TaskId(0, 0), 2, 5, {}, {}, 0, 0, 0),
-            BatchTaskReport(TaskId(0, 1), 1, 6, {}, {}, 0, 0, 0),
+            LaneTaskReport(TaskId(0, 0), 2, 5, {}, {}, 0, 0, 0),
+            LaneTaskReport(TaskId(0, 1), 1, 6, {}, {}, 0, 0, 0),
         )
         return LaneReport(order.number, tasks, 0.0, 0.0, 0.0, None)
 
@@ -139,7 +139,7 @@ def told(records: int, report: int) -> dict[str, int]:
 def test_spark_gets_a_row_for_each_record_and_the_first_has_the_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: int
 ) -> None:
-    monkeypatch.setattr(worker, "BatchProcess", Processed)
+    monkeypatch.setattr(worker, "LaneProcess", Processed)
     monkeypatch.setattr(TaskContext, "get", type("Context", (), {"attemptNumber": lambda _: attempt}))
     answers, heard = iter((LaneOrder(0, ()), told(3, 1), None, told(2, 2))), []
 
@@ -178,7 +178,7 @@ class Process:
 def test_a_worker_finds_its_state_for_the_next_driver_of_a_session_and_ends_what_the_former_had(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "BatchProcess", Process)
+    monkeypatch.setattr(worker, "LaneProcess", Process)
     monkeypatch.setattr(Process, "closed", 0)
     job, closed = driver.job(tmp_path), []
     with closing(Driver()) as after:
@@ -194,7 +194,7 @@ def test_a_worker_finds_its_state_for_the_next_driver_of_a_session_and_ends_what
 def test_two_applications_of_one_session_keep_their_stores_side_by_side_until_their_drivers_are_gone(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "BatchProcess", Process)
+    monkeypatch.setattr(worker, "LaneProcess", Process)
     monkeypatch.setattr(Process, "closed", 0)
     first, third = driver.job(tmp_path), driver.job(tmp_path, "third")
     with closing(Driver()) as other:
@@ -215,7 +215,7 @@ def test_two_applications_of_one_session_keep_their_stores_side_by_side_until_th
 def test_a_former_driver_whose_stores_cannot_be_closed_keeps_its_directory_and_the_next_one_works_beside_it(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "BatchProcess", Process)
+    monkeypatch.setattr(worker, "LaneProcess", Process)
     with closing(Driver()) as after, monkeypatch.context() as stuck:
         stuck.setattr(Process, "stuck", True)
         for each in (driver, after):
@@ -231,7 +231,7 @@ def test_a_worker_that_cannot_reach_kafka_tells_the_driver_who_and_which_address
     def process(*_: object) -> Any:  # the clients find out after two minutes
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    monkeypatch.setattr(worker, "BatchProcess", process)
+    monkeypatch.setattr(worker, "LaneProcess", process)
     driver.order = LaneOrder(0, ())
 
     with pytest.raises(KafkaException):

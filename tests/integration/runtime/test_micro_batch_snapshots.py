@@ -8,7 +8,7 @@ import pytest
 
 from batched_words import Application, grouped, with_snapshots
 from instances import Instances
-from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.model import LaneOrder
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import InputRecord, RawRecord, TopicIdentity, TopicPartition
-from streamsapp.runtime.batches import inputs
-from streamsapp.runtime.batches.inputs import BatchInputs
-from streamsapp.runtime.batches.model import InputTarget
+from streamsapp.runtime.micro_batches import inputs
+from streamsapp.runtime.micro_batches.inputs import LaneInputs
+from streamsapp.runtime.micro_batches.model import InputTarget
 
 SMALL, LARGE = TopicPartition("small", 0), TopicPartition("large", 0)
 MEGABYTE = 1024 * 1024
@@ -70,7 +70,7 @@ class Task:
 
 def test_what_is_fetched_ahead_of_the_target_is_bounded_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "PartitionConsumer", Consumer)
-    it, task = BatchInputs(StreamsConfig(application_id="app", bootstrap_servers="none:1"), SystemClock()), Task()
+    it, task = LaneInputs(StreamsConfig(application_id="app", bootstrap_servers="none:1"), SystemClock()), Task()
     consumer = cast(Consumer, it._consumer)
     it.add(cast(Any, task), {SMALL: 0, LARGE: 0})
 

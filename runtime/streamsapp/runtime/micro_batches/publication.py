@@ -16,7 +16,7 @@ from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.batches.model import LaneReport
+from streamsapp.runtime.micro_batches.model import LaneReport
 from streamsapp.runtime.snapshot_lag import SnapshotLag, SnapshotTask, snapshot_changelogs, snapshot_lags
 
 #: Manifests that are read at a time.

@@ -32,11 +32,11 @@ from streamsapp import (
 )
 from streamsapp.errors import FencedError, StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka import offsets
-from streamsapp.runtime.batches import batches as batches_module
-from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.model import LaneOrder
-from streamsapp.runtime.batches.planning import BatchSize
-from streamsapp.runtime.batches.process import BatchProcess
+from streamsapp.runtime.micro_batches import batches as batches_module
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches.model import LaneOrder
+from streamsapp.runtime.micro_batches.planning import MicroBatchSize
+from streamsapp.runtime.micro_batches.process import LaneProcess
 from streamsapp.runtime.thread_failure import ThreadFailure
 
 TEXT, LONG = Serdes.string(), Serdes.long()
@@ -312,11 +312,11 @@ def test_all_of_the_language_has_the_same_results_in_batches_as_without_them(app
     app.config = replace(
         app.config, processing_exception_handler="dead_letter", dead_letter_queue_topic=topics["failed"]
     )
-    app.size = BatchSize(90, 0)
+    app.size = MicroBatchSize(90, 0)
     records = list(batch_language.records(300))
     one, other = app.process(), app.process()
 
-    def run(some: list[tuple[str, str, str, int]], *processes: BatchProcess) -> None:
+    def run(some: list[tuple[str, str, str, int]], *processes: LaneProcess) -> None:
         for name in batch_language.INPUTS:
             mine = [(key.encode(), value.encode(), at) for of, key, value, at in some if of == name]
             produce(app.kafka, topics[name], mine)

@@ -26,12 +26,12 @@ from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.batches.inputs import BatchInputs
-from streamsapp.runtime.batches.lane import Lane, MovedOnError
-from streamsapp.runtime.batches.model import LaneOrder, LaneReport, TaskOrder
 from streamsapp.runtime.changelog_retention import ChangelogRetention
 from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.instance_context import InstanceContext
+from streamsapp.runtime.micro_batches.inputs import LaneInputs
+from streamsapp.runtime.micro_batches.lane import Lane, MovedOnError
+from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport, TaskOrder
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.assembly import TaskAssembly
@@ -47,7 +47,7 @@ _LOOK = 0.05
 _CLOSE, _LAST_SNAPSHOTS = 60.0, 30.0
 
 
-class BatchProcess:
+class LaneProcess:
     """Runs whatever lane it is given."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, layout: ApplicationLayout) -> None:
@@ -63,7 +63,7 @@ class BatchProcess:
         context = InstanceContext(config, self._clock, extensions, self._admin, self._closing, self._failures)
         self._stores = StateComponents(topology, context, lambda: True)
         self._stores.lock()
-        self._inputs = BatchInputs(config, self._clock)
+        self._inputs = LaneInputs(config, self._clock)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._lanes: dict[int, Lane] = {}
         #: Of lanes that have failed here.

@@ -1,4 +1,4 @@
-"""Plans batches: which tasks read how far. Pure; used by the driver, on one thread.
+"""Plans micro-batches: which tasks read how far. Pure; used by the driver, on one thread.
 
 Tasks are divided into lanes. A lane is one transaction per batch, run by one process at a time: the broker fences
 whoever ran it before. So a batch costs as many transactions as there are lanes, however many tasks take part.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, TaskOrder
+from streamsapp.runtime.micro_batches.model import InputTarget, LaneOrder, LaneTaskReport, TaskOrder
 
 #: The part of the time between two batches that a batch may take: Spark needs some of it, too.
 _PART = 0.8
@@ -17,7 +17,7 @@ _PART = 0.8
 _FIRST, _LEAST, _STEP = 20_000, 100, 2.0
 
 
-class BatchSize:
+class MicroBatchSize:
     """Records per batch: as many as are done by the time that the next batch is to begin, as the last ones tell."""
 
     def __init__(self, most: int, target_seconds: float) -> None:
@@ -40,11 +40,11 @@ class BatchSize:
         self.records = min(self._most, max(_LEAST, int(bound)))
 
 
-class BatchPlanner:
+class MicroBatchPlanner:
     """Knows the tasks' positions, and plans the next batch from them."""
 
     def __init__(
-        self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, size: BatchSize | None = None
+        self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, size: MicroBatchSize | None = None
     ) -> None:
         """``inputs`` has every task of the application; ``size`` bounds a batch."""
         self._inputs = {task_id: tuple(partitions) for task_id, partitions in inputs.items()}
@@ -98,7 +98,7 @@ class BatchPlanner:
         due = [task_id for task_id, inputs in self._inputs.items() if not set(inputs).isdisjoint(partitions)]
         self._due_at_ms |= dict.fromkeys(due, 0)
 
-    def report(self, report: BatchTaskReport) -> None:
+    def report(self, report: LaneTaskReport) -> None:
         """A task took part in a batch."""
         for partition, position in report.positions.items():
             self.positions[partition] = max(position, self.positions.get(partition, position))

@@ -25,11 +25,11 @@ from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.kafka.refusals import Refusals
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.batches.inputs import BatchInputs
-from streamsapp.runtime.batches.lanes import NoMember, transactional_id
-from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder
-from streamsapp.runtime.batches.state_rows import StateRows
 from streamsapp.runtime.commit import Commit
+from streamsapp.runtime.micro_batches.inputs import LaneInputs
+from streamsapp.runtime.micro_batches.lanes import NoMember, transactional_id
+from streamsapp.runtime.micro_batches.model import LaneOrder, LaneTaskReport
+from streamsapp.runtime.micro_batches.state_rows import StateRows
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.runtime.topics_created_anew import offsets_of_others
 from streamsapp.tasks.record_queue import ProcessingControl
@@ -58,7 +58,7 @@ class Lane:
         number: int,
         config: StreamsConfig,
         layout: ApplicationLayout,
-        inputs: BatchInputs,
+        inputs: LaneInputs,
         clock: Clock,
         refusals: Refusals | None = None,
     ) -> None:
@@ -188,10 +188,10 @@ class Lane:
             self.committed |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
         return time.monotonic() - began
 
-    def report(self, task: StreamTask) -> BatchTaskReport:
+    def report(self, task: StreamTask) -> LaneTaskReport:
         """Tell what a task did since ``begin``."""
         work, statistics = self._work[task.id], task.stores.statistics()
-        return BatchTaskReport(
+        return LaneTaskReport(
             task.id,
             work.records,
             work.outputs,
@@ -222,7 +222,7 @@ class Lane:
 
 @dataclass
 class _Work:
-    """The work of one task since the lane began, as :class:`BatchTaskReport` tells it."""
+    """The work of one task since the lane began, as :class:`LaneTaskReport` tells it."""
 
     #: The offsets that are committed for inputs of which nothing is processed.
     announced: Mapping[TopicPartition, tuple[int, str]]

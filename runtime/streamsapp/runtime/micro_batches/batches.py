@@ -1,4 +1,5 @@
-"""The batches of an application as its driver plans them: what the group has committed, where topics end, who is due.
+"""The micro-batches of an application as its driver plans them: what the group has committed, where topics end, and
+who is due.
 
 Called on the driver's threads, one call at a time.
 """
@@ -21,9 +22,9 @@ from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.batches.model import LaneOrder, LaneReport
-from streamsapp.runtime.batches.planning import BatchPlanner
-from streamsapp.runtime.batches.publication import Publication
+from streamsapp.runtime.micro_batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner
+from streamsapp.runtime.micro_batches.publication import Publication
 from streamsapp.runtime.snapshot_lag import SnapshotLag
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.topics_created_anew import ended, lost_records, offsets_of_others
@@ -38,7 +39,7 @@ _COMPARISON_PERIOD = 2.0
 _MARKERS = 100
 
 
-class Batches:
+class MicroBatches:
     """The work there is, until everything is done or for ever."""
 
     def __init__(
@@ -47,7 +48,7 @@ class Batches:
         config: StreamsConfig,
         admin: TopicAdmin,
         clock: Clock,
-        planner: BatchPlanner,
+        planner: MicroBatchPlanner,
         *,
         catches_up: bool,
     ) -> None:

@@ -1,4 +1,4 @@
-"""The inputs of a process that runs batches: one consumer for all of its tasks, which fetches ahead between batches.
+"""The inputs of a process that runs lanes: one consumer for all of its tasks, which fetches ahead between batches.
 
 Used on the thread that runs lanes. A task gets what its order says and not more: what was fetched beyond that waits
 here for the next batch.
@@ -16,7 +16,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
-from streamsapp.runtime.batches.model import InputTarget
+from streamsapp.runtime.micro_batches.model import InputTarget
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.runtime.topics_created_anew import ended
 from streamsapp.tasks.stream_task import StreamTask
@@ -30,7 +30,7 @@ _FETCH, _AHEAD, _AHEAD_BYTES = 2_000, 20_000, 8 * 1024 * 1024
 _WAIT = 0.05
 
 
-class BatchInputs:
+class LaneInputs:
     """All partitions of all tasks that are here."""
 
     def __init__(self, config: StreamsConfig, clock: Clock) -> None:

@@ -10,8 +10,8 @@ import pytest
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.batches import lane as lane_module
-from streamsapp.runtime.batches.lane import Lane, MovedOnError
+from streamsapp.runtime.micro_batches import lane as lane_module
+from streamsapp.runtime.micro_batches.lane import Lane, MovedOnError
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.stream_task import ConsumedOffset
 

@@ -11,13 +11,13 @@ import pytest
 
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.lanes import DriverClaim
-from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, LaneReport, TaskOrder
-from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
+from streamsapp.runtime.micro_batches.batches import MicroBatches
+from streamsapp.runtime.micro_batches.lanes import DriverClaim
+from streamsapp.runtime.micro_batches.model import InputTarget, LaneOrder, LaneReport, LaneTaskReport, TaskOrder
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner, MicroBatchSize
 from streamsapp.runtime.snapshot_lag import SnapshotLag, SnapshotTask
 from streamsapp.testing import MockClock
-from streamsapp_spark.streaming.service import BatchService
+from streamsapp_spark.streaming.service import MicroBatchService
 from streamsapp_spark.streaming.view import Figures
 
 TASK, INPUT = TaskId(0, 0), TopicPartition("words", 0)
@@ -32,7 +32,7 @@ class OneLane:
         return (LaneOrder(0, ()),)
 
     def __init__(self) -> None:
-        self.planner = BatchPlanner({TASK: [INPUT]}, 1)
+        self.planner = MicroBatchPlanner({TASK: [INPUT]}, 1)
         self.planner.positions[INPUT] = 7
         #: As the driver finds them, one after the other.
         self.lags: list[list[SnapshotLag]] = []
@@ -72,16 +72,16 @@ def batches() -> OneLane:
 
 
 @pytest.fixture
-def service(batches: OneLane, clock: MockClock) -> BatchService:
+def service(batches: OneLane, clock: MockClock) -> MicroBatchService:
     return service_of(batches, clock)
 
 
-def service_of(batches: OneLane, clock: MockClock) -> BatchService:
-    planned, claim = cast(Batches, batches), cast(DriverClaim, Held())
-    return BatchService(planned, BatchSize(100, 1.0), 1, Figures(), clock, claim, lambda: None)
+def service_of(batches: OneLane, clock: MockClock) -> MicroBatchService:
+    planned, claim = cast(MicroBatches, batches), cast(DriverClaim, Held())
+    return MicroBatchService(planned, MicroBatchSize(100, 1.0), 1, Figures(), clock, claim, lambda: None)
 
 
-def connected(service: BatchService) -> Connection:
+def connected(service: MicroBatchService) -> Connection:
     ours, theirs = Pipe()
 
     def serve() -> None:
@@ -97,7 +97,7 @@ def asked(connection: Connection, *question: Any) -> Any:
     return connection.recv()
 
 
-def test_lanes_of_a_batch_that_spark_has_ended_without_them_are_in_the_next(service: BatchService) -> None:
+def test_lanes_of_a_batch_that_spark_has_ended_without_them_are_in_the_next(service: MicroBatchService) -> None:
     spark, first, second = connected(service), connected(service), connected(service)
     offset = asked(spark, "latest")
     assert offset["batch"] == 1
@@ -114,15 +114,15 @@ def test_lanes_of_a_batch_that_spark_has_ended_without_them_are_in_the_next(serv
     assert asked(connected(service), "join", "a", 0, 0) == LaneOrder(0, ())
 
 
-def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts(service: BatchService) -> None:
+def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts(service: MicroBatchService) -> None:
     """Spark counts nothing of an attempt that failed, and the next one finds nothing left to do."""
     spark, first, second, third = (connected(service) for _ in range(4))
     asked(spark, "latest")
     asked(spark, "begin", 1)
     assert asked(first, "join", "a", 0, 0) == LaneOrder(0, ())
     tasks = (
-        BatchTaskReport(TaskId(0, 0), 2, 5, {}, {}, 20, 200, 0),
-        BatchTaskReport(TaskId(0, 1), 1, 6, {}, {}, 10, 100, 0),
+        LaneTaskReport(TaskId(0, 0), 2, 5, {}, {}, 20, 200, 0),
+        LaneTaskReport(TaskId(0, 1), 1, 6, {}, {}, 10, 100, 0),
     )
     known = {"state_rows": 30, "state_bytes": 300, "lag": 7, "batch_size": 100}
     report = LaneReport(0, tasks, 0.0, 0.0, 0.0, None)
@@ -134,7 +134,7 @@ def test_rows_of_an_attempt_that_was_lost_after_its_commit_are_the_next_attempts
         attempt.close()
 
 
-def test_a_worker_is_told_that_another_driver_took_over_and_the_driver_ends(service: BatchService) -> None:
+def test_a_worker_is_told_that_another_driver_took_over_and_the_driver_ends(service: MicroBatchService) -> None:
     opening = connected(service)
     assert asked(opening, "claimed", 0) is None
 
@@ -150,7 +150,7 @@ def test_a_worker_is_told_that_another_driver_took_over_and_the_driver_ends(serv
     assert asked(opening, "join", "a", 0, 0) is None
 
 
-def give_up(service: BatchService, batch: int, report: LaneReport) -> LaneOrder:
+def give_up(service: MicroBatchService, batch: int, report: LaneReport) -> LaneOrder:
     """The order of a batch in which one lane is given up."""
     assert asked(connected(service), "latest")["batch"] == batch
     asked(connected(service), "begin", batch)
@@ -162,7 +162,7 @@ def give_up(service: BatchService, batch: int, report: LaneReport) -> LaneOrder:
     return order
 
 
-def test_a_run_ends_when_remote_state_has_all_that_is_committed(service: BatchService, batches: OneLane) -> None:
+def test_a_run_ends_when_remote_state_has_all_that_is_committed(service: MicroBatchService, batches: OneLane) -> None:
     lag = SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})
     batches.lags = [[lag], []]
     assert not service.ends(), "more may come"
@@ -174,7 +174,9 @@ def test_a_run_ends_when_remote_state_has_all_that_is_committed(service: BatchSe
     assert service.failure is None
 
 
-def test_a_run_fails_if_snapshots_cannot_be_written_or_are_not_known(service: BatchService, batches: OneLane) -> None:
+def test_a_run_fails_if_snapshots_cannot_be_written_or_are_not_known(
+    service: MicroBatchService, batches: OneLane
+) -> None:
     lag = SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})
     batches.lags = [[lag], [lag], [lag]]
     service.closing.set()
@@ -190,7 +192,7 @@ def test_a_run_fails_if_snapshots_cannot_be_written_or_are_not_known(service: Ba
 
 
 def test_orders_for_last_snapshots_outlive_an_empty_batch_that_was_planned_before_them(
-    service: BatchService, batches: OneLane, clock: MockClock
+    service: MicroBatchService, batches: OneLane, clock: MockClock
 ) -> None:
     batches.lags = [[SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})]]
     service.closing.set()
@@ -205,7 +207,7 @@ def test_orders_for_last_snapshots_outlive_an_empty_batch_that_was_planned_befor
 
 
 def test_snapshots_of_an_attempt_that_was_given_up_for_lost_are_not_the_newest(
-    service: BatchService, batches: OneLane
+    service: MicroBatchService, batches: OneLane
 ) -> None:
     spark, lost, again = connected(service), connected(service), connected(service)
     asked(spark, "latest")
@@ -219,7 +221,7 @@ def test_snapshots_of_an_attempt_that_was_given_up_for_lost_are_not_the_newest(
 
 
 def test_it_is_asked_again_after_a_pause_how_far_snapshots_are(
-    service: BatchService, batches: OneLane, clock: MockClock
+    service: MicroBatchService, batches: OneLane, clock: MockClock
 ) -> None:
     service.closing.set()
     assert not service.ends()
@@ -231,7 +233,7 @@ def test_it_is_asked_again_after_a_pause_how_far_snapshots_are(
 
 
 def test_a_query_that_ended_first_is_no_success_unless_remote_state_has_all(
-    service: BatchService, batches: OneLane
+    service: MicroBatchService, batches: OneLane
 ) -> None:
     batches.lags = [[], [SnapshotLag(SnapshotTask(TASK, None, {}), stores={"counts": (0, 9)})]]
     service.check_snapshots()
@@ -244,7 +246,7 @@ def test_a_query_that_ended_first_is_no_success_unless_remote_state_has_all(
 def test_tasks_are_divided_anew_when_there_have_been_more_cores_for_a_while_and_older_orders_are_void(
     batches: OneLane, clock: MockClock
 ) -> None:
-    planner = batches.planner = BatchPlanner({TaskId(0, number): [INPUT] for number in range(3)}, 1)
+    planner = batches.planner = MicroBatchPlanner({TaskId(0, number): [INPUT] for number in range(3)}, 1)
     service = service_of(batches, clock)
     fenced: list[bool] = []
 

@@ -40,7 +40,7 @@ class LaneOrder:
 
 
 @dataclass(frozen=True)
-class BatchTaskReport:
+class LaneTaskReport:
     """The work of one task in a batch, and its positions now."""
 
     id: TaskId
@@ -67,7 +67,7 @@ class LaneReport:
     """The answer to an order."""
 
     number: int
-    tasks: tuple[BatchTaskReport, ...]
+    tasks: tuple[LaneTaskReport, ...]
     #: From the first record to the end of the commit; of these, restoring and committing.
     seconds: float
     restore_seconds: float

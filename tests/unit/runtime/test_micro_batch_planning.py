@@ -5,24 +5,24 @@ from __future__ import annotations
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.first_records import ends_without_records
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.batches.lanes import of_lanes, transactional_id
-from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget
-from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
+from streamsapp.runtime.micro_batches.lanes import of_lanes, transactional_id
+from streamsapp.runtime.micro_batches.model import InputTarget, LaneTaskReport
+from streamsapp.runtime.micro_batches.planning import MicroBatchPlanner, MicroBatchSize
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
 
 
-def planner(max_records: int | None = None, lanes: int = 1) -> BatchPlanner:
-    size = None if max_records is None else BatchSize(max_records, 0)
-    made = BatchPlanner({FIRST: (A, B), SECOND: (C,)}, lanes, size)
+def planner(max_records: int | None = None, lanes: int = 1) -> MicroBatchPlanner:
+    size = None if max_records is None else MicroBatchSize(max_records, 0)
+    made = MicroBatchPlanner({FIRST: (A, B), SECOND: (C,)}, lanes, size)
     made.positions = {A: 10, B: 0, C: 5}
     made.ends = {A: 30, B: 0, C: 5}
     return made
 
 
-def report(task_id: TaskId, positions: dict[TopicPartition, int], due_at_ms: int | None = None) -> BatchTaskReport:
-    return BatchTaskReport(task_id, 0, 0, positions, positions, 0, 0, 0, {}, due_at_ms)
+def report(task_id: TaskId, positions: dict[TopicPartition, int], due_at_ms: int | None = None) -> LaneTaskReport:
+    return LaneTaskReport(task_id, 0, 0, positions, positions, 0, 0, 0, {}, due_at_ms)
 
 
 def test_only_tasks_with_new_records_are_in_a_batch_and_all_of_their_inputs_are_named() -> None:
@@ -82,7 +82,7 @@ def test_records_that_come_together_with_the_end_of_their_partition_are_not_pass
 
 
 def test_full_batches_grow_to_what_can_be_done_between_two_of_them_and_not_beyond_the_most_that_is_allowed() -> None:
-    size, sizes = BatchSize(50_000, 1.0), []
+    size, sizes = MicroBatchSize(50_000, 1.0), []
     for _ in range(4):
         sizes.append(size.records)
         size.took(size.records, size.records / 100_000)
@@ -90,7 +90,7 @@ def test_full_batches_grow_to_what_can_be_done_between_two_of_them_and_not_beyon
 
 
 def test_a_batch_that_takes_too_long_shrinks_by_half_at_most_until_batches_fit() -> None:
-    size, sizes = BatchSize(500_000, 1.0), []
+    size, sizes = MicroBatchSize(500_000, 1.0), []
     for _ in range(4):
         sizes.append(size.records)
         size.took(size.records, size.records / 8_000)
@@ -98,17 +98,17 @@ def test_a_batch_that_takes_too_long_shrinks_by_half_at_most_until_batches_fit()
 
 
 def test_batches_that_are_not_full_do_not_change_the_size_and_neither_do_those_without_end() -> None:
-    size = BatchSize(500_000, 1.0)
+    size = MicroBatchSize(500_000, 1.0)
     size.took(100, 0.1)
     size.took(0, 30.0)
     assert size.records == 20_000
-    one_after_the_other = BatchSize(500_000, 0)
+    one_after_the_other = MicroBatchSize(500_000, 0)
     one_after_the_other.took(500_000, 60.0)
     assert one_after_the_other.records == 500_000
 
 
 def test_a_slow_batch_of_few_records_leaves_enough_for_progress() -> None:
-    size = BatchSize(500_000, 1.0)
+    size = MicroBatchSize(500_000, 1.0)
     for _ in range(20):
         size.took(1, 5.0)
     assert size.records == 100
