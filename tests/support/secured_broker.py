@@ -6,38 +6,76 @@ import os
 import subprocess
 from pathlib import Path
 
+import trustme
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
 from streamsapp.local.broker import EmbeddedBroker, free_port
 from streamsapp.local.java import find_java
 
 _LOGIN = "org.apache.kafka.common.security"
 
 
+#: Milliseconds after which a session of SCRAM-SHA-256 ends unless the client shows its credentials anew (KIP-368).
+SESSION = 2000
+
+
 class SecuredBroker(EmbeddedBroker):
-    """Listens without questions, to names with passwords, and by TLS."""
+    """Listens without questions, to names with passwords, by TLS, by both, and to those with a certificate."""
 
     def __init__(self, directory: Path) -> None:
-        self.sasl_port, self.tls_port = free_port(), free_port()
+        self.sasl_port, self.tls_port, self.sasl_tls_port, self.mutual_port = (free_port() for _ in range(4))
         self.certificate = directory / "broker.pem"
+        #: Whose certificates clients have to show where they are asked for one.
+        self.client_authority = trustme.CA()
+        clients = directory / "clients.pem"
+        self.client_authority.cert_pem.write_to_path(str(clients))
         super().__init__(directory / "kafka")
-        listeners = (
-            f"PLAINTEXT://127.0.0.1:{self.port},SASL_PLAINTEXT://127.0.0.1:{self.sasl_port},"
-            f"SSL://127.0.0.1:{self.tls_port}"
-        )
+        ports = {
+            "PLAINTEXT": self.port,
+            "SASL_PLAINTEXT": self.sasl_port,
+            "SSL": self.tls_port,
+            "SASL_SSL": self.sasl_tls_port,
+            "MUTUAL": self.mutual_port,
+        }
+        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
         plain, scram = f"{_LOGIN}.plain.PlainLoginModule required", f"{_LOGIN}.scram.ScramLoginModule required;"
+        logins = {
+            "plain.sasl.jaas.config": f'{plain} user_anna="secret";',
+            "scram-sha-256.sasl.jaas.config": scram,
+            "scram-sha-512.sasl.jaas.config": scram,
+            "oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
+            "scram-sha-256.connections.max.reauth.ms": str(SESSION),
+        }
         self._properties = {
             "group.min.session.timeout.ms": "1000",
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": listeners,
             "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
+                "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,MUTUAL:SSL,"
+                "CONTROLLER:PLAINTEXT"
             ),
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{plain} user_anna="secret";',
-            "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": scram,
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            **{
+                f"listener.name.{of}.{key}": value
+                for of in ("sasl_plaintext", "sasl_ssl")
+                for key, value in logins.items()
+            },
             "ssl.keystore.location": str(_key_store(directory, self.certificate)),
             "ssl.keystore.password": "changeit",
             "ssl.keystore.type": "PKCS12",
+            "listener.name.mutual.ssl.client.auth": "required",
+            "listener.name.mutual.ssl.truststore.type": "PEM",
+            "listener.name.mutual.ssl.truststore.location": str(clients),
         }
+
+    def introduce(self, name: str, password: str) -> None:
+        """Make a user known to SCRAM."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            known = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
+            for done in admin.alter_user_scram_credentials([known]).values():
+                done.result()
 
 
 def _key_store(directory: Path, certificate: Path) -> Path:

@@ -17,7 +17,8 @@ from streamsapp.renewed_files import RenewedFiles
 
 log = logging.getLogger(__name__)
 
-_KNOWN = frozenset({
+#: The properties that are known.
+TLS_PROPERTIES = frozenset({
     "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
     "ssl.key.pem", "ssl.key.password", "ssl.crl.location", "ssl.cipher.suites", "ssl.endpoint.identification.algorithm",
     "enable.ssl.certificate.verification",
@@ -67,7 +68,7 @@ def refused_tls(error: BaseException) -> str | None:
             break
         inner = next((each for each in found.args if isinstance(each, BaseException)), None)
         found = inner or found.__cause__
-    if not isinstance(found, ssl.SSLError) or isinstance(found, ssl.SSLWantReadError | ssl.SSLEOFError):
+    if not isinstance(found, ssl.SSLError) or isinstance(found, _NOT_REFUSED):
         return None
     reason = found.reason or ""
     if isinstance(found, ssl.SSLCertVerificationError):
@@ -80,6 +81,7 @@ def refused_tls(error: BaseException) -> str | None:
     return f"TLS failed ({reason.lower().replace('_', ' ') or found}); {_PROTOCOL_REMEDY}"
 
 
+_NOT_REFUSED = (ssl.SSLWantReadError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 #: Errors that have one another for a cause, at most.
 _CAUSES = 8
 _CA_REMEDY = "renew it, or name its authority in ssl.ca.location"
@@ -100,7 +102,7 @@ def tls_files(properties: Mapping[str, object]) -> RenewedFiles:
 def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     """Raises ``ConfigError`` for what cannot be read or done."""
     for key in properties:
-        if key.startswith("ssl.") and key not in _KNOWN:
+        if key.startswith("ssl.") and key not in TLS_PROPERTIES:
             remedy = _INSTEAD.get(key, "leave it out")
             raise ConfigError(f"kafka property {key!r} cannot be used for the group membership: {remedy}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

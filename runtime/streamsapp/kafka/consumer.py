@@ -76,10 +76,10 @@ class PartitionConsumer:
         self._wakeup = wakeup
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
-        # Tokens are refreshed by a callback, which the native data path would leave out.
+        path = native.data_path()
+        # Tokens of librdkafka's are refreshed by a callback, which the native data path would leave out.
         callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
-        path = None if callbacks else native.data_path()
-        self._properties, self._path = properties, path
+        self._properties, self._path = properties, None if callbacks else path
         self._tls = TlsRenewal(properties)
         try:
             self._consumer, self._client = self._made()

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from streamsapp.brokers.security import Security
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.fetching.settings import FetchSettings, fetch_settings, left_to_librdkafka
 
 DEFAULTS = FetchSettings(
     client_id="rdkafka",
+    security=Security("PLAINTEXT"),
     committed_only=True,
     tells_ends=False,
     checked=True,
@@ -112,7 +114,6 @@ def test_the_older_name_comes_first_in_any_order() -> None:
         ("debug", "fetch"),
         ("enable.auto.commit", True),
         ("enable.partition.eof", "yes"),
-        ("enable.ssl.certificate.verification", True),
         ("fetch.error.backoff.ms", -1),
         ("fetch.error.backoff.ms", 300_001),
         ("fetch.max.bytes", -1),
@@ -135,17 +136,35 @@ def test_the_older_name_comes_first_in_any_order() -> None:
         ("queued.max.messages.kbytes", 2_097_152),
         ("receive.message.max.bytes", 999),
         ("receive.message.max.bytes", 2**31),
-        ("sasl.mechanism", "PLAIN"),
-        ("sasl.username", "u"),
-        ("security.protocol", "sasl_plaintext"),
-        ("security.protocol", "ssl"),
         ("socket.timeout.ms", 1000),
-        ("ssl.ca.location", "/ca.pem"),
+        ("sasl.kerberos.keytab", "/keytab"),
+        ("sasl.mechanism", "GSSAPI"),
+        ("sasl.oauthbearer.assertion.algorithm", "RS256"),
+        ("security.protocol", "tls"),
+        ("ssl.engine.id", "dynamic"),
+        ("ssl.keystore.location", "/store.p12"),
         ("statistics.interval.ms", 1000),
     ],
 )
 def test_any_other_property_or_value_leaves_fetching_to_librdkafka(key: str, value: str | int) -> None:
     assert left_to_librdkafka(OF_OTHERS | {key: value}) == key
+
+
+@pytest.mark.parametrize("protocol", ["ssl", "SSL", "sasl_ssl", "SASL_PLAINTEXT"])
+def test_connections_that_are_secured_are_made_here(protocol: str) -> None:
+    properties: ClientProperties = {
+        "security.protocol": protocol,
+        "enable.ssl.certificate.verification": True,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": "p",
+    }
+
+    assert left_to_librdkafka(NEEDED | properties) is None
+    security = fetch_settings(properties).security
+    assert security.protocol == protocol.upper()
+    assert (security.tls is not None) == protocol.upper().endswith("SSL")
+    assert (security.login is not None) == protocol.upper().startswith("SASL")
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def _trickled(framed: bytes) -> Iterable[bytes]:
 def test_a_first_answer_that_comes_byte_by_byte_is_not_waited_for_without_end(
     start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_module, "_FIRST_ANSWER", 0.3)
+    monkeypatch.setattr(broker_module, "_OPENING", 0.3)
     brokers = start({"a": 1})
     brokers.write(A, 5)
     slow = count(2, -1)

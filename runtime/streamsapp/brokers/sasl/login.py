@@ -14,6 +14,14 @@ from streamsapp.brokers.sasl.tokens import Oidc, Tokens, Unsecured
 from streamsapp.errors import ConfigError
 
 _PASSWORD = ("PLAIN", *DIGESTS)
+MECHANISMS = (*_PASSWORD, "OAUTHBEARER")
+#: The properties that are known, beside the mechanism.
+LOGIN_PROPERTIES = frozenset({
+    "sasl.username", "sasl.password", "sasl.oauthbearer.method", "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.config", "enable.sasl.oauthbearer.unsecure.jwt",
+    "https.ca.location", "https.ca.pem",
+})  # fmt: skip
 _LOOK_AT_USER = "check sasl.username and sasl.password, and that the user is known for this sasl.mechanism"
 _LOOK_AT_PROVIDER = "check the sasl.oauthbearer.* properties, and that the brokers believe the tokens of this provider"
 
@@ -47,10 +55,8 @@ def login_of(properties: Mapping[str, str]) -> Login:
 def mechanism_of(properties: Mapping[str, str]) -> str:
     """Raises ``ConfigError`` for one that is not known."""
     mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms", "")).upper()
-    if mechanism not in (*_PASSWORD, "OAUTHBEARER"):
-        raise ConfigError(
-            f"sasl.mechanism: {mechanism or 'none'} cannot be used; use one of {', '.join(_PASSWORD)}, OAUTHBEARER"
-        )
+    if mechanism not in MECHANISMS:
+        raise ConfigError(f"sasl.mechanism: {mechanism or 'none'} cannot be used; use one of {', '.join(MECHANISMS)}")
     return mechanism
 
 

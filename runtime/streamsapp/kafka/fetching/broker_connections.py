@@ -9,6 +9,7 @@ import select
 import time
 from collections.abc import Iterator
 
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.broker import BrokerConnection
 from streamsapp.kafka.fetching.settings import FetchSettings
@@ -30,6 +31,8 @@ class BrokerConnections:
         self._brokers: dict[int, BrokerConnection] = {}
         #: When brokers that were lost are tried again, in monotonic seconds, and the pause before that.
         self._lost: dict[int, tuple[float, float]] = {}
+        #: True once a broker has given an answer that makes sense.
+        self.answered = False
         self._sockets = select.poll()
         #: Those that are watched, by their sockets.
         self._watched: dict[int, int] = {}
@@ -41,9 +44,11 @@ class BrokerConnections:
             log.info("broker %d: it is at %s:%d now, and not at %s any more", leader, *address, broker)
             self._hang_up(leader)  # what it was asked is asked anew, of whoever is there
             broker = None
+        if broker is not None and broker.has_expired:
+            self._hang_up(leader)
+            broker = None
         if broker is None and time.monotonic() >= self._lost.get(leader, (0.0, 0.0))[0]:
-            settings = self._settings
-            self._brokers[leader] = BrokerConnection(address, settings.client_id, settings.most, self._wakeup.notify)
+            self._brokers[leader] = BrokerConnection(address, self._settings, self._wakeup.notify)
         return broker if broker is not None and broker.connected else None
 
     def with_something_to_read(self) -> Iterator[tuple[int, BrokerConnection]]:
@@ -76,7 +81,8 @@ class BrokerConnections:
 
     def lose(self, leader: int, error: Exception) -> None:
         """Forget a connection, until the broker is tried again."""
-        log.warning("broker %s: %s (goes on by itself)", self._brokers[leader], error)
+        place = "" if isinstance(error, UnreachableError) else f"broker {self._brokers[leader]}: "
+        log.warning("%s%s (goes on by itself)", place, error)
         pause = min(LONGEST, max(RECONNECT, 2 * self._lost.get(leader, (0.0, 0.0))[1]))
         self._lost[leader] = time.monotonic() + pause, pause
         self._hang_up(leader)
@@ -84,6 +90,7 @@ class BrokerConnections:
     def well(self, leader: int) -> None:
         """A broker has given an answer that makes sense."""
         self._lost.pop(leader, None)
+        self.answered = True
 
     def close(self) -> None:
         """Close all."""

@@ -18,6 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
 from streamsapp import native
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
+from streamsapp.brokers.errors import RefusedError
 from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka.batches.partitions import ELSEWHERE
 from streamsapp.kafka.client_log import client_log
@@ -297,6 +298,8 @@ class Fetcher:
         for leader, failure in self._connections.failed():
             if isinstance(failure, TooOldError):
                 raise failure
+            if isinstance(failure, RefusedError) and not self._connections.answered:
+                raise StreamsError(str(failure)) from failure  # later on credentials may be renewed meanwhile
             self._lose(leader, failure)
         for leader, broker in self._connections.late(_LATE):
             self._look_for_others(leader, broker)

@@ -1,5 +1,5 @@
-"""Fetches with librdkafka's consumer: where there is no native data path, where brokers are reached by TLS or SASL, and
-for each property that a ``Fetcher`` does not know.
+"""Fetches with librdkafka's consumer: where there is no native data path, and for each property that a ``Fetcher``
+does not know.
 
 Used by ``PartitionConsumer``, on its thread.
 """

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.encoding import compact_count
@@ -106,20 +105,13 @@ def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, 
     return read.throttle_time_ms, told
 
 
-def versions(client_id: str) -> Encoded:
-    """Ask which requests a broker knows."""
-    return _encoded(ApiVersionsRequest(), 0, client_id)
-
-
-def lacks(answer: bytearray, number: int) -> bool:
-    """True if the broker does not know the requests above. Raises ``ValueError`` or what the decoder does unless it
-    answers this request, and in the way of a broker."""
-    read = ApiVersionsResponse.decode(answer, version=0, header=True)
-    known = {each.api_key: (each.min_version, each.max_version) for each in read.api_keys}
+def lacks(versions: Mapping[int, tuple[int, int]]) -> bool:
+    """True if a broker that knows these versions of requests does not know those above. Raises ``WrongAnswerError``
+    if it knows none of their kind."""
     wanted = {FetchRequest.API_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
-    if read.header.correlation_id != number or not wanted.keys() <= known.keys():
-        raise WrongAnswerError("it answers something else than which requests it knows; is it a broker of Kafka's?")
-    return any(not known[key][0] <= version <= known[key][1] for key, version in wanted.items())
+    if not wanted.keys() <= versions.keys():
+        raise WrongAnswerError("it knows no Fetch or ListOffsets requests; is it a broker of Kafka's?")
+    return any(not versions[key][0] <= version <= versions[key][1] for key, version in wanted.items())
 
 
 def _by_topic(parts: Mapping[bytes, Sequence[bytes]]) -> bytes:

@@ -8,25 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from streamsapp.brokers.security import MECHANISMS, PROTOCOLS, SECURITY, Security
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.known_properties import KnownProperties
 
 #: Properties that mean nothing here: they are for requests that the client's own consumer makes, or for the group.
-_KNOWN = frozenset(
-    {
-        "allow.auto.create.topics",
-        "bootstrap.servers",
-        "client.id",
-        "enable.auto.offset.store",
-        "fetch.queue.backoff.ms",
-        "group.id",
-        "group.instance.id",
-        "heartbeat.interval.ms",
-        "max.poll.interval.ms",
-        "queued.min.messages",
-        "session.timeout.ms",
-    }
-)
+_KNOWN = SECURITY | {
+    "allow.auto.create.topics",
+    "bootstrap.servers",
+    "client.id",
+    "enable.auto.offset.store",
+    "fetch.queue.backoff.ms",
+    "group.id",
+    "group.instance.id",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "queued.min.messages",
+    "session.timeout.ms",
+}
 #: Those that are numbers, with the least and the greatest: librdkafka says what is wrong with others.
 _NUMBERS = {
     "fetch.error.backoff.ms": (0, 300_000),
@@ -45,7 +44,9 @@ _VALUES: Mapping[str, frozenset[str]] = {
     "enable.auto.commit": frozenset({"false"}),
     "enable.partition.eof": frozenset({"true", "false"}),
     "isolation.level": frozenset({"read_committed", "read_uncommitted"}),
-    "security.protocol": frozenset({"plaintext"}),
+    "sasl.mechanism": MECHANISMS,
+    "sasl.mechanisms": MECHANISMS,
+    "security.protocol": frozenset(map(str.lower, PROTOCOLS)),
 }
 _PROPERTIES = KnownProperties(_KNOWN, _NUMBERS, _VALUES, int, needed=("auto.offset.reset", "enable.auto.commit"))
 
@@ -60,6 +61,7 @@ class FetchSettings:
     """Times in seconds, sizes in bytes."""
 
     client_id: str
+    security: Security
     committed_only: bool
     #: Says whether ends of partitions are told.
     tells_ends: bool
@@ -107,6 +109,7 @@ def fetch_settings(properties: ClientProperties, *, has_handler: bool = False) -
 
     return FetchSettings(
         client_id=str(properties.get("client.id", "rdkafka")),
+        security=Security.of(properties),
         committed_only=says("isolation.level", "read_committed", "read_committed"),
         tells_ends=says("enable.partition.eof", "true", "false"),
         checked=says("check.crcs", "true", "true"),
