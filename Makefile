@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long test-no-native oracle check messages bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check messages bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -26,7 +26,6 @@ help:
 	@echo 'make unit           runs the tests to run on every save: about a minute, without a broker and without Java'
 	@echo 'make test           runs all checks, and tests every promise once on a real broker, object store and Kubernetes'
 	@echo 'make test-long      runs the tests that take long; PART=3/24 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
-	@echo 'make test-no-native runs the tests that have clients of Kafka with STREAMSAPP_NATIVE=0, the long ones too'
 	@echo 'make oracle         compares random programs with Kafka Streams itself; PROGRAMS=1000 SEED=7'
 	@echo 'make check          checks format, lint, types, import contracts and sizes'
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
@@ -65,12 +64,6 @@ test-long: setup-all setup-docs
 	@$(SETUP) development browser
 	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
 		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
-
-# Both data paths pass the same tests: all run with the native one where it can be had, and these without it as well.
-CLIENTS = tests/unit/native tests/unit/kafka tests/unit/runtime tests/integration/runtime tests/integration/state \
-	tests/integration/membership tests/integration/query tests/soak/test_soak.py
-test-no-native: setup-services
-	@STREAMSAPP_NATIVE=0 $(PYTEST) $(SPREAD) $(CLIENTS)
 
 # So many programs of each kind: of the DSL, the Topology API, windows, joins, suppress, versioned tables and stores,
 # and of all steps at once.

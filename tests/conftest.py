@@ -152,12 +152,13 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_HOME, ignore_errors=True)
 
 
-@pytest.fixture(params=["Python", "native"])
+@pytest.fixture(params=["librdkafka", "batches"])
 def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both data paths: clients that the test makes take this one."""
-    from data_paths import compiled, take  # late: few tests need clients of Kafka
+    """Both ways to send and fetch: clients that the test makes take this one."""
+    from data_paths import leave_all_to_librdkafka  # late: few tests need clients of Kafka
 
-    take(compiled() if request.param == "native" else None, monkeypatch)
+    if request.param == "librdkafka":
+        leave_all_to_librdkafka(monkeypatch)
     return str(request.param)
 
 

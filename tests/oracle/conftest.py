@@ -20,7 +20,7 @@ def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     no client, has nothing compiled by itself."""
     case = getattr(request.node, "callspec", None)
     seed = 0 if case is None else case.params.get("seed", 0)
-    chosen = native.data_path() if seed % 2 else None
+    chosen = native.data_path_at_hand() if seed % 2 else None
     monkeypatch.setattr(native, "data_path_at_hand", lambda: chosen)
 
 

@@ -10,7 +10,6 @@ from faults import AT_LEAST_ONCE, EXACTLY_ONCE, Plan, make_plan
 from instances import TIMEOUT
 from soak import describe
 from soak_run import run_plan
-from streamsapp import native
 
 #: Longer than everything takes together that is waited for here.
 pytestmark = pytest.mark.timeout(900)
@@ -47,17 +46,3 @@ def test_output_and_state_are_right_after_a_run_with_faults(
 
     assert not report.findings, "\n".join([describe(report, 0), *report.findings])
     assert report.records > 1000
-
-
-@pytest.mark.long
-def test_output_and_state_are_right_without_the_native_data_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(native.VARIABLE, "0")
-
-    report = run_plan(short_plan(3, EXACTLY_ONCE, remote=False), tmp_path / "run")
-
-    assert not report.findings, "\n".join([describe(report, 0), *report.findings])
-    assert "data path: Python (STREAMSAPP_NATIVE is 0)" in "".join(
-        log.read_text("utf-8") for log in (tmp_path / "run").glob("*.log")
-    )

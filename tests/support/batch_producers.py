@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-import data_paths
 from scripted_brokers import PROPERTIES, ScriptedBrokers, connected
 from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.tasks.output import OutputRecord
@@ -27,7 +26,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         ) -> BatchProducer:
             connected(brokers, monkeypatch)
             properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-            producer = BatchProducer(data_paths.compiled(), properties, may_write=may_write)
+            producer = BatchProducer(properties, may_write=may_write)
             stack.callback(producer.purge)
             return producer
 

@@ -1,10 +1,10 @@
-"""Which data path the clients take that a test makes: both are tested in one process."""
+"""Which client of Kafka a test has: both are tested in one process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cache
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,21 +15,15 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.producer import RecordProducer
-from streamsapp.native import build
 from streamsapp.record import InputRecord
 
 PARTITIONS = 4
 NOBODY = "127.0.0.1:1"
 
 
-@cache
-def compiled() -> native.DataPath:
-    """The native data path, whatever the environment says; skips the test where the machine has not what it
-    needs. That it cannot be compiled or loaded is a failure."""
-    try:
-        return native._loaded(str(build.library()))
-    except build.MissingError as error:
-        pytest.skip(f"no native data path here: {error}")
+def compiled() -> ModuleType:
+    """The compiled part."""
+    return native
 
 
 def mock_brokers(patch: pytest.MonkeyPatch) -> None:
@@ -38,9 +32,11 @@ def mock_brokers(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(connection._SETTINGS, "api_version", (2, 0))
 
 
-def take(chosen: native.DataPath | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``None`` is Python's."""
-    monkeypatch.setattr(native, "data_path", lambda: chosen)
+def leave_all_to_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As OAuth does, whose tokens are refreshed by callbacks."""
+    leave_fetching_to_librdkafka(monkeypatch)
+    monkeypatch.setattr("streamsapp.kafka.consumer._calls_back", lambda properties: True)
+    monkeypatch.setattr("streamsapp.kafka.batches.client.left_to_librdkafka", lambda properties: "a property")
 
 
 def leave_fetching_to_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +44,10 @@ def leave_fetching_to_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamsapp.kafka.consumer.left_to_librdkafka", lambda properties: "a property")
 
 
-def fetched(path: native.DataPath, record: InputRecord) -> InputRecord:
+def fetched(path: ModuleType, record: InputRecord) -> InputRecord:
     """A record as it is fetched in C."""
     place = record.topic(), record.partition(), record.offset()
-    return path.Record(*place, record.key(), record.value(), record.timestamp()[1], record.headers())
+    return native.Record(*place, record.key(), record.value(), record.timestamp()[1], record.headers())
 
 
 @contextmanager

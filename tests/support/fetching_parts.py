@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-import data_paths
 from fetched_brokers import (
     CORRUPT,
     CUT,
@@ -130,9 +129,7 @@ def read(stack: ExitStack) -> Read:
     ) -> Reader:
         properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
         assert left_to_librdkafka(properties) is None
-        fetcher = Fetcher(
-            data_paths.compiled(), fetch_settings(properties), brokers.list_topics, brokers.describe_topics, wakeup
-        )
+        fetcher = Fetcher(fetch_settings(properties), brokers.list_topics, brokers.describe_topics, wakeup)
 
         def end() -> None:
             fetcher.close()

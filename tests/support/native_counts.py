@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from streamsapp import native
@@ -13,8 +14,7 @@ from streamsapp.state.entries import Cell
 
 def windows_counted(rng: random.Random, count: int) -> None:
     """Counts windows, sends them, and forgets cells, some of which come again."""
-    path = native.data_path()
-    assert path is not None
+    path = native
     times, sent = Times(), list[Any]()
     known, logs = [(None, -1), (7, 3)], list[Any]()
 
@@ -68,8 +68,7 @@ def windows_counted(rng: random.Random, count: int) -> None:
 
 def counted(rng: random.Random, count: int) -> None:
     """Counts keys, and sends them."""
-    path = native.data_path()
-    assert path is not None
+    path = native
     sent, told = list[Any](), list[object]()
     kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
     keys = path.Cells(lambda key: rng.choice(kept))
@@ -104,7 +103,7 @@ def staged(run: native.CellRun) -> list[tuple[object, ...]]:
     return given
 
 
-def counting_pushes(path: native.DataPath, cells: native.Cells, sent: list[Any], told: list[object]) -> list[Any]:
+def counting_pushes(path: ModuleType, cells: native.Cells, sent: list[Any], told: list[object]) -> list[Any]:
     """Returns push functions that count, each of which does something else with the counts."""
 
     def forward(*pushed: object) -> None:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import count, islice, product
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,7 +150,7 @@ def without_memory(call: Callable[[], object], failing: Iterable[int] = range(MO
     return refused
 
 
-def keeping(path: native.DataPath) -> Callable[[], None]:
+def keeping(path: ModuleType) -> Callable[[], None]:
     """Returns a function that keeps records for a join, finds some and forgets others, some more with each call."""
     segments, numbers = Segments(200, 60_000, lambda key: 0), count()
     recent = path.Recent(segments, lambda: 1_000)
@@ -166,7 +166,7 @@ def keeping(path: native.DataPath) -> Callable[[], None]:
     return keep
 
 
-def counting_pushes(path: native.DataPath, cells: native.Cells) -> list[Any]:
+def counting_pushes(path: ModuleType, cells: native.Cells) -> list[Any]:
     """Returns push functions that count: to forward, for a topic, and to hold."""
 
     def raises(error: Exception, *record: object) -> None:
@@ -182,7 +182,7 @@ def counting_pushes(path: native.DataPath, cells: native.Cells) -> list[Any]:
     ]
 
 
-def counting(path: native.DataPath) -> Callable[[], None]:
+def counting(path: ModuleType) -> Callable[[], None]:
     """Returns a function that counts keys and windows, new ones with each call, and sends them."""
     times, held, headers = Times(), list[Any](), dict[int, Any]()
     numbers = count()
@@ -236,7 +236,7 @@ def counting(path: native.DataPath) -> Callable[[], None]:
     return count_some
 
 
-def stepping(path: native.DataPath) -> Callable[[], None]:
+def stepping(path: ModuleType) -> Callable[[], None]:
     """Returns a function that runs new records through steps and a sink with each call."""
 
     def raises(error: Exception, *record: object) -> None:
@@ -256,7 +256,7 @@ def stepping(path: native.DataPath) -> Callable[[], None]:
     return run_some
 
 
-def sent_out(path: native.DataPath, outbox: native.Outbox, batch: list[Any]) -> None:
+def sent_out(path: ModuleType, outbox: native.Outbox, batch: list[Any]) -> None:
     outbox.add(batch, 0, 1 << 30)
     for topic, partition in outbox.take_ready():
         while (taken := outbox.take(topic, partition)) is not None:
@@ -265,7 +265,7 @@ def sent_out(path: native.DataPath, outbox: native.Outbox, batch: list[Any]) -> 
     outbox.clear()
 
 
-def taking(path: native.DataPath) -> Callable[[], None]:
+def taking(path: ModuleType) -> Callable[[], None]:
     """Returns a function that takes records out of a batch as brokers send it."""
     outbox = path.Outbox(1_000_000, 1_000_000)
     outbox.add_topic("t", 1)
@@ -291,8 +291,7 @@ def taking(path: native.DataPath) -> Callable[[], None]:
 
 
 def nomemory(broker: str) -> None:
-    path = native.data_path()
-    assert path is not None
+    path = native
     assert without_memory(keeping(path)) > 1
     assert without_memory(counting(path)) > 1
     assert without_memory(stepping(path)) > 1
@@ -323,7 +322,6 @@ def nomemory(broker: str) -> None:
 
 
 if __name__ == "__main__":
-    assert native.described() == "native", native.described()
     mock_brokers(pytest.MonkeyPatch())
     {"transactions": transactions, "bounces": bounces, "nomemory": nomemory}[sys.argv[1]](sys.argv[2])
     print("done")

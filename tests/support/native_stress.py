@@ -94,7 +94,7 @@ def read(reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> 
 def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> int:
     """Sends a batch of a store's entries and reads it; returns where the next one begins."""
     serde = rng.choice([Serdes.long(), Serdes.of(lambda value: b"%d" % value, int, immutable=True)])
-    form, path = TimestampedFormat(serde), native.data_path()
+    form, path = TimestampedFormat(serde), native
     assert path is not None
     entries: list[Any] = []
     for number in range(BATCH):
@@ -130,8 +130,7 @@ def refused(sender: RecordProducer) -> None:
 
 def joined(rng: random.Random, count: int) -> None:
     """Keeps records for a join, finds some, forgets those that expire, and begins anew now and then."""
-    path = native.data_path()
-    assert path is not None
+    path = native
     segments = Segments(rng.choice([1, 100, 5_000]), 60_000, lambda key: 0)
     recent = path.Recent(segments, lambda: rng.choice([0, 100, 100_000]))
     for number in range(count):
@@ -147,8 +146,7 @@ def joined(rng: random.Random, count: int) -> None:
 
 def stepped(rng: random.Random, count: int) -> None:
     """Runs records through steps and a sink, whose functions fail at times."""
-    path = native.data_path()
-    assert path is not None
+    path = native
     told, sent = list[object](), list[object]()
 
     def fails_at_times(value: bytes) -> bytes:
@@ -179,8 +177,7 @@ def stepped(rng: random.Random, count: int) -> None:
 
 def waited() -> None:
     """Records wait, are made batches for senders, and are forgotten."""
-    path = native.data_path()
-    assert path is not None
+    path = native
     outbox = path.Outbox(50_000, 1_000_000)
     outbox.add_topic("lost", 3)
     outbox.add_topic("lost", 5)
@@ -197,7 +194,7 @@ def waited() -> None:
 
 def fetched_again(rng: random.Random, count: int) -> None:
     """Reads record batches, and answers that bring them, which may have been harmed on their way."""
-    path: Any = native.data_path()
+    path = native
     first, marker = fetched_batch(3, [(0, 1, None, b"first", None)], "gzip"), struct.pack(">hh", 0, 0)
     batches = [fetched_batch(0, [(0, 1, marker, b"", None)], "none", 7, attributes=TRANSACTIONAL | CONTROL)]
     some = [(n, 1, b"key" if n else None, b"again" * n, [("name", b"xyz"), ("ü", None)][:n]) for n in range(4)]
@@ -264,7 +261,7 @@ def stress(broker: str) -> None:
             refused(sender)
             waited()
         if (child := os.fork()) == 0:
-            os._exit(native._chosen()[0].Outbox(1000, 1000).bytes)  # type: ignore[union-attr]
+            os._exit(native.Outbox(1000, 1000).bytes)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     gc.collect()
 
@@ -334,7 +331,6 @@ def leave(broker: str) -> None:
 
 
 if __name__ == "__main__":
-    assert native.described() == "native", native.described()
     mock_brokers(pytest.MonkeyPatch())
     {"stress": stress, "leaks": leaks, "exit": leave}[sys.argv[1]](*sys.argv[2:])
     print("done")

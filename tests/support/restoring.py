@@ -45,13 +45,11 @@ class Log:
     low: int = 0
 
 
-def packed_records(
-    path: native.DataPath, partition: TopicPartition, records: Sequence[RawRecord]
-) -> native.PackedRecords:
+def packed_records(partition: TopicPartition, records: Sequence[RawRecord]) -> native.PackedRecords:
     """As they come where record batches are fetched whole."""
     base = records[0].offset()
     given = ((it.offset() - base, it.timestamp()[1], it.key(), it.value(), it.headers()) for it in records)
-    chunk = path.Chunk(*partition, fetched_batch(base, given), base, [], partial(all_decompressed, most=1 << 28))
+    chunk = native.Chunk(*partition, fetched_batch(base, given), base, [], partial(all_decompressed, most=1 << 28))
     return chunk.take_packed(len(records))
 
 
@@ -137,8 +135,8 @@ class FakeConsumer:
                 continue
             batch = [each for each in log.records if each.offset() >= position][: self.limit]
             if batch:
-                if partition in self.packed and (path := native.data_path()) is not None:
-                    fetched.packed.append((partition, packed_records(path, partition, batch)))
+                if partition in self.packed:
+                    fetched.packed.append((partition, packed_records(partition, batch)))
                 else:
                     fetched.records.append((partition, batch))
                 self.positions[partition] = batch[-1].offset() + 1

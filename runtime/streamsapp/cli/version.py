@@ -28,14 +28,11 @@ def version_lines() -> list[str]:
     """The version of each part, one a line."""
     import confluent_kafka
 
-    from streamsapp import native
-
     return [
         f"streamsapp {streamsapp.__version__}",
         f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",
         f"librdkafka {confluent_kafka.libversion()[0]}",
         f"RocksDB {_rocksdb_version()}",
-        f"data path: {native.described()}",
     ]
 
 

@@ -20,7 +20,6 @@ from confluent_kafka import (
     TopicPartition as KafkaPartition,
 )
 
-from streamsapp import native
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
@@ -76,10 +75,7 @@ class PartitionConsumer:
         self._wakeup = wakeup
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
-        path = native.data_path()
-        # Tokens of librdkafka's are refreshed by a callback, which the native data path would leave out.
-        callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
-        self._properties, self._path = properties, None if callbacks else path
+        self._properties = properties
         self._tls = TlsRenewal(properties)
         try:
             self._consumer, self._client = self._made()
@@ -87,9 +83,9 @@ class PartitionConsumer:
             raise client_error(error) or error from error
         self._fetching: Fetching = self._client
         self._fetcher: Fetcher | None = None
-        if path is not None and left_to_librdkafka(properties) is None:
+        if left_to_librdkafka(properties) is None:
             settings = fetch_settings(properties, has_handler=has_handler)
-            self._fetcher = Fetcher(path, settings, self._consumer.list_topics, self._describe_topics, wakeup)
+            self._fetcher = Fetcher(settings, self._consumer.list_topics, self._describe_topics, wakeup)
             self._fetching = self._fetcher
         self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic, held)
@@ -97,7 +93,7 @@ class PartitionConsumer:
     def _made(self) -> tuple[RebootstrappingConsumer, LibrdkafkaFetching]:
         consumer = RebootstrappingConsumer({**self._properties, "error_cb": self._on_error}, logger=log)
         return consumer, LibrdkafkaFetching(
-            consumer, self._description, self._path, self._describe_topics, self._wakeup
+            consumer, self._description, _calls_back(self._properties), self._describe_topics, self._wakeup
         )
 
     def _renew_client(self, *, left_behind: bool) -> None:
@@ -329,6 +325,11 @@ class PartitionConsumer:
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("%s: %s", self._description, error.str())
+
+
+def _calls_back(properties: ClientProperties) -> bool:
+    """Says whether tokens are refreshed by a callback."""
+    return "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
 
 
 def _closed(consumer: RebootstrappingConsumer, fetching: LibrdkafkaFetching, look_up: Thread | None) -> None:

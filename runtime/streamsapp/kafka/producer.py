@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
@@ -110,7 +109,7 @@ class RecordProducer:
         self._failure: Exception | None = None
         self._refusals = refusals or Refusals()
         #: Sends whole batches, where that can be done; else librdkafka sends.
-        self._batches = batch_producer(native.data_path(), properties, deadline, may_write)
+        self._batches = batch_producer(properties, deadline, may_write)
         self._tls: TlsRenewal | None = None
         if self._batches is not None:
             self._producer: Any = self._batches

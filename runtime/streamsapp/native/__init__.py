@@ -1,108 +1,102 @@
-"""The native data path: records fetched in batches by C code, on the librdkafka that confluent-kafka brings, and made
-batches to be sent (``kafka/batches``).
+"""The compiled part of the runtime, by its names: fetched records and batches to be sent (``kafka``), steps, counts and
+loops of tasks (``dsl``, ``tasks``), cells of stores (``state``).
 
-Clients ask for it when they are made, on their own threads; the log, ``/status`` and ``streamsapp --version`` say
-whether it runs. Where it cannot be had Python does the same, and everything behaves as with it.
+The first use of a name loads the library, on the thread that uses it; a program that uses none, as the operator, loads
+nothing. Raises ``ImportError`` where it cannot be had.
 """
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Sequence
-from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from threading import Lock
-from typing import cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from streamsapp.errors import ConfigError
-from streamsapp.native.cell_interfaces import CellLog, CellRun, Cells
-from streamsapp.native.interfaces import (
-    DataPath,
-    FetchedPart,
-    Outbox,
-    PackedRecords,
-    PushCount,
-    PushSink,
-    PushStep,
-    PushWindowCount,
-    RecentRecords,
-    RecordChunk,
-    RecordLoop,
-    StepKind,
-    Why,
-    WindowParts,
-)
+from streamsapp.native.kinds import FetchedPart, StepKind, Why
+
+if TYPE_CHECKING:
+    from streamsapp.native.compiled import (
+        Cell,
+        CellLog,
+        CellRun,
+        Cells,
+        Chunk,
+        CountPush,
+        Loop,
+        Outbox,
+        PackedRecords,
+        Recent,
+        Record,
+        Sink,
+        Step,
+        Window,
+        WindowPush,
+        answer,
+        by_last_update,
+        fetch,
+        results,
+        stamped,
+    )
 
 __all__ = (
-    "VARIABLE",
+    "Cell",
     "CellLog",
     "CellRun",
     "Cells",
-    "DataPath",
+    "Chunk",
+    "CountPush",
     "FetchedPart",
+    "Loop",
     "Outbox",
     "PackedRecords",
-    "PushCount",
-    "PushSink",
-    "PushStep",
-    "PushWindowCount",
-    "RecentRecords",
-    "RecordChunk",
-    "RecordLoop",
+    "Recent",
+    "Record",
+    "Sink",
+    "Step",
     "StepKind",
     "Why",
-    "WindowParts",
-    "data_path",
-    "data_path_at_hand",
-    "described",
+    "Window",
+    "WindowPush",
+    "answer",
+    "by_last_update",
+    "fetch",
+    "results",
+    "stamped",
 )
 
-#: ``0`` leaves it to Python; ``1`` is as if it were not set.
-VARIABLE = "STREAMSAPP_NATIVE"
+_COMPILED = "streamsapp.native.compiled"
 
-#: Threads may make their first clients at once; one of them compiles and loads.
-_choosing = Lock()
-
-
-def data_path() -> DataPath | None:
-    """The native data path unless it is refused or cannot be had here. Compiles it if nobody did so before. Raises
-    ``ConfigError`` for a wrong setting."""
-    return _chosen()[0]
+#: Threads may use their first names at once; one of them compiles and loads.
+_loading = Lock()
 
 
-def data_path_at_hand() -> DataPath | None:
-    """The native data path if it was chosen before, as it is by the first client. A program that makes none, as a
-    test driver, has nothing compiled."""
-    return data_path() if _choose.cache_info().currsize else None
+if not TYPE_CHECKING:  # which would take any name for one of the library's
+
+    def __getattr__(name: str) -> Any:
+        """Returns a name of the library, which is found without this function from then on."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        with _loading:
+            library = sys.modules.get(_COMPILED) or _loaded()
+        found = globals()[name] = getattr(library, name)
+        return found
 
 
-def described() -> str:
-    """Which data path runs and, if it is Python's, why."""
-    return _chosen()[1]
+def data_path_at_hand() -> Any:
+    """The names. Tests put ``None`` in its place, for what Python does without them."""
+    return sys.modules[__name__]
 
 
-def _chosen() -> tuple[DataPath | None, str]:
-    with _choosing:
-        return _choose()
-
-
-@cache
-def _choose() -> tuple[DataPath | None, str]:
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted == "0":
-        return None, f"Python ({VARIABLE} is 0)"
-    if wanted not in ("", "1"):
-        raise ConfigError(f"{VARIABLE}: {wanted!r} is neither 1 (the native data path) nor 0; correct or remove it")
-    from streamsapp.native import build  # late: who makes no client needs nothing of all that
+def _loaded() -> ModuleType:
+    from streamsapp.native import build  # late: it needs confluent-kafka and the compiler's surroundings
 
     try:
-        return _loaded(str(build.library())), "native"
-    except (build.UnavailableError, ImportError) as error:
-        return None, f"Python (native: {error})"
-
-
-def _loaded(path: str) -> DataPath:
+        path = str(build.library())
+    except build.UnavailableError as error:
+        raise ImportError(f"the compiled part of streamsapp cannot be had here: {error}") from error
     spec = spec_from_file_location("streamsapp.native.records", path, loader=ExtensionFileLoader("records", path))
     assert spec is not None
     assert spec.loader is not None
@@ -110,4 +104,5 @@ def _loaded(path: str) -> DataPath:
     spec.loader.exec_module(module)
     for kind in (module.CellLog, module.CellRun):
         Sequence.register(kind)
-    return cast(DataPath, module)
+    sys.modules[_COMPILED] = module
+    return module

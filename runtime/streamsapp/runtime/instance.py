@@ -21,7 +21,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from streamsapp import native
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.config.topology_optimization import missing_fault
@@ -125,7 +124,6 @@ class StreamsRuntime(JavaNames):
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            log.info("data path: %s", native.described())
             with ExitStack() as clients:
                 components = Components(
                     self._topology, self._config, self._clock, self._state, self._extensions, clients

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.native import PackedRecords
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicPartition
 from streamsapp.runtime.changelog_positions import Offsets, ends, identify, read_committed, refuse_to_begin_anew
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
@@ -151,7 +151,7 @@ class RestoreConsumer:
             reader.task.stores.restore(reader.store, readable, reader.position)
             self._applied(reader, last_offset, len(records))
 
-    def _apply_packed(self, reader: ChangelogReader, packed: PackedRecords) -> None:
+    def _apply_packed(self, reader: ChangelogReader, packed: native.PackedRecords) -> None:
         bound = self._reached(reader, packed.last_offset)
         if bound is not None:
             packed.keep_before(bound)

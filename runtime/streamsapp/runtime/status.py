@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
@@ -52,7 +51,6 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
-        "dataPath": native.described(),
     }
 
 

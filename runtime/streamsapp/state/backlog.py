@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
-from streamsapp.native import PackedRecords
+from streamsapp import native
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Epoch, Living, Range, Staged, Writes, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
@@ -37,7 +37,7 @@ class BackloggedStore:
         #: one, so whoever goes through entries one after the other has them in order or copied.
         self._waiting: tuple[Writes, ...] = ()
         #: Records of the changelog of a store that is being restored.
-        self._gathered: PackedRecords | None = None
+        self._gathered: native.PackedRecords | None = None
         #: Changelog records that epochs stand for.
         self.records = 0
         #: Keys of the newest epoch.
@@ -91,7 +91,7 @@ class BackloggedStore:
         """Writes to RocksDB in slices. No entry waits while a store is restored."""
         self._store.restore(restored, deleted, SLICE_SIZE)
 
-    def gather(self, packed: PackedRecords) -> int:
+    def gather(self, packed: native.PackedRecords) -> int:
         """Takes records of the changelog that are written together with others; returns the bytes that are gathered.
         Reads do not see them before. No epoch waits meanwhile."""
         if self._gathered is None:

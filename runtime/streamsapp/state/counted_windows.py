@@ -20,11 +20,11 @@ from streamsapp.state.store_type import Layers
 WINDOWS_AT_HAND = 1024
 
 #: A start, an end, and what all windows that start then have around their keys.
-Window: TypeAlias = tuple[int, int, native.WindowParts]
+Window: TypeAlias = "tuple[int, int, native.Window]"
 
 
 class _Parts:
-    """:class:`~streamsapp.native.WindowParts` in Python."""
+    """:class:`~streamsapp.native.Window` in Python."""
 
     __slots__ = ("after", "before", "whole")
 
@@ -43,13 +43,13 @@ class CountedWindows:
         self._around = around
         #: Counts the windows of a record in C, if the store has cells for it.
         self.library = library = None if layers.cells is None else native.data_path_at_hand()
-        self._made: Callable[[bytes, bytes, bool], native.WindowParts] = _Parts if library is None else library.Window
-        self._windows: dict[int, native.WindowParts] = {}
+        self._made: Any = _Parts if library is None else library.Window
+        self._windows: dict[int, native.Window] = {}
         #: Called when windows are forgotten: nobody may go on to use them.
         self.forgotten: Callable[[], None] = lambda: None
         layers.on_forgotten(self._forget)
 
-    def at(self, start_ms: int) -> native.WindowParts:
+    def at(self, start_ms: int) -> native.Window:
         """Returns what the windows that start then have in common, the same object until they are forgotten."""
         found = self._windows.get(start_ms)
         if found is None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp import native
-from streamsapp.native import RecentRecords
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.entries import EntryFormat, HeadersLoggedFormat, LoggedEntry
@@ -25,7 +24,7 @@ class JoinWindowStore(WindowStoreImpl):
     """Keeps records by key and time. A record is appended without a read, and near ones are found in memory."""
 
     #: In place of ``_recent``.
-    _native: RecentRecords | None = None
+    _native: native.Recent | None = None
 
     def keep_recent(self) -> None:
         library = native.data_path_at_hand()
@@ -55,7 +54,9 @@ class JoinWindowStore(WindowStoreImpl):
             return super()._appended_key(key, stored, start_ms)
         segments = self._segments
         segments.appended = number = segments.appended + 1
-        physical = self._native.append(segments.prefixes[start_ms // self._interval], key, start_ms, number, stored)
+        physical: bytes = self._native.append(
+            segments.prefixes[start_ms // self._interval], key, start_ms, number, stored
+        )
         if stored is not None and start_ms > segments.stream_time:
             segments.observe(start_ms)
         return physical

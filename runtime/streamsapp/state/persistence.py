@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from streamsapp.native import PackedRecords
+from streamsapp import native
 from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
 from streamsapp.state.engine import StoreEngine
 from streamsapp.state.entries import PhysicalEntry
@@ -72,7 +72,9 @@ class Persistence:
         self.offsets[store.name] = next_offset
         self._database.write(self._stand(self._database.batch(), store, next_offset))
 
-    def restore_packed(self, store: ManagedStore, packed: PackedRecords, next_offset: int, *, at_once: bool) -> None:
+    def restore_packed(
+        self, store: ManagedStore, packed: native.PackedRecords, next_offset: int, *, at_once: bool
+    ) -> None:
         """Takes records of a changelog, and writes them when they are many: keys that lie close together take RocksDB
         a fraction of the time."""
         engine = self._engines[store.name]

@@ -22,8 +22,8 @@ from threading import Lock
 
 from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
+from streamsapp import native
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
-from streamsapp.native import PackedRecords
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, PhysicalEntry, TimestampedFormat
 from streamsapp.state.epoch import PhysicalEntries, Range, Staged
 from streamsapp.state.resources import StateResources
@@ -261,7 +261,7 @@ class RocksDBStore:
         for start, end in ranges:
             batch.writes.delete_range(start, end, family)
 
-    def stage_packed(self, batch: DatabaseBatch, packed: PackedRecords, limit: int) -> bool:
+    def stage_packed(self, batch: DatabaseBatch, packed: native.PackedRecords, limit: int) -> bool:
         """Adds up to so many of the sorted entries to a batch; returns whether any are left."""
         writes, timestamped = batch.writes, isinstance(self._format, TimestampedFormat)
         return packed.stage(writes.put, writes.delete, batch.family(self._family), limit, timestamped)

@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+from streamsapp import native
 from streamsapp.errors import StateStoreError
-from streamsapp.native import PackedRecords
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde, DefaultSerdes, or_configured
 from streamsapp.state.api import StoreBuilder
@@ -170,7 +170,7 @@ class TaskStores:
         """Says whether :meth:`restore_packed` may be called for a store."""
         return self._managed[store].takes_packed
 
-    def restore_packed(self, store: str, packed: PackedRecords, next_offset: int, *, at_once: bool) -> None:
+    def restore_packed(self, store: str, packed: native.PackedRecords, next_offset: int, *, at_once: bool) -> None:
         """Applies records of a changelog as :meth:`restore` does. They are written together with later ones, and read
         when they are written, unless this is to be ``at_once``; :meth:`write_restored` writes the last ones."""
         managed = self._managed[store]

@@ -54,7 +54,7 @@ class WriteBack:
         *,
         keeps_timestamps: bool,
         unwritten_from: Callable[[], bytes] = bytes,
-        library: native.DataPath | None = None,
+        library: Any | None = None,
         start_at: int = 0,
     ) -> None:
         """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``; and the

@@ -51,7 +51,6 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
                 "instance": name,
                 "state": None if document is None else document["state"],
                 "generation": None if document is None else document["generation"],
-                "dataPath": None if document is None else document.get("dataPath"),
             }
             for name, document in documents.items()
         ],

@@ -136,7 +136,7 @@ class RecordQueue:
         taken += self._run_natively(self._loop, control, limit - taken)
         return taken + self._run(control, bound, limit - taken, next_turn)
 
-    def _run_natively(self, loop: native.RecordLoop, control: ProcessingControl, limit: int) -> int:
+    def _run_natively(self, loop: native.Loop, control: ProcessingControl, limit: int) -> int:
         """Does so in C, up to the first record that the loop leaves to Python."""
         context = self._context
         try:

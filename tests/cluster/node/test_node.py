@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.images import BASE_IMAGE, IMAGES, OPERATOR_IMAGE, RUNTIME_IMAGE, Images
-from cluster.layout import ClusterLayout
+from cluster.images import OPERATOR_IMAGE, RUNTIME_IMAGE
 from cluster_app import TIMEOUT, Kubectl, KubectlError
 from kafka_cluster import Kafka
 from kube_cluster import wait_until
@@ -53,29 +52,6 @@ def test_an_image_that_runs_applications_has_nothing_of_the_operator(kubectl: Ku
     program = "from importlib.util import find_spec; print([find_spec(name) for name in ('kopf', 'kubernetes')])"
     said = output_of(kubectl, namespace, pod("imports", RUNTIME_IMAGE, "python3", "-c", program))
     assert said == "[None, None]"
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_pod_runs_the_native_data_path_if_it_was_compiled_into_its_image_and_says_so(
-    cluster: ClusterLayout, kubectl: Kubectl, namespace: str
-) -> None:
-    def data_path(name: str, image: str) -> str:
-        program = "from streamsapp import native; print(native.described())"
-        return output_of(kubectl, namespace, pod(name, image, "python3", "-c", program))
-
-    images = Images(cluster)
-    compiler = "localhost/streamsapp-compiler:test"
-    container = images._buildah("from", BASE_IMAGE).strip()
-    packages = "apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev python3-dev"
-    images._buildah("run", "--isolation=chroot", "--network=host", container, "--", "sh", "-c", packages)
-    images._buildah("commit", "--quiet", "--rm", container, compiler)
-    runtime = IMAGES[0]._replace(name="localhost/streamsapp-runtime:native", compiler=compiler)
-    images.build([runtime])
-    images.bring_in([runtime])
-
-    assert data_path("with", runtime.name) == "native"
-    assert data_path("without", RUNTIME_IMAGE) == "Python (native: there is no C compiler (cc))"
 
 
 def test_a_pod_of_any_namespace_reaches_kafka_by_its_bare_name(kubectl: Kubectl, namespace: str, kafka: Kafka) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import data_paths
 from instances import TIMEOUT, Instances, counts_per_key, eventually, last_counts
 from killable import word_count
 from streamsapp import ClientState, TopicPartition
@@ -39,7 +38,6 @@ def moved(three: ThreeBrokers, topic: str) -> bool:
 
 
 def test_a_consumer_gets_every_record_once_and_in_order_while_leaders_move(three: ThreeBrokers) -> None:
-    data_paths.compiled()  # or librdkafka fetches
     topic = three.kafka.create_topic("numbers", PARTITIONS, replicas=3)
     consumer = PartitionConsumer(
         {

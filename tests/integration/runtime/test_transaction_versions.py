@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 from kafka import KafkaAdminClient
 
-import data_paths
 from batch_producers import flush, send
 from instances import Instances, counts_per_key, end_offsets, eventually, produce
 from kafka_cluster import Kafka
@@ -34,7 +33,7 @@ def agree_on(version: int, broker: EmbeddedBroker) -> None:
 
 def transactional(broker: EmbeddedBroker) -> BatchProducer:
     properties: ClientProperties = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "id"}
-    return BatchProducer(data_paths.compiled(), properties)
+    return BatchProducer(properties)
 
 
 def test_instances_go_on_while_their_cluster_goes_over_to_another_version_and_back(

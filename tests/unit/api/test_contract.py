@@ -29,7 +29,6 @@ from streamsapp import (
     TopicPartition,
     Topology,
     Windowed,
-    native,
 )
 from streamsapp.record import InputRecord
 from streamsapp.testing import MockClock, TopologyTestDriver
@@ -273,7 +272,6 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "usualProcessSeconds": None,
         "hanging": [],
         "globalStores": [],
-        "dataPath": native.described(),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from data_paths import take
+from data_paths import leave_all_to_librdkafka
 from fetching_parts import hurried, read, stack, start
 from producer_parts import (
     FakeClient,
@@ -29,7 +29,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         producer.send_offsets(offsets, group)
 
     monkeypatch.setattr(module, "RebootstrappingProducer", make)
-    take(None, monkeypatch)  # the native data path wants a client of librdkafka's
+    leave_all_to_librdkafka(monkeypatch)
     monkeypatch.setattr(module, "send_to_transaction", send_to_transaction)
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition as KafkaPartition
 
-from data_paths import take
+from data_paths import leave_all_to_librdkafka
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as module, offsets
@@ -132,7 +132,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         return fake
 
     monkeypatch.setattr(module, "RebootstrappingConsumer", make)
-    take(None, monkeypatch)  # the native data path wants a client of librdkafka's
+    leave_all_to_librdkafka(monkeypatch)
     monkeypatch.setattr(module, "topic_identities", lambda client, names, timeout: {})
     monkeypatch.setattr(offsets, "committed", lambda consumer, partitions, timeout: consumer.answer(partitions))
     monkeypatch.setattr(offsets, "commit", lambda consumer, positions: consumer.answer(positions))

@@ -248,11 +248,10 @@ def test_a_broker_that_was_left_alone_is_asked_later(start: Start, read: Read) -
 
 def at_brokers(brokers: FetchedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Consumers that are made from now on fetch from them, and ask others for anything else."""
-    made: Any = lambda path, settings, *others: Fetcher(  # noqa: E731
-        path, settings, brokers.list_topics, brokers.describe_topics, others[-1]
+    made: Any = lambda settings, *others: Fetcher(  # noqa: E731
+        settings, brokers.list_topics, brokers.describe_topics, others[-1]
     )
     monkeypatch.setattr(consumer_module, "Fetcher", made)
-    data_paths.take(data_paths.compiled(), monkeypatch)
 
 
 @pytest.mark.parametrize("lacking", [FetchRequest, ListOffsetsRequest])

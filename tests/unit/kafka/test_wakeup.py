@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from data_paths import leave_fetching_to_librdkafka
-from streamsapp import TopicPartition, native
+from data_paths import leave_all_to_librdkafka, leave_fetching_to_librdkafka
+from streamsapp import TopicPartition
 from streamsapp.kafka import rest as rest_module, wakeup as wakeup_module
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
@@ -149,7 +149,7 @@ def test_records_that_were_too_many_for_a_fetch_are_not_waited_for(
     home: Producer, accelerated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not accelerated:
-        monkeypatch.setattr(native, "data_path", lambda: None)
+        leave_all_to_librdkafka(monkeypatch)
     with reading(home, Wakeup()) as consumer:
         consumer.assign({TopicPartition("in", 0): BEGINNING})
         seen: list[bytes | None] = []
@@ -180,8 +180,6 @@ def test_a_notification_before_the_first_fetch_ends_its_wait(home: Producer) -> 
 
 def test_who_is_woken_and_left_nothing_fetches_once(home: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_fetching_to_librdkafka(monkeypatch)
-    if native.data_path() is None:
-        pytest.skip("Python does not know whether it left something")
     wakeup = Wakeup()
     with reading(home, wakeup) as consumer:
         consumer.poll(10, 0)

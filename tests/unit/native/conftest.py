@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 from confluent_kafka import Producer
 
 import data_paths
 from data_paths import mock_brokers
-from streamsapp import native
 
 
 @pytest.fixture(scope="session")
-def compiled() -> native.DataPath:
+def compiled() -> ModuleType:
     return data_paths.compiled()
 
 

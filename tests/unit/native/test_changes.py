@@ -6,13 +6,14 @@ import random
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError
 
-from data_paths import everything, producing, take
-from streamsapp import Serdes, native
+from data_paths import everything, leave_all_to_librdkafka, producing
+from streamsapp import Serdes
 from streamsapp.native import Why
 from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.state.entries import Cell, Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
@@ -60,18 +61,20 @@ def send_all(producer: Any, changes: ChangelogSlice) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_entries_become_the_same_records_whichever_path_sends_them(
-    kind: str, broker: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    kind: str, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serde, value = KINDS[kind]
     entries = random_entries(random.Random(3), value, 2500)
     found = []
     name = kind.replace(", ", "-").replace(" ", "-")
-    for topic, sender in ((f"{name}-by-python", None), (f"{name}-by-native", compiled)):
-        take(sender, monkeypatch)
-        with producing(broker) as producer:
-            changes = ChangelogSlice(topic, 1, entries, TimestampedFormat(serde))
-            send_all(producer, changes)
-            assert producer.flush(60)
+    for topic in (f"{name}-by-librdkafka", f"{name}-by-batches"):
+        with monkeypatch.context() as patch:
+            if topic.endswith("librdkafka"):
+                leave_all_to_librdkafka(patch)
+            with producing(broker) as producer:
+                changes = ChangelogSlice(topic, 1, entries, TimestampedFormat(serde))
+                send_all(producer, changes)
+                assert producer.flush(60)
         records, _ = everything(broker, topic)
         found.append([[it[1:3] + it[4:] for it in records[each]] for each in sorted(records)])
         # A record without a time has that of the moment.
@@ -140,7 +143,7 @@ def test_what_cannot_be_written_raises_the_same(
         producer.send_changes(ChangelogSlice("t", 0, entries, TimestampedFormat(serde)))
 
 
-def test_calls_that_make_no_sense_are_refused(compiled: native.DataPath) -> None:
+def test_calls_that_make_no_sense_are_refused(compiled: ModuleType) -> None:
     outbox = compiled.Outbox(1000, 1000)
     outbox.add_topic("t", 2)
     senseless: list[tuple[Any, ...]] = [

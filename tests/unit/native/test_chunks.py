@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from operator import attrgetter
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
@@ -32,7 +33,7 @@ TIMES = [-1, 0, 1, 1_700_000_000_000, 2**62]
 
 
 def chunk_of(
-    path: native.DataPath,
+    path: ModuleType,
     data: bytes,
     position: int = 0,
     aborted: Any = (),
@@ -40,11 +41,11 @@ def chunk_of(
     log_end: int = 2**63 - 1,
     most: int = 1 << 40,
     room: int = 1 << 28,
-) -> native.RecordChunk:
+) -> native.Chunk:
     """Of what a broker has sent in the middle of something else."""
     around = b"before" + data + b"after"
     given = list(aborted), partial(decompression.decompressed, most=room), unchecked, log_end, most
-    return path.Chunk("t", 3, memoryview(around)[6:-5], position, *given)
+    return native.Chunk("t", 3, memoryview(around)[6:-5], position, *given)
 
 
 def row(record: InputRecord) -> Row:
@@ -58,7 +59,7 @@ def row_of(base: int, given: tuple[int, int, Any, Any, Any], appended: int | Non
     return "t", 3, base + offset, when, key, value, headers or None, len(value or b"")
 
 
-def drained(chunk: native.RecordChunk, rng: random.Random) -> list[Row]:
+def drained(chunk: native.Chunk, rng: random.Random) -> list[Row]:
     """All that is left, taken in parts, after each of which the position is told."""
     rows: list[Row] = []
     while True:
@@ -108,7 +109,7 @@ def a_log(rng: random.Random) -> tuple[list[tuple[int, bytes]], list[Row], int]:
 
 
 @pytest.mark.seeds(20)
-def test_records_are_read_as_they_were_given_from_any_offset_on(compiled: native.DataPath, seed: int) -> None:
+def test_records_are_read_as_they_were_given_from_any_offset_on(compiled: ModuleType, seed: int) -> None:
     rng = random.Random(seed)
     batches, rows, end = a_log(rng)
     everything = b"".join(data for _, data in batches)
@@ -121,7 +122,7 @@ def test_records_are_read_as_they_were_given_from_any_offset_on(compiled: native
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_each_codec_and_a_record_that_is_larger_than_all_others(compiled: native.DataPath, codec: str) -> None:
+def test_each_codec_and_a_record_that_is_larger_than_all_others(compiled: ModuleType, codec: str) -> None:
     given = [(0, 5, b"k" * 70_000, b"v" * 200_000, [("h", b"x" * 30_000)]), *simple(*range(1, 500))]
     data, called = fetched_batch(1, given, codec), list[int]()
 
@@ -135,20 +136,20 @@ def test_each_codec_and_a_record_that_is_larger_than_all_others(compiled: native
     assert called == [CODECS[codec][0]] * (codec != "none")
 
 
-def test_the_epoch_is_that_of_the_last_batch(compiled: native.DataPath) -> None:
+def test_the_epoch_is_that_of_the_last_batch(compiled: ModuleType) -> None:
     first, second = fetched_batch(0, simple(0), epoch=4), fetched_batch(1, simple(0), epoch=6)
 
     assert chunk_of(compiled, first + second).epoch == 6
     assert chunk_of(compiled, first + second[:-1]).epoch == 4
 
 
-def test_checksums_may_be_left_unchecked(compiled: native.DataPath) -> None:
+def test_checksums_may_be_left_unchecked(compiled: ModuleType) -> None:
     data = changed(fetched_batch(0, simple(0)), crc=7)
 
     assert offsets(chunk_of(compiled, data, unchecked=True).take(5)) == [0]
 
 
-def test_a_header_whose_name_is_no_text_raises_for_who_asks_and_harms_nothing_else(compiled: native.DataPath) -> None:
+def test_a_header_whose_name_is_no_text_raises_for_who_asks_and_harms_nothing_else(compiled: ModuleType) -> None:
     names = [one(b"\0", 0, 1, 1, b"k", 1, b"v", 3, 1, b"a", -1, 2, b"\xff\0", 1, b"x", 1, b"b", 0)]
     chunk = chunk_of(compiled, by_hand(0, [good(0), *names, good(2)]))
 
@@ -161,7 +162,7 @@ def test_a_header_whose_name_is_no_text_raises_for_who_asks_and_harms_nothing_el
     assert [row(before), row(after)] == [row_of(0, (offset, 0, b"k", b"v", None)) for offset in (0, 2)]
 
 
-def test_nothing_stays_of_a_record_whose_headers_were_asked_for_and_are_no_text(compiled: native.DataPath) -> None:
+def test_nothing_stays_of_a_record_whose_headers_were_asked_for_and_are_no_text(compiled: ModuleType) -> None:
     data = by_hand(0, [one(b"\0", 0, 0, 1, b"k", 1, b"v", 1, 1, b"\xff", -1)])
 
     def ask() -> weakref.ref[Any]:
@@ -216,9 +217,7 @@ def transactions(rng: random.Random) -> tuple[list[Part], list[Transaction]]:
 #: By their first offsets, or as brokers tell of them, which note what is aborted when it ends; or nothing is told.
 @pytest.mark.parametrize("order", ["first", "marker", None])
 @pytest.mark.seeds(5)
-def test_only_what_is_committed_comes_whatever_is_fetched(
-    compiled: native.DataPath, seed: int, order: str | None
-) -> None:
+def test_only_what_is_committed_comes_whatever_is_fetched(compiled: ModuleType, seed: int, order: str | None) -> None:
     rng = random.Random(seed)
     log, ended = transactions(rng)
     for position in range(log[-1].end):
@@ -240,7 +239,7 @@ def test_only_what_is_committed_comes_whatever_is_fetched(
         assert chunk.position == parts[-1].end
 
 
-def test_of_two_transactions_the_one_that_begins_first_may_be_aborted_last(compiled: native.DataPath) -> None:
+def test_of_two_transactions_the_one_that_begins_first_may_be_aborted_last(compiled: ModuleType) -> None:
     marker = [(0, 9, struct.pack(">hh", 0, 0), bytes(6), None)]
     parts = [
         fetched_batch(0, simple(0), producer=1, attributes=TRANSACTIONAL),
@@ -305,7 +304,7 @@ BROKEN_RECORDS = {
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 @pytest.mark.parametrize("broken", BROKEN_RECORDS.values(), ids=BROKEN_RECORDS)
 def test_a_record_that_cannot_be_read_is_told_after_those_before_it(
-    compiled: native.DataPath, broken: bytes, codec: str
+    compiled: ModuleType, broken: bytes, codec: str
 ) -> None:
     number, compress = CODECS[codec]
     records = compress(good(0) + good(1) + broken + good(3))
@@ -345,7 +344,7 @@ WRONG_BATCHES: dict[str, tuple[dict[str, int], str]] = {
 
 @pytest.mark.parametrize(("fields", "text"), BROKEN_BATCHES.values(), ids=BROKEN_BATCHES)
 def test_a_batch_that_cannot_be_read_is_told_after_those_before_it(
-    compiled: native.DataPath, fields: dict[str, int], text: str
+    compiled: ModuleType, fields: dict[str, int], text: str
 ) -> None:
     broken = changed(fetched_batch(20, simple(0, 1, 2)), **{"last_offset_delta": 7} | fields)
     data = fetched_batch(10, simple(0, 5)) + broken + fetched_batch(90, simple(0))
@@ -359,7 +358,7 @@ def test_a_batch_that_cannot_be_read_is_told_after_those_before_it(
 
 @pytest.mark.parametrize(("fields", "text"), WRONG_BATCHES.values(), ids=WRONG_BATCHES)
 def test_nothing_is_taken_of_batches_whose_headers_do_not_fit_to_one_another(
-    compiled: native.DataPath, fields: dict[str, int], text: str
+    compiled: ModuleType, fields: dict[str, int], text: str
 ) -> None:
     wrong = changed(fetched_batch(20, simple(0, 1, 2)), **{"last_offset_delta": 7} | fields)
     before, after = fetched_batch(10, simple(0, 5)), fetched_batch(90, simple(0))
@@ -369,7 +368,7 @@ def test_nothing_is_taken_of_batches_whose_headers_do_not_fit_to_one_another(
             chunk_of(compiled, data, 10)
 
 
-def test_a_batch_before_what_was_asked_for_is_refused(compiled: native.DataPath) -> None:
+def test_a_batch_before_what_was_asked_for_is_refused(compiled: ModuleType) -> None:
     data = fetched_batch(10, simple(0, 1)) + fetched_batch(12, simple(0, 1))
 
     assert offsets(chunk_of(compiled, data, 11).take(9)) == [11, 12, 13]
@@ -377,7 +376,7 @@ def test_a_batch_before_what_was_asked_for_is_refused(compiled: native.DataPath)
         chunk_of(compiled, data, 12)
 
 
-def test_batches_that_reach_the_end_of_the_log_are_left_out(compiled: native.DataPath) -> None:
+def test_batches_that_reach_the_end_of_the_log_are_left_out(compiled: ModuleType) -> None:
     batches = [fetched_batch(0, simple(0, 1)), fetched_batch(5, simple(0, 1)), fetched_batch(7, simple(0))]
     for log_end, end, found in [
         (8, 8, [0, 1, 5, 6, 7]), (7, 7, [0, 1, 5, 6]), (6, 2, [0, 1]), (5, 2, [0, 1]), (2, 2, [0, 1]), (1, 0, []),
@@ -389,7 +388,7 @@ def test_batches_that_reach_the_end_of_the_log_are_left_out(compiled: native.Dat
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "lz4", "xerial"])
 def test_one_record_that_cannot_be_read_comes_in_place_of_a_batch_that_is_too_large(
-    compiled: native.DataPath, codec: str
+    compiled: ModuleType, codec: str
 ) -> None:
     large = fetched_batch(10, [(0, 7, b"k", bytes(800_000), None), (4, 9, b"k", bytes(800_000), None)], codec)
     data = fetched_batch(0, simple(0, 5)) + large + fetched_batch(20, simple(0), codec)
@@ -411,7 +410,7 @@ def test_one_record_that_cannot_be_read_comes_in_place_of_a_batch_that_is_too_la
     assert packed.position == 6
 
 
-def test_no_more_batches_are_opened_than_there_is_room_for(compiled: native.DataPath) -> None:
+def test_no_more_batches_are_opened_than_there_is_room_for(compiled: ModuleType) -> None:
     batches = [fetched_batch(each * 2, [(n, 7, b"k", bytes(1000), None) for n in (0, 1)], "zstd") for each in range(9)]
     chunk = chunk_of(compiled, b"".join(batches), most=5000)
 
@@ -425,7 +424,7 @@ def test_no_more_batches_are_opened_than_there_is_room_for(compiled: native.Data
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_batches_before_one_that_was_cut_off_are_read_and_it_is_told_where_to_go_on(
-    compiled: native.DataPath, codec: str
+    compiled: ModuleType, codec: str
 ) -> None:
     first, last = fetched_batch(0, simple(0, 3), codec, last_offset_delta=6), fetched_batch(9, simple(0), codec)
     for cut in range(len(last)):
@@ -438,7 +437,7 @@ def test_batches_before_one_that_was_cut_off_are_read_and_it_is_told_where_to_go
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_batches_in_older_formats_are_left_to_others(compiled: native.DataPath, version: int) -> None:
+def test_batches_in_older_formats_are_left_to_others(compiled: ModuleType, version: int) -> None:
     builder = MemoryRecordsBuilder(version, 0, 1000)
     builder.append(5, b"k", b"v")
     builder.close()
@@ -448,7 +447,7 @@ def test_batches_in_older_formats_are_left_to_others(compiled: native.DataPath, 
 
 
 @pytest.mark.parametrize("unchecked", [False, True])
-def test_any_bit_may_be_changed(compiled: native.DataPath, unchecked: bool) -> None:
+def test_any_bit_may_be_changed(compiled: ModuleType, unchecked: bool) -> None:
     """With checksums, what comes is what was sent; without them anything may come, and nothing else happens."""
     rng, seen = random.Random(4), Counter[str]()
     given = {codec: [(n, 5, b"k%d" % n, codec.encode() * 9, [("h", b"x")]) for n in range(3)] for codec in CODECS}
@@ -476,7 +475,7 @@ def test_any_bit_may_be_changed(compiled: native.DataPath, unchecked: bool) -> N
 
 
 @pytest.mark.skipif(not find_spec("_testcapi"), reason="this Python has no _testcapi")
-def test_no_record_is_lost_where_there_is_no_memory_for_it(compiled: native.DataPath) -> None:
+def test_no_record_is_lost_where_there_is_no_memory_for_it(compiled: ModuleType) -> None:
     import _testcapi  # type: ignore[import-not-found]  # CPython's own, which not every Python has
 
     data, refused = fetched_batch(0, simple(*range(20))), 0

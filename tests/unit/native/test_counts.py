@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def program(way: str, emit: str) -> StreamTask:
 @pytest.mark.parametrize("emit", ["update", "commit"])
 @pytest.mark.parametrize("way", WAYS)
 def test_random_records_are_counted_as_in_python(
-    way: str, emit: str, seed: int, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    way: str, emit: str, seed: int, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
     expected = play(program(way, emit), seed)
@@ -81,7 +82,7 @@ def test_random_records_are_counted_as_in_python(
 @pytest.mark.parametrize("at_hand", [True, False])
 @pytest.mark.parametrize("emit", ["update", "commit"])
 def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
-    emit: str, at_hand: bool, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    emit: str, at_hand: bool, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled if at_hand else None)
     task = program("straight", emit)
@@ -99,7 +100,7 @@ def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
 
 
 def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
-    compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
     task = program("straight", "update")
@@ -110,13 +111,13 @@ def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
     assert task.stores.stores[STORE].get("k") == ((1 << 63) - 1, 5)
 
 
-def counting(compiled: native.DataPath, known: dict[bytes, Any] | None = None) -> tuple[native.Cells, native.CellLog]:
+def counting(compiled: ModuleType, known: dict[bytes, Any] | None = None) -> tuple[native.Cells, native.CellLog]:
     """Returns cells of a store that knows these entries, and the log of its running epoch."""
     cells = compiled.Cells((known or {}).__getitem__)
     return cells, cells.begin()
 
 
-def count(path: native.DataPath, cells: native.Cells, key: Any, timestamp: Any) -> Any:
+def count(path: ModuleType, cells: native.Cells, key: Any, timestamp: Any) -> Any:
     """Counts a record, and returns the cell."""
 
     def failed(error: Exception, *_: object) -> None:
@@ -133,7 +134,7 @@ def count(path: native.DataPath, cells: native.Cells, key: Any, timestamp: Any) 
 KNOWN: dict[bytes, Any] = {b"a": (3, 7), b"b": (None, -1), b"c": [1, 2]}
 
 
-def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: native.DataPath) -> None:
+def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: ModuleType) -> None:
     cells, first = counting(compiled, KNOWN)
     counted = [count(compiled, cells, key, 5) for key in (b"a", b"b", b"c", b"a")]
     second = cells.begin()
@@ -149,7 +150,7 @@ def test_a_key_is_written_once_in_an_epoch_with_what_it_had_at_last(compiled: na
     assert list(second)[1:] == [(b"c", (1, 3))]
 
 
-def test_results_tell_of_counts_and_of_keys_without_one(compiled: native.DataPath) -> None:
+def test_results_tell_of_counts_and_of_keys_without_one(compiled: ModuleType) -> None:
     cells, _ = counting(compiled, KNOWN)
     held = [(count(compiled, cells, key, 8), key.decode(), b"more") for key in KNOWN]
     held[0][0].held = True
@@ -170,7 +171,7 @@ def test_results_tell_of_counts_and_of_keys_without_one(compiled: native.DataPat
 
 @pytest.mark.parametrize("at_hand", [True, False])
 def test_a_count_that_is_deleted_before_the_commit_is_a_tombstone(
-    at_hand: bool, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    at_hand: bool, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled if at_hand else None)
     task = program("straight", "commit")
@@ -184,7 +185,7 @@ def test_a_count_that_is_deleted_before_the_commit_is_a_tombstone(
     ]
 
 
-def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: native.DataPath) -> None:
+def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: ModuleType) -> None:
     asked: list[bytes] = []
     cells = compiled.Cells(lambda key: asked.append(key) or (1, 1))  # type: ignore[func-returns-value]
     for key in (b"a", b"b"):
@@ -214,7 +215,7 @@ def window(start: int) -> bytes:
 
 
 @pytest.mark.parametrize(("start_at", "latest"), [(12, 1), (0, (1 << 63) - 1)])
-def test_cells_of_the_last_two_epochs_are_not_forgotten(start_at: int, latest: int, compiled: native.DataPath) -> None:
+def test_cells_of_the_last_two_epochs_are_not_forgotten(start_at: int, latest: int, compiled: ModuleType) -> None:
     asked: list[bytes] = []
     cells = compiled.Cells(lambda key: asked.append(key) or (7, 7), start_at)  # type: ignore[func-returns-value]
     logs = []
@@ -231,7 +232,7 @@ def test_cells_of_the_last_two_epochs_are_not_forgotten(start_at: int, latest: i
     assert [cells.at_hand(window(start)) is None for start in (1, 2, 3)] == [True, True, False]
 
 
-def test_a_cell_that_was_forgotten_is_the_same_again(compiled: native.DataPath) -> None:
+def test_a_cell_that_was_forgotten_is_the_same_again(compiled: ModuleType) -> None:
     cells, log = counting(compiled)
     cells.write(b"a", 3, 5)
     forgotten = log.cell(0)
@@ -254,7 +255,7 @@ def staged(run: native.CellRun) -> list[tuple[bytes, bytes | None]]:
 
 
 @pytest.mark.seeds(6)
-def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled: native.DataPath) -> None:
+def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled: ModuleType) -> None:
     rng = random.Random(seed)
     cells, log = counting(compiled)
     waiting = compiled.CellLog()
@@ -292,7 +293,7 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
     assert compiled.CellLog().entry(cells.at_hand(b"")) is log.entry(None) is None
 
 
-def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(compiled: native.DataPath) -> None:
+def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(compiled: ModuleType) -> None:
     cells = compiled.Cells(lambda key: (None, -1))
 
     class Nested:
@@ -366,7 +367,7 @@ def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(co
     ],
 )
 def test_wrong_calls_are_refused(
-    call: Callable[[Any, Any], object], error: type[Exception], compiled: native.DataPath
+    call: Callable[[Any, Any], object], error: type[Exception], compiled: ModuleType
 ) -> None:
     cells, log = counting(compiled, KNOWN)
     with pytest.raises(error):
@@ -374,7 +375,7 @@ def test_wrong_calls_are_refused(
     assert list(log) == []
 
 
-def test_cells_that_are_part_of_a_circle_are_let_go(compiled: native.DataPath) -> None:
+def test_cells_that_are_part_of_a_circle_are_let_go(compiled: ModuleType) -> None:
     gone: list[int] = []
 
     class Leaving:

@@ -7,7 +7,8 @@ import logging
 import random
 import re
 from contextlib import closing
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer, cimpl
@@ -18,9 +19,9 @@ from data_paths import (
     consuming,
     everything,
     fetched_until,
+    leave_all_to_librdkafka,
     leave_fetching_to_librdkafka,
     producing,
-    take,
 )
 from streamsapp import TopicPartition, native
 from streamsapp.errors import StreamsError, TopicError
@@ -49,25 +50,25 @@ def random_records(topic: str, count: int) -> list[OutputRecord]:
 
 
 def test_random_records_are_the_same_whichever_path_sends_and_fetches_them(
-    broker: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    for topic, sender in (("by-python", None), ("by-native", compiled)):
-        take(sender, monkeypatch)
-        with producing(broker) as producer:
-            assert producer.send(random_records(topic, 1200)) == []
-            assert producer.flush(60)
-        for reader, left in ((None, False), (compiled, False), (compiled, True)):
-            take(reader, monkeypatch)
+    ways = (leave_all_to_librdkafka, leave_fetching_to_librdkafka, lambda patch: None)
+    for topic, sender in (("by-librdkafka", ways[0]), ("by-batches", ways[2])):
+        with monkeypatch.context() as patch:
+            sender(patch)
+            with producing(broker) as producer:
+                assert producer.send(random_records(topic, 1200)) == []
+                assert producer.flush(60)
+        for reader in ways:
             with monkeypatch.context() as patch:
-                if left:
-                    leave_fetching_to_librdkafka(patch)
+                reader(patch)
                 records, ends = everything(broker, topic)
             seen.append([[it[1:] for it in records[each]] for each in sorted(records)])
             assert list(ends.values()) == [300] * PARTITIONS
 
     assert seen[1:] == seen[:1] * 5
-    sent = random_records("by-native", 1200)
+    sent = random_records("by-batches", 1200)
     assert seen[0][1] == [
         (1, offset, (1, timestamp or 1), key, value, headers or None, len(value or b""))
         for offset, (_, value, key, _, _, _, timestamp, headers) in enumerate(sent[1::PARTITIONS])
@@ -238,18 +239,15 @@ def test_headers_that_are_no_text_fail_who_asks_for_them_and_nobody_else(broker:
 def test_errors_that_nobody_can_go_on_from_are_raised(
     told: tuple[Any, ...], error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing:
-        def fetch(self, *arguments: object) -> tuple[list[Any], ...]:
-            return [], [told], []
-
-    take(cast(native.DataPath, Failing()), monkeypatch)
+    leave_fetching_to_librdkafka(monkeypatch)
+    monkeypatch.setattr(native, "fetch", lambda *arguments: ([], [told], []))
     consumer = PartitionConsumer({"bootstrap.servers": NOBODY, "group.id": "g", "client.id": "rdkafka"})
     with closing(consumer), pytest.raises(error, match=message):
         consumer.poll(1, 0)
 
 
-def test_a_closed_client_says_so(broker: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    take(compiled, monkeypatch)
+def test_a_closed_client_says_so(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_fetching_to_librdkafka(monkeypatch)
     with consuming(broker) as consumer:
         pass
 
@@ -257,7 +255,7 @@ def test_a_closed_client_says_so(broker: str, compiled: native.DataPath, monkeyp
         consumer.poll(1, 0)
 
 
-def test_calls_that_make_no_sense_are_refused(broker: str, compiled: native.DataPath) -> None:
+def test_calls_that_make_no_sense_are_refused(broker: str, compiled: ModuleType) -> None:
     producer = Producer({"bootstrap.servers": broker})
     handle = handle_of(producer)
     for arguments in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -58,7 +58,7 @@ def counted_in_windows(serde: Any) -> Topology:
 def test_they_are_what_serdes_make_of_them_that_are_not_known(
     topology: Callable[[Any], Topology],
     is_native: bool,
-    compiled: native.DataPath,
+    compiled: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = compiled if is_native else None
@@ -69,7 +69,7 @@ def test_they_are_what_serdes_make_of_them_that_are_not_known(
     assert sent(topology(Serdes.bytes()), *records) == sent(topology(UNKNOWN), *records)
 
 
-def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: native.DataPath) -> None:
+def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: ModuleType) -> None:
     asked, out, told = list[Any](), list[Any](), list[Any]()
 
     def serialize(value: Any) -> Any:
@@ -89,7 +89,7 @@ def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: native
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: native.DataPath, kept: bool) -> None:
+def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: ModuleType, kept: bool) -> None:
     asked, cells = list[Any](), compiled.Cells(lambda key: (None, -1))
     cells.begin()
 
@@ -108,7 +108,7 @@ def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: native
     assert cells.at_hand(b"k")[0] == 2
 
 
-def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: native.DataPath) -> None:
+def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: ModuleType) -> None:
     pushed, buffer = list[Any](), deque[Any]()
     context = SimpleNamespace(message=None, stream_time=-1)
     loop = compiled.Loop(buffer, None, None, context, list)
@@ -131,7 +131,7 @@ def due_at(times: list[int]) -> Any:
 
 
 def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes_sooner(
-    compiled: native.DataPath,
+    compiled: ModuleType,
 ) -> None:
     times, punctuated, buffer = [1005], list[int](), deque[Any]()
     context = SimpleNamespace(message=None, stream_time=-1)

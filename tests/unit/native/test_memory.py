@@ -7,10 +7,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from streamsapp import native
 from streamsapp.cache_folder import CACHE_VARIABLE
 from streamsapp.native import build
 
@@ -24,7 +24,7 @@ def run(program: str, part: str, broker: str, **environment: str) -> str:
     """Returns what it printed; it must end well."""
     done = subprocess.run(
         [sys.executable, PROGRAMS / program, part, broker],
-        env={**os.environ, native.VARIABLE: "1", **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -43,7 +43,7 @@ def sanitizer(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def sanitized(compiled: native.DataPath, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def sanitized(compiled: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a program whose native data path is compiled with sanitizers."""
     cache = str(tmp_path_factory.mktemp("sanitized"))
     preloaded = " ".join(map(sanitizer, SANITIZERS))
@@ -87,10 +87,10 @@ def test_sanitizers_find_nothing(program: str, part: str, broker: str, sanitized
     assert "runtime error" not in told
 
 
-def test_no_memory_is_lost_over_many_records(broker: str, compiled: native.DataPath) -> None:
+def test_no_memory_is_lost_over_many_records(broker: str, compiled: ModuleType) -> None:
     run("native_stress.py", "leaks", broker)
 
 
-def test_the_interpreter_ends_while_records_are_on_their_way(broker: str, compiled: native.DataPath) -> None:
+def test_the_interpreter_ends_while_records_are_on_their_way(broker: str, compiled: ModuleType) -> None:
     for _ in range(3):
         run("native_stress.py", "exit", broker)

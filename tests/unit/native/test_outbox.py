@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from types import ModuleType
 from typing import Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from streamsapp import native
 from streamsapp.native import Why
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.tasks.output import OutputRecord
@@ -21,13 +21,13 @@ def record(key: bytes | None, value: bytes | None = b"v", partition: int = -1, t
     return ("t", value, key, partition, None, None, time, None)
 
 
-def outbox(path: native.DataPath, *, batch_size: int = 1 << 20, most: int = 1 << 20, partitions: int = 4) -> Any:
+def outbox(path: ModuleType, *, batch_size: int = 1 << 20, most: int = 1 << 20, partitions: int = 4) -> Any:
     made = path.Outbox(batch_size, most)
     made.add_topic("t", partitions)
     return made
 
 
-def taken(path: native.DataPath, box: Any) -> dict[int, list[list[Any]]]:
+def taken(path: ModuleType, box: Any) -> dict[int, list[list[Any]]]:
     """The batches of each partition, as lists of records, as a decoder that is not ours finds them."""
     found: dict[int, list[list[Any]]] = defaultdict(list)
     for topic, partition in box.take_ready():
@@ -46,7 +46,7 @@ def taken(path: native.DataPath, box: Any) -> dict[int, list[list[Any]]]:
     return found
 
 
-def test_random_records_are_read_as_they_were_given(compiled: native.DataPath) -> None:
+def test_random_records_are_read_as_they_were_given(compiled: ModuleType) -> None:
     rng = random.Random(8)
 
     def some() -> bytes | None:
@@ -71,7 +71,7 @@ def test_random_records_are_read_as_they_were_given(compiled: native.DataPath) -
     }
 
 
-def test_batches_keep_to_their_size_and_a_larger_record_is_alone(compiled: native.DataPath) -> None:
+def test_batches_keep_to_their_size_and_a_larger_record_is_alone(compiled: ModuleType) -> None:
     box = outbox(compiled, batch_size=1000, partitions=1)
     given = [record(b"k", b"v" * size) for size in (100, 100, 5000, 100, 700, 200)]
     box.add(given, 0, EVERYTHING)
@@ -81,7 +81,7 @@ def test_batches_keep_to_their_size_and_a_larger_record_is_alone(compiled: nativ
     assert [[len(value) for _, value, _, _ in batch] for batch in batches] == [[100, 100], [5000], [100, 700], [200]]
 
 
-def test_keys_choose_the_partition_and_records_without_one_are_spread(compiled: native.DataPath) -> None:
+def test_keys_choose_the_partition_and_records_without_one_are_spread(compiled: ModuleType) -> None:
     box = outbox(compiled, partitions=5)
     keys = [rng.to_bytes(length, "big") for length in range(9) for rng in (0, 1, 200) if rng < 256**length]
     box.add([record(key) for key in keys], 0, EVERYTHING)
@@ -99,7 +99,7 @@ def test_keys_choose_the_partition_and_records_without_one_are_spread(compiled: 
 
 
 def test_the_time_zero_is_the_first_there_is_and_a_record_without_one_has_that_of_the_moment(
-    compiled: native.DataPath,
+    compiled: ModuleType,
 ) -> None:
     box = outbox(compiled, partitions=1)
     box.add([record(b"k", time=0), record(b"k", time=-1)], 0, EVERYTHING)
@@ -126,9 +126,7 @@ def test_the_time_zero_is_the_first_there_is_and_a_record_without_one_has_that_o
         (["t"], Why.NOT_KNOWN),
     ],
 )
-def test_a_record_that_is_not_taken_stops_the_call_and_says_why(
-    compiled: native.DataPath, wrong: Any, why: Why
-) -> None:
+def test_a_record_that_is_not_taken_stops_the_call_and_says_why(compiled: ModuleType, wrong: Any, why: Why) -> None:
     box = outbox(compiled, most=2000)
     good = record(b"k")
 
@@ -137,7 +135,7 @@ def test_a_record_that_is_not_taken_stops_the_call_and_says_why(
     assert [len(batch) for batches in taken(compiled, box).values() for batch in batches] == [2]
 
 
-def test_what_waits_is_bounded_and_can_be_forgotten(compiled: native.DataPath) -> None:
+def test_what_waits_is_bounded_and_can_be_forgotten(compiled: ModuleType) -> None:
     box = outbox(compiled)
     at, why = box.add([record(b"%d" % number, b"v" * 100) for number in range(1000)], 0, 5000)
 
@@ -150,7 +148,7 @@ def test_what_waits_is_bounded_and_can_be_forgotten(compiled: native.DataPath) -
     assert box.added == at
 
 
-def test_a_partition_is_told_once_for_all_that_waits_in_it(compiled: native.DataPath) -> None:
+def test_a_partition_is_told_once_for_all_that_waits_in_it(compiled: ModuleType) -> None:
     box = outbox(compiled, partitions=2)
     assert not box.waits()
     for _ in range(3):
@@ -164,7 +162,7 @@ def test_a_partition_is_told_once_for_all_that_waits_in_it(compiled: native.Data
     assert box.take_ready() == [("t", 1)]
 
 
-def test_a_topic_may_get_more_partitions_while_records_wait(compiled: native.DataPath) -> None:
+def test_a_topic_may_get_more_partitions_while_records_wait(compiled: ModuleType) -> None:
     box = outbox(compiled, partitions=1)
     box.add([record(b"a", partition=0)], 0, EVERYTHING)
     box.add_topic("t", 40)
@@ -174,7 +172,7 @@ def test_a_topic_may_get_more_partitions_while_records_wait(compiled: native.Dat
     assert sorted(taken(compiled, box)) == [0, 39]
 
 
-def test_a_batch_that_is_sent_again_says_the_same_but_for_its_sequence(compiled: native.DataPath) -> None:
+def test_a_batch_that_is_sent_again_says_the_same_but_for_its_sequence(compiled: ModuleType) -> None:
     box = outbox(compiled)
     box.add([record(b"k", partition=0)], 0, EVERYTHING)
     data = box.take("t", 0)[0]

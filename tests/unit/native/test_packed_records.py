@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,8 +23,8 @@ BASE = 7
 Given = tuple[int, int, bytes | None, bytes | None, Any]
 
 
-def chunk_of(path: native.DataPath, data: bytes) -> native.RecordChunk:
-    return path.Chunk("t", 3, data, 0, [], partial(all_decompressed, most=1 << 28))
+def chunk_of(path: ModuleType, data: bytes) -> native.Chunk:
+    return native.Chunk("t", 3, data, 0, [], partial(all_decompressed, most=1 << 28))
 
 
 def staged(packed: native.PackedRecords, *, timestamped: bool = False, limit: int = 1 << 20) -> list[PhysicalEntry]:
@@ -85,7 +86,7 @@ def batches_of(rng: random.Random, log: list[Given]) -> bytes:
 @pytest.mark.parametrize("timestamped", [False, True])
 @pytest.mark.seeds(25)
 def test_the_last_value_of_each_key_is_staged_in_the_order_of_keys(
-    compiled: native.DataPath, seed: int, timestamped: bool
+    compiled: ModuleType, seed: int, timestamped: bool
 ) -> None:
     rng = random.Random(seed)
     log = a_log(rng) or [(0, 1, None, None, None)]
@@ -106,7 +107,7 @@ def test_the_last_value_of_each_key_is_staged_in_the_order_of_keys(
     assert found == expected(records, timestamped=timestamped)
 
 
-def test_what_is_left_out_takes_no_room(compiled: native.DataPath) -> None:
+def test_what_is_left_out_takes_no_room(compiled: ModuleType) -> None:
     packed = chunk_of(compiled, fetched_batch(0, [(n, 1, b"key", b"v" * 100, None) for n in range(10)])).take_packed(10)
     whole = packed.size
     packed.keep_before(5)
@@ -116,7 +117,7 @@ def test_what_is_left_out_takes_no_room(compiled: native.DataPath) -> None:
     assert staged(packed) == []
 
 
-def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: native.DataPath) -> None:
+def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: ModuleType) -> None:
     """Whatever bit is changed, as many records come, and the same is told."""
     rng, told = random.Random(5), set[str]()
     given = [(n, 5, b"k%d" % n, b"value" * n, [("h", b"x")]) for n in range(4)]
@@ -124,7 +125,7 @@ def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: 
     for _ in range(3000):
         data = flipped(rng.choice([*whole.values()]), rng)
 
-        def read(take: Callable[[native.RecordChunk], Any], data: bytes = data) -> tuple[int, int, str]:
+        def read(take: Callable[[native.Chunk], Any], data: bytes = data) -> tuple[int, int, str]:
             count, position = 0, 0
             try:
                 chunk = compiled.Chunk("t", 0, data, 0, [], partial(all_decompressed, most=1 << 28), True)
@@ -141,7 +142,7 @@ def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: 
     assert any("record that cannot be read" in it for it in told)
 
 
-def test_records_in_order_stay_as_they_are(compiled: native.DataPath) -> None:
+def test_records_in_order_stay_as_they_are(compiled: ModuleType) -> None:
     packed, other = compiled.PackedRecords(), compiled.PackedRecords()
     with pytest.raises(RuntimeError, match="not in order yet"):
         packed.stage(print, print, None, 1, False)
@@ -151,7 +152,7 @@ def test_records_in_order_stay_as_they_are(compiled: native.DataPath) -> None:
             change()
 
 
-def test_nothing_else_is_taken_for_packed_records(compiled: native.DataPath) -> None:
+def test_nothing_else_is_taken_for_packed_records(compiled: ModuleType) -> None:
     packed: Any = compiled.PackedRecords()
     with pytest.raises(ValueError, match="the same"):
         packed.extend(packed)
@@ -164,7 +165,7 @@ def test_nothing_else_is_taken_for_packed_records(compiled: native.DataPath) -> 
         type(packed)(1)
 
 
-def test_an_entry_that_is_not_taken_is_staged_again(compiled: native.DataPath) -> None:
+def test_an_entry_that_is_not_taken_is_staged_again(compiled: ModuleType) -> None:
     packed = chunk_of(compiled, fetched_batch(0, [(n, 1, b"%d" % n, b"v", None) for n in range(3)])).take_packed(3)
     packed.sort()
     taken: list[bytes] = []
@@ -185,7 +186,7 @@ def test_an_entry_that_is_not_taken_is_staged_again(compiled: native.DataPath) -
 
 
 @pytest.mark.skipif(not find_spec("_testcapi"), reason="this Python has no _testcapi")
-def test_no_record_is_lost_where_there_is_no_memory_for_it(compiled: native.DataPath) -> None:
+def test_no_record_is_lost_where_there_is_no_memory_for_it(compiled: ModuleType) -> None:
     import _testcapi  # type: ignore[import-not-found]  # CPython's own, which not every Python has
 
     data, refused = fetched_batch(0, [(n, 1, b"%02d" % n, b"v" * 9000, None) for n in range(20)]), 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def program(way: str, windows: TimeWindows, emit: str) -> StreamTask:
 @pytest.mark.parametrize("emit", ["update", "commit", "close"])
 @pytest.mark.parametrize("way", WAYS)
 def test_random_records_are_counted_as_in_python(
-    way: str, emit: str, seed: int, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    way: str, emit: str, seed: int, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     windows = WINDOWS[seed % len(WINDOWS)]
     monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
@@ -90,7 +91,7 @@ def test_random_records_are_counted_as_in_python(
 
 @pytest.mark.parametrize("emit", ["update", "commit"])
 def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
-    emit: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    emit: str, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
     task = program("straight", TimeWindows.of(10), emit)
@@ -109,7 +110,7 @@ def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
 
 @pytest.mark.parametrize("emit", ["update", "commit"])
 def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
-    emit: str, compiled: native.DataPath, monkeypatch: pytest.MonkeyPatch
+    emit: str, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
     task = program("other value", TimeWindows.of(10), emit)
@@ -120,7 +121,7 @@ def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
     assert tuple(task.stores.stores[STORE].fetch("k", 0)) == ((1 << 63) - 1, 5)
 
 
-def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> None:
+def test_a_cell_is_an_entry_that_may_be_changed(compiled: ModuleType) -> None:
     cell = compiled.Cell(b"key", 3, 5)
 
     assert (len(cell), list(cell), cell.held) == (2, [3, 5], 0)
@@ -130,7 +131,7 @@ def test_a_cell_is_an_entry_that_may_be_changed(compiled: native.DataPath) -> No
     assert cell[0] == -(1 << 63)
 
 
-def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: native.DataPath) -> None:
+def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: ModuleType) -> None:
     held = [(compiled.Cell(b"key", 1, 1), at) for at in range(300)]
     for at, (cell, _) in enumerate(held):
         cell.held = 1 + at * 7 % 300
@@ -190,7 +191,7 @@ def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: native.D
     ],
 )
 def test_wrong_calls_are_refused(
-    call: Callable[[Any, Any], object], error: type[Exception], compiled: native.DataPath
+    call: Callable[[Any, Any], object], error: type[Exception], compiled: ModuleType
 ) -> None:
     with pytest.raises(error):
         call(compiled, compiled.Cell(b"a long enough key", 1, 1))
@@ -225,7 +226,7 @@ def gone(cell: Any) -> Any:
 
 
 def test_what_a_serializer_raises_is_handled_and_a_key_that_is_not_like_bytes_is_raised(
-    compiled: native.DataPath,
+    compiled: ModuleType,
 ) -> None:
     told: list[object] = []
 
@@ -240,7 +241,7 @@ def test_what_a_serializer_raises_is_handled_and_a_key_that_is_not_like_bytes_is
     assert len(told) == 1
 
 
-def test_a_counter_that_is_part_of_a_circle_is_let_go(compiled: native.DataPath) -> None:
+def test_a_counter_that_is_part_of_a_circle_is_let_go(compiled: ModuleType) -> None:
     gone: list[int] = []
 
     class Late:

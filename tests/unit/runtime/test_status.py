@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition, native
+from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
 from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import TaskCorruptedError
 from streamsapp.membership.api import Assignment, Peer
@@ -90,7 +90,6 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "usualProcessSeconds": None,
         "hanging": [],
         "globalStores": [],
-        "dataPath": native.described(),
     }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import data_paths
 from restoring import packed_records
-from streamsapp import Serdes, TaskId, TopicPartition, native
+from streamsapp import Serdes, TaskId, TopicPartition
 from streamsapp.errors import StateStoreError
 from streamsapp.record import RawRecord
 from streamsapp.state import persistence
@@ -25,7 +26,7 @@ PLAIN, TIMED = "plain", "timed"
 
 
 @pytest.fixture
-def path() -> native.DataPath:
+def path() -> ModuleType:
     return data_paths.compiled()
 
 
@@ -54,8 +55,8 @@ def history(rng: random.Random, begin: int, count: int) -> list[RawRecord]:
     ]
 
 
-def gather(stores: TaskStores, path: native.DataPath, records: list[RawRecord], store: str = PLAIN, **how: Any) -> None:
-    packed = packed_records(path, TopicPartition("t", 0), records)
+def gather(stores: TaskStores, path: ModuleType, records: list[RawRecord], store: str = PLAIN, **how: Any) -> None:
+    packed = packed_records(TopicPartition("t", 0), records)
     stores.restore_packed(store, packed, records[-1].offset() + 1, **{"at_once": False} | how)
 
 
@@ -65,9 +66,7 @@ def entries(stores: TaskStores, store: str) -> dict[bytes, Entry]:
 
 @pytest.mark.parametrize("store", [PLAIN, TIMED])
 @pytest.mark.seeds(10)
-def test_a_store_has_the_same_entries_as_of_records(
-    path: native.DataPath, tmp_path: Path, seed: int, store: str
-) -> None:
+def test_a_store_has_the_same_entries_as_of_records(path: ModuleType, tmp_path: Path, seed: int, store: str) -> None:
     rng = random.Random(seed)
     one, other = open_stores(tmp_path / "one"), open_stores(tmp_path / "other")
     assert one.takes_packed(store)
@@ -96,7 +95,7 @@ def test_only_what_rocksdb_has_as_the_changelog_has_it_is_packed(tmp_path: Path)
 
 
 def test_records_are_gathered_until_they_are_many(
-    path: native.DataPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(persistence, "_GATHERED_BYTES", 200)
     stores = open_stores(tmp_path)
@@ -106,19 +105,19 @@ def test_records_are_gathered_until_they_are_many(
     assert set(entries(stores, PLAIN)) == {b"a", b"b"}
 
 
-def test_little_memory_for_what_waits_is_kept_to(path: native.DataPath, tmp_path: Path) -> None:
+def test_little_memory_for_what_waits_is_kept_to(path: ModuleType, tmp_path: Path) -> None:
     stores = open_stores(tmp_path, backlog_bytes=3 * 100)
     gather(stores, path, [raw(0, key=b"a", value=b"1" * 150)])
     assert set(entries(stores, PLAIN)) == {b"a"}
 
 
-def test_a_replica_can_be_read_at_once(path: native.DataPath, tmp_path: Path) -> None:
+def test_a_replica_can_be_read_at_once(path: ModuleType, tmp_path: Path) -> None:
     stores = open_stores(tmp_path)
     gather(stores, path, [raw(0, key=b"a", value=b"1")], at_once=True)
     assert stores.views[PLAIN].get(b"a", committed=True)[0] == b"1"
 
 
-def test_a_copy_has_what_is_gathered_with_the_offset(path: native.DataPath, tmp_path: Path) -> None:
+def test_a_copy_has_what_is_gathered_with_the_offset(path: ModuleType, tmp_path: Path) -> None:
     stores = open_stores(tmp_path / "task")
     gather(stores, path, [raw(4, key=b"a", value=b"1")])
     stores.restored({}, {})
@@ -127,7 +126,7 @@ def test_a_copy_has_what_is_gathered_with_the_offset(path: native.DataPath, tmp_
     assert (set(entries(copy, PLAIN)), copy.changelog_offset(PLAIN)) == ({b"a"}, 5)
 
 
-def test_a_store_that_is_closed_meanwhile_keeps_what_is_gathered(path: native.DataPath, tmp_path: Path) -> None:
+def test_a_store_that_is_closed_meanwhile_keeps_what_is_gathered(path: ModuleType, tmp_path: Path) -> None:
     stores = open_stores(tmp_path)
     gather(stores, path, [raw(4, key=b"a", value=b"1")])
     stores.close()
@@ -136,7 +135,7 @@ def test_a_store_that_is_closed_meanwhile_keeps_what_is_gathered(path: native.Da
 
 
 def test_what_rocksdb_refuses_is_restored_again(
-    path: native.DataPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = open_stores(tmp_path)
     gather(stores, path, [raw(4, key=b"a", value=b"1")], at_once=True)
@@ -154,7 +153,7 @@ def test_what_rocksdb_refuses_is_restored_again(
     assert (set(entries(stores, PLAIN)), stores.changelog_offset(PLAIN)) == ({b"a"}, 5)
 
 
-def test_commits_that_wait_are_written_before_what_a_replica_gets(path: native.DataPath, tmp_path: Path) -> None:
+def test_commits_that_wait_are_written_before_what_a_replica_gets(path: ModuleType, tmp_path: Path) -> None:
     """A task was active here, and follows its changelog from now on."""
     stores = open_stores(tmp_path)
     stores.restored({}, {})

@@ -6,11 +6,11 @@ import struct
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 
 import pytest
 
 import data_paths
-from streamsapp import native
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import Serde
 from streamsapp.state.entries import ABSENT, Entry, PlainFormat, TimestampedFormat
@@ -55,12 +55,12 @@ def write(engine: MemoryStore, entries: Iterable[tuple[bytes, Entry]]) -> None:
 
 
 @pytest.fixture(params=["python", "native"])
-def library(request: pytest.FixtureRequest) -> native.DataPath | None:
+def library(request: pytest.FixtureRequest) -> ModuleType | None:
     return data_paths.compiled() if request.param == "native" else None
 
 
 def layers_on(
-    library: native.DataPath | None, entries: dict[bytes, Entry], *, cache_bytes: int = 1 << 20
+    library: ModuleType | None, entries: dict[bytes, Entry], *, cache_bytes: int = 1 << 20
 ) -> tuple[WriteBack, CountingEngine]:
     resources = StateResources(16 << 20)
     resources.read_cache_share = cache_bytes
@@ -76,20 +76,20 @@ def read(layers: WriteBack, key: bytes) -> Entry:
     return stored, timestamp
 
 
-def test_a_key_is_fetched_once_and_then_read_from_memory(library: native.DataPath | None) -> None:
+def test_a_key_is_fetched_once_and_then_read_from_memory(library: ModuleType | None) -> None:
     layers, engine = layers_on(library, {b"a": (1, 10)})
     assert [read(layers, b"a") for _ in range(3)] == [(1, 10)] * 3
     assert engine.gets == [b"a"]
     assert layers.figures.read_misses == 1
 
 
-def test_a_key_that_is_absent_is_remembered_as_absent(library: native.DataPath | None) -> None:
+def test_a_key_that_is_absent_is_remembered_as_absent(library: ModuleType | None) -> None:
     layers, engine = layers_on(library, {})
     assert [read(layers, b"a") for _ in range(2)] == [ABSENT, ABSENT]
     assert engine.gets == [b"a"]
 
 
-def test_a_deleted_key_reads_as_absent_in_every_layer(library: native.DataPath | None) -> None:
+def test_a_deleted_key_reads_as_absent_in_every_layer(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, {b"a": (1, 10)}, cache_bytes=0)
     layers.write(b"a", None, 99)
     assert read(layers, b"a") == ABSENT
@@ -113,7 +113,7 @@ def test_a_plain_store_reads_without_timestamp_in_every_layer() -> None:
     assert dict(frozen or {}) == {b"a": (1, 99)}
 
 
-def test_frozen_writes_are_read_until_they_are_applied(library: native.DataPath | None) -> None:
+def test_frozen_writes_are_read_until_they_are_applied(library: ModuleType | None) -> None:
     layers, engine = layers_on(library, {b"a": (1, 10)}, cache_bytes=0)
     layers.write(b"a", 2, 20)
     layers.freeze()
@@ -125,7 +125,7 @@ def test_frozen_writes_are_read_until_they_are_applied(library: native.DataPath 
     assert read(layers, b"a") == (2, 20)
 
 
-def test_a_second_freeze_before_the_first_is_applied_is_refused(library: native.DataPath | None) -> None:
+def test_a_second_freeze_before_the_first_is_applied_is_refused(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, {})
     layers.write(b"a", 1, 1)
     layers.freeze()
@@ -133,13 +133,13 @@ def test_a_second_freeze_before_the_first_is_applied_is_refused(library: native.
         layers.freeze()
 
 
-def test_an_epoch_without_writes_freezes_to_nothing(library: native.DataPath | None) -> None:
+def test_an_epoch_without_writes_freezes_to_nothing(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, {})
     read(layers, b"a")
     assert layers.freeze() is None
 
 
-def test_revert_shows_the_committed_entries_again(library: native.DataPath | None) -> None:
+def test_revert_shows_the_committed_entries_again(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, {b"a": (1, 10)})
     layers.write(b"a", 2, 20)
     layers.freeze()
@@ -149,7 +149,7 @@ def test_revert_shows_the_committed_entries_again(library: native.DataPath | Non
     assert layers.uncommitted_entries == 0
 
 
-def test_prefetch_asks_the_engine_once_and_only_for_what_is_missing(library: native.DataPath | None) -> None:
+def test_prefetch_asks_the_engine_once_and_only_for_what_is_missing(library: ModuleType | None) -> None:
     layers, engine = layers_on(library, {b"a": (1, 10), b"b": (2, 20), b"c": (3, 30)})
     read(layers, b"a")
     layers.write(b"b", 9, 90)
@@ -161,7 +161,7 @@ def test_prefetch_asks_the_engine_once_and_only_for_what_is_missing(library: nat
 
 
 def test_the_cache_stays_within_two_budgets_and_never_forgets_what_was_just_read(
-    library: native.DataPath | None,
+    library: ModuleType | None,
 ) -> None:
     entries: dict[bytes, Entry] = {b"%d" % i: (i, i) for i in range(1000)}
     layers, engine = layers_on(library, entries, cache_bytes=100 * 350)
@@ -173,7 +173,7 @@ def test_the_cache_stays_within_two_budgets_and_never_forgets_what_was_just_read
     assert engine.gets == keys
 
 
-def test_read_stays_valid_when_the_cache_is_evicted(library: native.DataPath | None) -> None:
+def test_read_stays_valid_when_the_cache_is_evicted(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, {}, cache_bytes=0)
     held, write = layers.read, layers.write
     for i in range(50):
@@ -196,7 +196,7 @@ def test_uncommitted_bytes_follow_the_size_of_what_is_written() -> None:
     assert layers.uncommitted_bytes == 0
 
 
-def test_scans_merge_all_layers_in_both_directions(library: native.DataPath | None) -> None:
+def test_scans_merge_all_layers_in_both_directions(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, dict.fromkeys((b"a", b"c", b"e", b"g"), (1, 1)))
     layers.write(b"c", None, 2)
     layers.write(b"d", 2, 2)
@@ -238,7 +238,7 @@ def test_a_scan_of_a_memory_store_is_not_disturbed_by_the_epoch_applied_meanwhil
     assert seen == [(key, entry) for key, entry in sorted(expected.items()) if entry[0] is not None]
 
 
-def test_an_epoch_that_is_applied_while_a_scan_begins_is_seen(library: native.DataPath | None) -> None:
+def test_an_epoch_that_is_applied_while_a_scan_begins_is_seen(library: ModuleType | None) -> None:
     layers, engine = layers_on(library, {})
     layers.write(b"a", 1, 1)
     layers.freeze()
@@ -279,7 +279,7 @@ def test_a_memory_store_can_be_scanned_while_keys_come_and_go() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_a_detached_store_refuses_reads_that_miss(library: native.DataPath | None) -> None:
+def test_a_detached_store_refuses_reads_that_miss(library: ModuleType | None) -> None:
     layers, _ = layers_on(library, {b"a": (1, 1)})
     read(layers, b"a")
     layers.attach(None)

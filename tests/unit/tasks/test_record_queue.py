@@ -331,7 +331,7 @@ def with_unreadable_header(offset: int) -> InputRecord:
     if library is None:
         return Unreadable("in", 0, offset, b"k", value, 5)
     error: Any = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    return library.Record("in", 0, offset, b"k", value, 5, error)
+    return native.Record("in", 0, offset, b"k", value, 5, error)
 
 
 @pytest.mark.parametrize("bound", [sys.maxsize, 5])

@@ -212,7 +212,7 @@ class Count(StoredTableOperator):
 
     def _native_count(
         self,
-        library: native.DataPath,
+        library: Any,
         cells: native.Cells,
         context: NodeContext,
         store: KeyValueStoreImpl,
@@ -227,7 +227,7 @@ class Count(StoredTableOperator):
         at_once = None if is_held or forward is nowhere else forward
         cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
         dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
-        push = library.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
+        push = native.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
         push.old_values, push.keeps_bytes = self._send_old_values, store.key_bytes is require_bytes
         return push
 

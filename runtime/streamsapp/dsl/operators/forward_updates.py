@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Any, TypeAlias
 
-from streamsapp import native
 from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers, InputRecord, RawRecord
@@ -179,7 +178,7 @@ class HeldCells:
         self,
         forward: Push,
         cut: ShortCut,
-        library: native.DataPath | None,
+        library: Any | None,
         deleted_at: Callable[..., int],
         key_of: Callable[..., Any],
         hidden: tuple[int, int],

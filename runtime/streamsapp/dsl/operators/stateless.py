@@ -29,7 +29,7 @@ def _native_step(
     if library is None:
         return None
     on_error = context.on_error if operation is None else _explaining(context.on_error, operation)
-    return library.Step(kind, function, adapt, context.forward, on_error)
+    return native.Step(kind, function, adapt, context.forward, on_error)
 
 
 class PassThrough(Operator):

@@ -55,7 +55,7 @@ class WindowCount(WindowAggregate):
 
     def _native_count(
         self,
-        library: native.DataPath,
+        library: Any,
         cells: native.Cells,
         context: NodeContext,
         store: WindowStoreImpl,
@@ -77,7 +77,7 @@ class WindowCount(WindowAggregate):
             forget_steps()
             push.forget()
 
-        push = library.WindowPush(
+        push = native.WindowPush(
             (cells, counted.segments), windows, store.key_bytes, told, cut, self._noted, (at_once, tell)
         )
         push.keeps_bytes = store.key_bytes is require_bytes
@@ -164,7 +164,7 @@ class _Counting:
             if self._held is not None:
                 _hold(*self._held, cell, (key, start, end), headers)
 
-    def _counted(self, physical: bytes, around: native.WindowParts, timestamp: int) -> Cell:
+    def _counted(self, physical: bytes, around: native.Window, timestamp: int) -> Cell:
         """Counts one more, in place if the window was counted in the running epoch before."""
         layers = self._layers
         cell: Any = layers.at_hand(physical) or ABSENT if around.whole else layers.read(physical)

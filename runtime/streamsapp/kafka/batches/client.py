@@ -1,6 +1,6 @@
 """A producer that sends whole record batches, with the methods of confluent-kafka's that this package uses.
 
-Where the native data path is, records become bytes of a batch in one call of C for many of them, and brokers get a
+Records become bytes of a batch in one call of C for many of them, and brokers get a
 batch at a time; librdkafka makes an object of each record, and hands it from thread to thread. Used by the thread that
 a producer belongs to; a thread of its own sends (``sender``).
 """
@@ -49,15 +49,14 @@ OnRefused = Callable[[KafkaError, OutputRecord], None]
 
 
 def batch_producer(
-    path: native.DataPath | None,
     properties: ClientProperties,
     deadline: Deadline | None = None,
     may_write: Callable[[], bool] = lambda: True,
 ) -> BatchProducer | None:
-    """A producer of batches, if there is the native data path, and no property that only librdkafka knows."""
-    if path is None or left_to_librdkafka(properties):
+    """A producer of batches, if there is no property that only librdkafka knows."""
+    if left_to_librdkafka(properties):
         return None
-    return BatchProducer(path, properties, deadline, may_write)
+    return BatchProducer(properties, deadline, may_write)
 
 
 class BatchProducer:
@@ -65,17 +64,16 @@ class BatchProducer:
 
     def __init__(
         self,
-        path: native.DataPath,
         properties: ClientProperties,
         deadline: Deadline | None = None,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         """After the ``deadline`` no commit is waited for. Nothing is sent once ``may_write`` says no (any thread)."""
         self._settings = settings = batch_settings(properties)
-        self._outbox = path.Outbox(settings.batch_size, settings.most)
+        self._outbox = native.Outbox(settings.batch_size, settings.most)
         self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
         self._transaction = Transaction(settings, self._connection, may_write)
-        self._sender = Sender(path, self._outbox, settings, self._connection, self._transaction)
+        self._sender = Sender(self._outbox, settings, self._connection, self._transaction)
         #: Partitions that a record was meant for and that are not there, with the brokers' answers by then, and when.
         self._missing: dict[tuple[str, int], tuple[int, float]] = {}
         self._forever = Deadline(SystemClock())

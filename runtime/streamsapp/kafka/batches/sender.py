@@ -68,13 +68,11 @@ class Sender:
 
     def __init__(
         self,
-        path: native.DataPath,
         outbox: native.Outbox,
         settings: BatchSettings,
         connection: Connection,
         transaction: Transaction,
     ) -> None:
-        self._path = path
         self._outbox = outbox
         self._settings = settings
         self._connection = connection
@@ -311,7 +309,7 @@ class Sender:
         producer, codec = self._transaction.producer, self._settings.codec
         attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
         batches = [
-            (one.name, self._path.stamped(codec.applied(batch), *producer, one.sequence_of(producer), attributes))
+            (one.name, native.stamped(codec.applied(batch), *producer, one.sequence_of(producer), attributes))
             for one, batch in sent
         ]
         request = ProduceRequest(
@@ -376,7 +374,7 @@ class Sender:
             self.progress.failures.append((_error(code, reasons.of(place)), raw(one.name, records[place])))
         self.progress.finished += len(refused)
         for part in reversed(parts):
-            again = batch_of(self._path, [records[place] for place in part], batch.since)
+            again = batch_of([records[place] for place in part], batch.since)
             self.progress.on_the_way += len(again.data)
             one.batches.appendleft(again)
 

@@ -36,9 +36,9 @@ def divided(count: int, named: Collection[int]) -> tuple[list[int], list[list[in
     return [], [kept[:half], kept[half:]]
 
 
-def batch_of(path: native.DataPath, records: Sequence[wire.Response], since: float) -> RecordBatch:
+def batch_of(records: Sequence[wire.Response], since: float) -> RecordBatch:
     """Records that were taken out of a batch as one of their own; the first of them waits ``since`` then."""
-    outbox = path.Outbox(_ROOM, _ROOM)
+    outbox = native.Outbox(_ROOM, _ROOM)
     outbox.add_topic("", 1)
     given = [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records]
     added = outbox.add(given, 0, _ROOM + 1)

@@ -68,14 +68,12 @@ class Fetcher:
 
     def __init__(
         self,
-        path: native.DataPath,
         settings: FetchSettings,
         list_topics: ListTopics,
         describe_topics: DescribeTopics,
         wakeup: Wakeup | None,
     ) -> None:
         """A ``wakeup`` that is given ends a wait for records when other threads notify it."""
-        self._path = path
         self._settings = settings
         self._decompressed = partial(
             decompressed if settings.has_handler else all_decompressed, most=settings.most_opened
@@ -321,7 +319,7 @@ class Fetcher:
                     partition.position = offset
 
     def _take_parts(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
-        throttled, error, session, parts = self._path.answer(answer)
+        throttled, error, session, parts = native.answer(answer)
         broker.times.leave_alone(throttled, broker)
         if error in ENDED and broker.session.kept:
             broker.session.refused(error)
@@ -379,7 +377,7 @@ class Fetcher:
         of it."""
         settings, place = self._settings, (partition.name.topic, partition.name.partition)
         committed, unchecked = aborted if settings.committed_only else [], not settings.checked
-        chunk = self._path.Chunk(
+        chunk = native.Chunk(
             *place, data, partition.position, committed, self._decompressed, unchecked, log_end, settings.most_opened
         )
         if chunk.end_position > partition.position:

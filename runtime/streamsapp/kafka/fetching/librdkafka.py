@@ -1,5 +1,4 @@
-"""Fetches with librdkafka's consumer: where there is no native data path, and for each property that a ``Fetcher``
-does not know.
+"""Fetches with librdkafka's consumer, for each property that a ``Fetcher`` does not know.
 
 Used by ``PartitionConsumer``, on its thread.
 """
@@ -54,14 +53,15 @@ class LibrdkafkaFetching:
         self,
         consumer: Consumer,
         description: str,
-        path: native.DataPath | None,
+        calls_back: bool,
         describe_topics: DescribeTopics,
         wakeup: Wakeup | None,
     ) -> None:
-        """A ``wakeup`` ends the wait for records when other threads notify it."""
+        """One that ``calls_back`` is polled by confluent-kafka, which runs callbacks. A ``wakeup`` ends the wait for
+        records when other threads notify it."""
         self._consumer = consumer
         self._description = description
-        self._native = path
+        self._calls_back = calls_back
         self._wakeup = wakeup
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
@@ -171,9 +171,7 @@ class LibrdkafkaFetching:
 
     def fetch_at_once(self, limit: int, timeout: float = 0.0) -> Fetched:
         """As ``fetch``, and no other thread ends the wait."""
-        fetched = (
-            self._poll(limit, timeout) if self._native is None else self._poll_native(self._native, limit, timeout)
-        )
+        fetched = self._poll(limit, timeout) if self._calls_back else self._poll_at_once(limit, timeout)
         refused, records = set[TopicPartition](), fetched.records
         fetched.records = []
         for run in records:
@@ -189,8 +187,8 @@ class LibrdkafkaFetching:
         that the client knows of are fetched again. It may know of an earlier one for a moment."""
         last = records[-1].offset()
         marks = self.watermarks(partition)
-        if self._native is None:
-            last = max(record.offset() for record in records)  # of which the native data path makes runs that grow
+        if self._calls_back:
+            last = max(record.offset() for record in records)  # runs of the other way grow
         if marks is None or last < marks[1]:
             self._next[partition] = last + 1
             self._beyond.pop(partition, None)
@@ -233,8 +231,8 @@ class LibrdkafkaFetching:
         fetched.records = _by_partition(messages)
         return fetched
 
-    def _poll_native(self, data_path: native.DataPath, limit: int, timeout: float) -> Fetched:
-        runs, errors, messages = data_path.fetch(handle_of(self._consumer), limit, timeout)
+    def _poll_at_once(self, limit: int, timeout: float) -> Fetched:
+        runs, errors, messages = native.fetch(handle_of(self._consumer), limit, timeout)
         for level, *message in messages:
             log.log(_LEVELS[level], "%s [%s] %s", *message)
         fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])

@@ -48,7 +48,7 @@ class FetchedPartition:
         self.position = position
         #: The leader's of the last record that was fetched; -1: unknown.
         self.epoch = -1
-        self.chunks: deque[native.RecordChunk] = deque()
+        self.chunks: deque[native.Chunk] = deque()
         self.paused = False
         #: How far it is with a broker that has said so, and is not believed at once.
         self.doubt = Doubt.NONE
@@ -86,7 +86,7 @@ class FetchedPartition:
         """Return whether to ask for more of it."""
         return not (self.paused or self.ended or len(self.chunks) >= _AHEAD or now < self.retry_at)
 
-    def add(self, chunk: native.RecordChunk) -> None:
+    def add(self, chunk: native.Chunk) -> None:
         """Records of it have come."""
         self.ahead = 0
         self.chunks.append(chunk)

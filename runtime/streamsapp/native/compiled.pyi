@@ -1,24 +1,135 @@
-"""The types of the native data path's parts, as Python sees them: each is a class or function of ``records.c``, and
-used on the thread of whoever has made it, unless it says otherwise."""
-
-from __future__ import annotations
+"""The classes and functions of ``records.c``. Each object is used on the thread of its maker, unless it says
+otherwise."""
 
 import builtins
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, overload
 
-from streamsapp.native.cell_interfaces import CellLog, Cells
+from streamsapp.native.kinds import FetchedPart, StepKind
 from streamsapp.record import InputRecord
 
+class _Writes(Sequence[tuple[bytes, tuple[Any, int]]]):
+    """Writes as ``(key, (stored, timestamp))``. (This is a type; the classes are the two below.)"""
 
-class RecentRecords(Protocol):
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, at: int, /) -> tuple[bytes, tuple[Any, int]]: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> CellRun: ...
+
+class CellRun(_Writes):
+    """Some writes in a row of a log, which stay in it."""
+
+    def stage(
+        self,
+        put: Callable[[bytes, bytes, Any], object],
+        delete: Callable[[bytes, Any], object],
+        family: Any,
+        /,
+    ) -> None:
+        """Gives the physical keys and the physical form of their entries, as ``TimestampedFormat`` writes longs, to
+        ``put``; keys of deletions to ``delete``."""
+
+class CellLog(_Writes):
+    """The writes of an epoch to a store whose entries are cells, in their order. A key comes again if its cell was
+    forgotten in between."""
+
+    def behind(self, size: int, /) -> CellRun:
+        """All writes, by their keys without the first ``size`` bytes."""
+
+    def keys_from(self, begin: int, /) -> list[bytes]:
+        """The keys of ``log[begin:]``."""
+
+    def entry(self, cell: Any, /) -> tuple[Any, int] | None:
+        """The entry of a cell; ``None`` if it is not in the log, and for anything else than a cell. A cell knows where
+        it is in the logs of the last two epochs in which it was written, and in the last one that absorbed it."""
+
+    def cell(self, at: int, /) -> Any:
+        """The cell of a write."""
+
+    def absorb(self, newer: CellLog, /) -> None:
+        """Takes the writes of another log; one that it has of the same cell is replaced."""
+
+    def in_order(self) -> CellLog:
+        """A log of the last write of each key, by key."""
+
+    def only(self, keys: list[bytes], /) -> CellLog:
+        """A log of the writes of some keys: of those that ``keys_from`` gave, in that order."""
+
+class Cell:
+    """A count and its timestamp, which its writer changes in place while the epoch it was written in lasts; made with
+    the key that the store has for it."""
+
+    def __init__(self, key: bytes, stored: Any, timestamp: int, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: int, /) -> Any: ...
+
+    #: Not 0 if the key is noted to be sent downstream at the commit: which update of any cell was the last of this one.
+    held: int
+
+class Cells:
+    """The cells of a store by key, and their cache, in two generations; made with a function that returns the entry of
+    a key whose cell is not there, or a cell that was forgotten; and with the number of bytes before a key's end where
+    the start of its window stands, in 8 bytes, 0 if keys have none."""
+
+    def __init__(self, load: Callable[[bytes], Any], start_at: int = 0, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, key_bytes: bytes, /) -> bool: ...
+
+    #: The number of cells of the older generation.
+    older: int
+
+    def read(self, key_bytes: bytes, /) -> Any:
+        """The cell of a key, which is remembered from now on."""
+
+    def at_hand(self, key_bytes: bytes, /) -> Any:
+        """The cell of a key if it is there in any generation, or ``None``; on any thread."""
+
+    def put(self, key_bytes: bytes, entry: tuple[Any, int], /) -> None:
+        """Remembers an entry that was read, if there is no cell."""
+
+    def write(self, key_bytes: bytes, stored: Any, timestamp: int, /) -> None:
+        """Writes a count, or ``None`` for what is deleted."""
+
+    def begin(self) -> CellLog:
+        """An epoch begins; returns the log to which its writes go."""
+
+    def grow_old(self) -> int:
+        """Makes the younger generation the older one, and forgets that, but for cells that were written in the last two
+        epochs. Returns the latest start of the windows whose cells are forgotten, the highest number there is if keys
+        have none; -1 if no cell is."""
+
+    def clear(self) -> None:
+        """Forgets all."""
+
+class Record:
+    """A record as it is fetched, made of topic, partition, offset, key, value, timestamp and headers by tests."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Any,
+        /,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def topic(self) -> str: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def headers(self) -> Any: ...
+
+class Recent:
     """The newest records of one side of a join, by key, as ``state.recent_entries.Recent`` has them in Python."""
 
     def __init__(self, segments: Any, room: Callable[[], int], /) -> None: ...
-
     def __len__(self) -> int: ...
-
     def append(self, prefix: bytes, key: bytes, time: int, number: int, stored: Any, /) -> bytes:
         """Adds a record, or puts it in the place of the one with this time and number; not one whose value is ``None``.
         Returns ``prefix ‖ key ‖ time (8 bytes) ‖ number (4 bytes, without its sign)``."""
@@ -26,8 +137,7 @@ class RecentRecords(Protocol):
     def between(self, key: bytes, from_ms: int, to_ms: int, /) -> tuple[tuple[int, int, Any], ...] | None:
         """The records of a key in order, both bounds inclusive; ``None`` says that some may not be here."""
 
-
-class WindowParts(Protocol):
+class Window:
     """The windows that start at one time: the parts of their keys, and whether their cells are at hand."""
 
     def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None: ...
@@ -38,23 +148,7 @@ class WindowParts(Protocol):
     #: Says whether keys whose cells are not at hand have no such window.
     whole: bool
 
-
-class StepKind(IntEnum):
-    """The ways in which a step without state uses its function, in the order of ``steps.h``. Those that end in
-    ``KEYED`` give it key and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
-
-    FILTER = 0
-    FILTER_NOT = 1
-    MAP = 2
-    SELECT_KEY = 3
-    MAP_VALUES = 4
-    MAP_VALUES_KEYED = 5
-    FLAT_MAP_VALUES = 6
-    FLAT_MAP_VALUES_KEYED = 7
-    DROP_NULL_KEYS = 8
-
-
-class PushStep(Protocol):
+class Step:
     """A push function of a step without state. ``adapt`` makes a pair, or a list, of what its function gives if it is
     none; ``on_error`` is told of what either raises, with the record."""
 
@@ -70,11 +164,9 @@ class PushStep(Protocol):
         on_error: Callable[..., None],
         /,
     ) -> None: ...
-
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
-
-class PushCount(Protocol):
+class CountPush:
     """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
     ``on_error`` told of what the serializer raises. A count is emitted for a topic in place of the push function with
     the ``id`` of the short cut; or else its change is pushed; or, where there is a list for it, the key is noted for
@@ -98,11 +190,9 @@ class PushCount(Protocol):
         forward: Callable[..., None] | None,
         /,
     ) -> None: ...
-
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
-
-class PushWindowCount(Protocol):
+class WindowPush:
     """A push function that counts records in their windows. It is made with the store's cells and ``Segments``; with a
     function that tells the windows of a step of time, ``(start, end, Window)``, the milliseconds of a step, and the
     grace; and with whom to tell of what the serializer raises, of a record without key, and of each window that has
@@ -120,7 +210,7 @@ class PushWindowCount(Protocol):
     def __init__(
         self,
         store: tuple[Cells, Any],
-        windows: tuple[Callable[[int], tuple[tuple[int, int, WindowParts], ...]], int, int],
+        windows: tuple[Callable[[int], tuple[tuple[int, int, Window], ...]], int, int],
         serialize_key: Callable[[Any], Any],
         failed_dropped_late: tuple[Callable[..., None], Callable[[], object], Callable[[], object]],
         short_cut: tuple[int, str, Callable[[Any], None]],
@@ -128,14 +218,11 @@ class PushWindowCount(Protocol):
         forward_and_tell: tuple[Callable[..., None] | None, Callable[..., None]],
         /,
     ) -> None: ...
-
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
-
     def forget(self) -> None:
         """Asks for windows anew."""
 
-
-class PushSink(Protocol):
+class Sink:
     """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
     raises, or the check of headers, with the timestamp."""
 
@@ -154,11 +241,9 @@ class PushSink(Protocol):
         plain_sink: Any,
         /,
     ) -> None: ...
-
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
-
-class RecordLoop(Protocol):
+class Loop:
     """Runs records of a buffer through the topology, as long as they were fetched in C, can be deserialised and have a
     timestamp. Without a deserializer bytes stay what they are. It sets the ``message`` and the ``stream_time`` of the
     context."""
@@ -172,7 +257,6 @@ class RecordLoop(Protocol):
         punctuate: Callable[[], object],
         /,
     ) -> None: ...
-
     def run(self, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int, /) -> int:
         """Processes up to ``limit`` records unless ``control`` says to stop, and calls ``punctuate`` after a record
         when it is ``due``. Returns how many were taken. The attributes tell of the last call, also of one that
@@ -185,19 +269,7 @@ class RecordLoop(Protocol):
     late: int
     most: int
 
-
-class Why(IntEnum):
-    """The reasons for which a record was not taken, in the order of ``outbox.h``."""
-
-    TAKEN = 0
-    FULL = 1
-    UNKNOWN_TOPIC = 2
-    UNKNOWN_PARTITION = 3
-    TOO_LARGE = 4
-    NOT_KNOWN = 5
-
-
-class Outbox(Protocol):
+class Outbox:
     """Records that wait to be sent, as batches for the partitions of topics: made with the size of a batch and of the
     largest record, in bytes. One thread adds, another one takes."""
 
@@ -244,8 +316,7 @@ class Outbox(Protocol):
     def clear(self) -> None:
         """Forgets all that waits."""
 
-
-class PackedRecords(Protocol):
+class PackedRecords:
     """Records of a changelog on their way to RocksDB: bytes, of which no objects are made before. One thread at a time
     uses them."""
 
@@ -278,8 +349,7 @@ class PackedRecords(Protocol):
         """Gives up to ``limit`` of the sorted entries to ``put``, and keys of deletions to ``delete``. A value is the
         record's, behind its timestamp in 8 bytes if it is ``timestamped``. Returns whether any are left."""
 
-
-class RecordChunk(Protocol):
+class Chunk:
     """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
     ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes, and returns bytes, or an exception
     whose only argument is a text: then there is one record without key and value in place of the batch, and this
@@ -318,66 +388,29 @@ class RecordChunk(Protocol):
     def take_packed(self, limit: int, /) -> PackedRecords:
         """The same, for a store that is restored. Raises the exception that ``decompress`` has returned."""
 
+def fetch(
+    handle: int, limit: int, timeout: float, /
+) -> tuple[
+    list[tuple[str, int, list[InputRecord]]],
+    list[tuple[int, str, bool, str | None, int, int]],
+    list[tuple[int, str, str, str]],
+]:
+    """Up to ``limit`` events of a consumer's: ``(topic, partition, records)``, errors as ``(code, text, fatal,
+    topic, partition, offset)``, and messages for the log as ``(syslog's level, facility, client, text)``. Returns
+    as soon as there is one, or empty after ``timeout`` seconds."""
 
-#: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,
-#: first one, whether the log has other records now where the last one was read, aborted transactions as
-#: ``(producer, first offset)``, and where its record batches begin and end.
-FetchedPart = tuple[bytes, int, int, int, int, int, bool, list[tuple[int, int]], int, int]
+def answer(answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
+    """An answer to Fetch, version 13, without its length: the milliseconds that the broker is to be left alone, an
+    error, the session, and the partitions. Raises ``ValueError`` for anything else."""
 
+def stamped(batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
+    """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
+    producer sends it from this sequence number on."""
 
-class DataPath(Protocol):
-    """The compiled module. A ``handle`` is that of a consumer which is open, and belongs to the calling thread."""
+def by_last_update(held: list[Any], /) -> list[Any]:
+    """The same cells, ``(cell, key, ...)``, in the order of their last updates, which is that of their ``held``."""
 
-    #: The module's file.
-    __file__: str
-
-    def fetch(
-        self, handle: int, limit: int, timeout: float, /
-    ) -> tuple[
-        list[tuple[str, int, list[InputRecord]]],
-        list[tuple[int, str, bool, str | None, int, int]],
-        list[tuple[int, str, str, str]],
-    ]:
-        """Up to ``limit`` events of a consumer's: ``(topic, partition, records)``, errors as ``(code, text, fatal,
-        topic, partition, offset)``, and messages for the log as ``(syslog's level, facility, client, text)``. Returns
-        as soon as there is one, or empty after ``timeout`` seconds."""
-
-    #: The newest records of one side of a join: made with the store's ``Segments``, and a function that tells how many
-    #: may be held. It is not to be used by two threads at once.
-    Recent: type[RecentRecords]
-
-    #: A record as it is fetched, made of topic, partition, offset, key, value, timestamp and headers; for tests.
-    Record: Callable[[str, int, int, bytes | None, bytes | None, int, Any], InputRecord]
-
-    #: A count and its timestamp, made with the key that the store has for it: as ``state.entries.Cell``.
-    Cell: Callable[[bytes, Any, int], Any]
-    CellLog: Callable[[], CellLog]
-    Cells: Callable[..., Cells]
-    Step: type[PushStep]
-    Sink: type[PushSink]
-    CountPush: type[PushCount]
-    Loop: type[RecordLoop]
-    Window: type[WindowParts]
-    WindowPush: type[PushWindowCount]
-
-    Outbox: type[Outbox]
-    Chunk: type[RecordChunk]
-    PackedRecords: type[PackedRecords]
-
-    def answer(self, answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
-        """An answer to Fetch, version 13, without its length: the milliseconds that the broker is to be left alone, an
-        error, the session, and the partitions. Raises ``ValueError`` for anything else."""
-
-    def stamped(self, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
-        """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
-        producer sends it from this sequence number on."""
-
-    def by_last_update(self, held: list[Any], /) -> list[Any]:
-        """The same cells, ``(cell, key, ...)``, in the order of their last updates, which is that of their ``held``."""
-
-    def results(
-        self, held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int, /
-    ) -> list[Any]:
-        """The records that tell a topic of cells, ``(cell, key, ...)``, which are no longer held: of one that was
-        deleted a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
-        without so many bytes before them and behind."""
+def results(held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int, /) -> list[Any]:
+    """The records that tell a topic of cells, ``(cell, key, ...)``, which are no longer held: of one that was
+    deleted a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
+    without so many bytes before them and behind."""
