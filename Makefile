@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check messages bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format messages bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -27,7 +27,8 @@ help:
 	@echo 'make test           runs all checks, and tests every promise once on a real broker, object store and Kubernetes'
 	@echo 'make test-long      runs the tests that take long; PART=3/24 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
 	@echo 'make oracle         compares random programs with Kafka Streams itself; PROGRAMS=1000 SEED=7'
-	@echo 'make check          checks format, lint, types, import contracts and sizes'
+	@echo 'make check          checks format, lint, types, import contracts and sizes, and the same of C'
+	@echo 'make format         lays out all files, in Python and in C'
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload'
 	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
@@ -75,11 +76,17 @@ check: setup
 	@$(RUN)/ruff check --quiet .
 	@$(RUN)/mypy
 	@$(RUN)/lint-imports --no-logo
+	@$(RUN)/python tools/check_c.py
 	@$(RUN)/python tools/sizes.py
 
 # The types of Kafka's messages, from the schemas in its jar.
 messages: setup-services
 	@$(RUN)/python tools/kafka_messages.py
+
+# Lays out all files as `make check` wants them.
+format: setup
+	@$(RUN)/ruff format --quiet .
+	@$(RUN)/python tools/check_c.py --format
 
 bench: setup-services
 	@$(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run $(if $(ONLY),--only $(ONLY)))

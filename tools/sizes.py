@@ -6,6 +6,7 @@ Run by ``make check``: lists what is larger than usual, fails on what is larger 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,15 @@ def sizes_of(source: str, where: str) -> Iterator[Size]:
             yield from _sizes_of_class(node, f"{where}:{node.lineno} {node.name}")
 
 
+def sizes_of_c(source: str, where: str) -> Iterator[Size]:
+    """The size of a file in C and of every function in it, as clang-format lays them out: one that has more than a line
+    begins and ends without an indent."""
+    yield Size(source.count("\n"), FILE, where)
+    for found in re.finditer(r"^[a-zA-Z_][^;{}]*?(\w+)\([^;{}]*\) \{\n.*?^\}", source, re.MULTILINE | re.DOTALL):
+        line = source.count("\n", 0, found.start()) + 1
+        yield Size(found[0].count("\n") + 1, FUNCTION, f"{where}:{line} {found[1]}")
+
+
 def _sizes_of_class(node: ast.ClassDef, where: str) -> Iterator[Size]:
     parameters, attributes = PARAMETERS, ATTRIBUTES
     if node.name in LARGE_CLASSES:
@@ -87,8 +97,12 @@ def _set_on_self(method: ast.AST) -> Iterator[str]:
 
 def main() -> int:
     """Exit code 1 when anything is too large."""
-    files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-    sizes = [size for path in files for size in sizes_of(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
+    sizes = [
+        size
+        for pattern, measured in (("*.py", sizes_of), ("*.[ch]", sizes_of_c))
+        for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob(pattern))
+        for size in measured(path.read_text("utf-8"), str(path.relative_to(ROOT)))
+    ]
     listed = sorted((size for size in sizes if size.number > size.limit.usual), reverse=True)
     for size in listed:
         remark = f"too large: at most {size.limit.most}" if size.too_large else "large"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import sizes
-from sizes import ATTRIBUTES, FILE, FUNCTION, LARGE_CLASSES, PARAMETERS, Size, sizes_of
+from sizes import ATTRIBUTES, FILE, FUNCTION, LARGE_CLASSES, PARAMETERS, Size, sizes_of, sizes_of_c
 
 
 def function(lines: int) -> str:
@@ -84,3 +84,36 @@ def test_every_class_that_is_known_to_be_large_still_is(monkeypatch: pytest.Monk
 
 def test_classes_of_tests_are_not_counted() -> None:
     assert of_unit(made_of(20), "constructor parameters", "tests/unit/room.py") == []
+
+
+def test_measures_functions_in_c_however_their_parameters_are_broken_and_no_structure() -> None:
+    source = """typedef struct {
+    int count;
+} Room;
+
+static inline int one(void) { return 1; }
+
+/* Says (in words) what it does. */
+static int clean(Room *room, int often,
+                 int well) {
+    for (;;) {
+        room->count++;
+    }
+}
+"""
+
+    assert [(size.number, size.where) for size in sizes_of_c(source, "room.c")] == [
+        (13, "room.c"),
+        (6, "room.c:8 clean"),
+    ]
+
+
+def test_a_function_in_c_is_too_large_above_the_limit_and_not_at_it() -> None:
+    def function_in_c(lines: int) -> str:
+        return "int clean(void) {\n" + "    step();\n" * (lines - 2) + "}\n"
+
+    at_limit, above = (
+        list(sizes_of_c(function_in_c(lines), "room.c"))[1] for lines in (FUNCTION.most, FUNCTION.most + 1)
+    )
+
+    assert (at_limit.number, at_limit.too_large, above.too_large) == (FUNCTION.most, False, True)

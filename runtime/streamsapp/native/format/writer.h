@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint64_t zigzag(int64_t number) { return ((uint64_t)number << 1) ^ (uint64_t)(number >> 63); }
+static inline uint64_t zigzag(int64_t number) { return (uint64_t)number << 1 ^ -(uint64_t)(number < 0); }
 
 static inline size_t varint_size(int64_t number) { return (size_t)(70 - __builtin_clzll(zigzag(number) | 1)) / 7; }
 
