@@ -152,13 +152,12 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_HOME, ignore_errors=True)
 
 
-@pytest.fixture(params=["librdkafka", "batches"])
-def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to send and fetch: clients that the test makes take this one."""
-    from data_paths import leave_all_to_librdkafka  # late: few tests need clients of Kafka
+@pytest.fixture(params=["streamsapp", "librdkafka"])
+def moving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both clients that move records: those that the test makes are of this kind."""
+    from data_paths import take_client  # late: few tests need clients of Kafka
 
-    if request.param == "librdkafka":
-        leave_all_to_librdkafka(monkeypatch)
+    take_client(request.param, monkeypatch)
     return str(request.param)
 
 

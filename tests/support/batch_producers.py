@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 
 from scripted_brokers import PROPERTIES, ScriptedBrokers, connected
 from streamsapp.kafka.batches.client import BatchProducer
+from streamsapp.record import InputRecord
 from streamsapp.tasks.output import OutputRecord
 
 Make = Callable[..., BatchProducer]
@@ -38,9 +39,9 @@ def record(key: bytes, partition: int = 0, topic: str = "t", value: bytes = b"v"
 
 
 def send(producer: BatchProducer, records: list[OutputRecord], refused: list[Any] | None = None) -> None:
-    def note(error: KafkaError, record: OutputRecord) -> None:
+    def note(error: KafkaError, record: InputRecord) -> None:
         assert refused is not None, error
-        refused.append((error.code(), record[2]))
+        refused.append((error.code(), record.key()))
 
     left = records
     while left:

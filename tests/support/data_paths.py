@@ -1,4 +1,4 @@
-"""Which client of Kafka a test has: both are tested in one process."""
+"""Clients of Kafka that a test makes, of both kinds: both are tested in one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from streamsapp import TopicPartition, native
 from streamsapp.brokers import connection
-from streamsapp.config.client_properties import ClientProperties
+from streamsapp.config.client_properties import ClientProperties, chosen
+from streamsapp.kafka import consumer, producer
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.producer import RecordProducer
@@ -32,16 +33,10 @@ def mock_brokers(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(connection._SETTINGS, "api_version", (2, 0))
 
 
-def leave_all_to_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As OAuth does, whose tokens are refreshed by callbacks."""
-    leave_fetching_to_librdkafka(monkeypatch)
-    monkeypatch.setattr("streamsapp.kafka.consumer._calls_back", lambda properties: True)
-    monkeypatch.setattr("streamsapp.kafka.batches.client.left_to_librdkafka", lambda properties: "a property")
-
-
-def leave_fetching_to_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a property does that only librdkafka knows."""
-    monkeypatch.setattr("streamsapp.kafka.consumer.left_to_librdkafka", lambda properties: "a property")
+def take_client(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that are made from now on are of this kind, whatever their properties say."""
+    for module in (consumer, producer):
+        monkeypatch.setattr(module, "chosen", lambda properties: (client, chosen(properties)[1]))
 
 
 def fetched(path: ModuleType, record: InputRecord) -> InputRecord:
@@ -61,9 +56,9 @@ def producing(broker: str, failed: list[Any] | None = None, **more: str | int) -
         **{name.replace("_", "."): value for name, value in more.items()},
     }
     told = [] if failed is None else failed
-    producer = RecordProducer(properties, lambda error, *record: told.append((error.code(), error.str(), *record)))
-    with closing(producer):
-        yield producer
+    made = RecordProducer(properties, lambda error, *record: told.append((error.code(), error.str(), *record)))
+    with closing(made):
+        yield made
 
 
 @contextmanager
@@ -76,15 +71,15 @@ def consuming(broker: str) -> Iterator[PartitionConsumer]:
         "auto.offset.reset": "error",
         "allow.auto.create.topics": False,
     }
-    with closing(PartitionConsumer(properties)) as consumer:
-        yield consumer
+    with closing(PartitionConsumer(properties)) as made:
+        yield made
 
 
-def fetched_until(consumer: PartitionConsumer, done: Callable[[Fetched], object], limit: int = 100) -> list[Fetched]:
+def fetched_until(reader: PartitionConsumer, done: Callable[[Fetched], object], limit: int = 100) -> list[Fetched]:
     """Returns what comes until ``done``; the test's own time limit ends it otherwise."""
-    answers = [consumer.poll(limit, 1.0)]
+    answers = [reader.poll(limit, 1.0)]
     while not done(answers[-1]):
-        answers.append(consumer.poll(limit, 1.0))
+        answers.append(reader.poll(limit, 1.0))
     return answers
 
 
@@ -92,9 +87,9 @@ def everything(broker: str, topic: str) -> tuple[dict[TopicPartition, list[Any]]
     """All records of a topic, with all that tasks can ask of them, and where its partitions end."""
     found: dict[TopicPartition, list[Any]] = {TopicPartition(topic, number): [] for number in range(PARTITIONS)}
     ends: dict[TopicPartition, int] = {}
-    with consuming(broker) as consumer:
-        consumer.assign(dict.fromkeys(found, 0))
-        for answer in fetched_until(consumer, lambda answer: ends.update(answer.ends) or len(ends) == PARTITIONS):
+    with consuming(broker) as reader:
+        reader.assign(dict.fromkeys(found, 0))
+        for answer in fetched_until(reader, lambda answer: ends.update(answer.ends) or len(ends) == PARTITIONS):
             for partition, records in answer.records:
                 found[partition] += [
                     (

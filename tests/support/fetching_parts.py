@@ -30,7 +30,7 @@ from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.fetching import broker_connections, fetcher as module, leaders
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.fetching.fetcher import Fetcher
-from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
+from streamsapp.kafka.fetching.settings import fetch_settings
 from streamsapp.kafka.wakeup import Wakeup
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -128,7 +128,6 @@ def read(stack: ExitStack) -> Read:
         brokers: FetchedBrokers, positions: dict[TopicPartition, int], wakeup: Wakeup | None = None, **more: Any
     ) -> Reader:
         properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-        assert left_to_librdkafka(properties) is None
         fetcher = Fetcher(fetch_settings(properties), brokers.list_topics, brokers.describe_topics, wakeup)
 
         def end() -> None:

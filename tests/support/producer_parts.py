@@ -108,11 +108,11 @@ class Producing:
         self.group = Group()
         self.handled: list[tuple[int, str, bytes | None, bytes | None]] = []
         self.answer: Exception | None = None
-        properties = {"transaction.timeout.ms": TIMES_OUT_AFTER_MS}
+        properties = {"client": "librdkafka", "transaction.timeout.ms": TIMES_OUT_AFTER_MS, "transactional.id": "t"}
         self.producer: AtLeastOnceProducer | ExactlyOnceProducer = (
             ExactlyOnceProducer(cast(Any, properties), self._failed, self.clock, reports=True, refusals=self.refusals)
             if exactly_once
-            else AtLeastOnceProducer({}, self._failed)
+            else AtLeastOnceProducer({"client": "librdkafka"}, self._failed)
         )
 
     def _failed(self, error: KafkaError, record: InputRecord) -> None:

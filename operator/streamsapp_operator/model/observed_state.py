@@ -137,6 +137,8 @@ class PodReport:
     restarted_seconds_ago: float | None = None
     #: The longest that the user's code took for one record or punctuator, of those from which it came back.
     usual_process_seconds: float = 0.0
+    #: The client that moves its records, its security and codec, and the engine, in words.
+    data_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

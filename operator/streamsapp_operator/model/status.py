@@ -263,6 +263,8 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     input_lag: int | None = None
     #: The worst of all standbys; unknown is null, never 0.
     standby_lag: int | None = None
+    #: How the pods move records, in words: one text, but while pods differ.
+    data_paths: tuple[str, ...] = ()
     restart: Restart = Restart()
     rollout: RolloutStatus | None = None
     #: The last rollouts, the newest first: that under way is among them.

@@ -119,6 +119,7 @@ class _Document(_Fields, frozen=True):
     notes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
     instance_restarts: Count = 0
     restarted_seconds_ago: Seconds | None = None
+    data_path: Text | None = None
     #: Only of a driver.
     batches: Count | None = None
     executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] | None = None
@@ -161,6 +162,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         document.instance_restarts,
         document.restarted_seconds_ago,
         document.usual_process_seconds or 0.0,
+        document.data_path,
     )
 
 

@@ -129,6 +129,7 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         tasks=summary.tasks(inputs),
         input_lag=summary.input_lag(inputs),
         standby_lag=summary.standby_lag(inputs),
+        data_paths=summary.data_paths(inputs),
         restart=inputs.restart,
         rollout=course.rollout,
         history=remembered(before, course.rollout, {pod.uid for pod in inputs.pods}, inputs.time),

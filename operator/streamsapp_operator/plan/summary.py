@@ -9,6 +9,8 @@ from streamsapp_operator.takeover import RUNNING, known_lag
 
 #: The largest number that the resource takes; each task of a pod may claim it.
 _MOST_RECORDS = 2**63 - 1
+#: Pods differ while a rollout is under way.
+_MOST_DATA_PATHS = 4
 
 
 def tasks(inputs: PlanInput) -> Tasks:
@@ -32,6 +34,12 @@ def standby_lag(inputs: PlanInput) -> int | None:
     lags = [known_lag(store) for _, store in replica_stores(inputs)]
     known = [lag for lag in lags if lag is not None]
     return max(known) if lags and len(known) == len(lags) and all_answer(inputs) else None
+
+
+def data_paths(inputs: PlanInput) -> tuple[str, ...]:
+    """Returns how the pods move records, as they tell it: texts that differ."""
+    told = {pod.report.data_path for pod in inputs.pods if pod.report is not None}
+    return tuple(sorted(each for each in told if each is not None))[:_MOST_DATA_PATHS]
 
 
 def replica_stores(inputs: PlanInput) -> list[tuple[PodSeen, StoreReport]]:

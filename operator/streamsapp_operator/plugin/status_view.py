@@ -98,6 +98,8 @@ def facts(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: 
         ]
         if status.engine == "spark" and status.schedule is None:
             found.insert(1, ("query", _query_fact(status, style)))
+        if status.data_paths:
+            found.append(("clients", style.between.join(map(clean, status.data_paths))))
         if status.schedule is not None:
             found.append(("runs", _runs_fact(status.schedule, now, style)))
         if status.switch is not None:

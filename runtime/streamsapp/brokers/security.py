@@ -6,14 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamsapp.brokers.sasl.login import LOGIN_PROPERTIES, MECHANISMS as LOGINS, Login, login_of
-from streamsapp.brokers.tls import TLS_PROPERTIES, RenewedTls
+from streamsapp.brokers.sasl.login import Login, login_of
+from streamsapp.brokers.tls import RenewedTls
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import ConfigError
-
-#: The properties from which it is made, beside ``security.protocol`` and the mechanism; and the mechanisms.
-SECURITY = frozenset(TLS_PROPERTIES) | LOGIN_PROPERTIES
-MECHANISMS = frozenset(map(str.lower, LOGINS))
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

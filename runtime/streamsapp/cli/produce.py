@@ -119,7 +119,7 @@ class RecordWriter:
 
     def __init__(self, config: StreamsConfig, topic: str, partitions: int, records: TopicRecords) -> None:
         self._topic, self._partitions, self._records = topic, partitions, records
-        properties = client_properties.producer(config, delivery_timeout=_DELIVERY_SECONDS)
+        _, properties = client_properties.chosen(client_properties.producer(config, delivery_timeout=_DELIVERY_SECONDS))
         # A user who types lines wants to see them arrive, and which ones did.
         properties |= {"delivery.report.only.error": False, "linger.ms": 5, "queue.buffering.max.kbytes": _QUEUED_KIB}
         try:

@@ -28,11 +28,16 @@ def version_lines() -> list[str]:
     """The version of each part, one a line."""
     import confluent_kafka
 
+    from streamsapp.config.known_properties import CLIENTS, OWN
+    from streamsapp.runtime.data_path import ENGINE
+
     return [
         f"streamsapp {streamsapp.__version__}",
         f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",
         f"librdkafka {confluent_kafka.libversion()[0]}",
         f"RocksDB {_rocksdb_version()}",
+        f"clients: {', '.join(CLIENTS)} ({OWN} unless client says otherwise)",
+        f"engine: {ENGINE}",
     ]
 
 

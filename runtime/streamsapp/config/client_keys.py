@@ -91,7 +91,7 @@ JAVA_NAMES = {
     "ssl.truststore.location": "use ssl.ca.location with a PEM file",
     "ssl.truststore.password": "use ssl.ca.location with a PEM file, which needs no password",
     "ssl.truststore.certificates": "use ssl.ca.pem",
-    "ssl.keystore.type": "use ssl.keystore.location with a PKCS#12 file",
+    "ssl.keystore.type": "use ssl.certificate.location and ssl.key.location with PEM files",
 }
 
 

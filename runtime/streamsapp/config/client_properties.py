@@ -1,4 +1,5 @@
-"""The final properties of every client of an instance, so that TLS and SASL come from one place.
+"""The final properties of every client of an instance, so that TLS and SASL come from one place. Those of consumers and
+producers say which client they are for, under ``client``.
 
 Pure; called on the polling thread when the clients are made. ``client_error`` turns what librdkafka says about a bad
 property into a ``ConfigError``.
@@ -11,6 +12,7 @@ import re
 from typing import TypeAlias
 
 from streamsapp.config.client_keys import CONSUMER_ONLY, OWNED, PRODUCER_ONLY, given_to
+from streamsapp.config.known_properties import OWN
 from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
@@ -40,6 +42,12 @@ _LINGER_MS = 10
 _HELD = 0.1
 #: Kafka's default of ``metadata.max.age.ms``; and the shortest time between two looks at all topics, in seconds.
 _AGE_MS, _SHORTEST_AGE = 300_000, 0.2
+
+
+def chosen(properties: ClientProperties) -> tuple[str, ClientProperties]:
+    """Returns the client that is to move records, and what is left for it."""
+    rest = dict(properties)
+    return str(rest.pop("client", OWN)), rest
 
 
 def main_consumer(config: StreamsConfig) -> ClientProperties:
@@ -95,6 +103,7 @@ def producer(
     defaults |= {"linger.ms": _LINGER_MS, "batch.num.messages": 100_000, "batch.size": 1_000_000}
     owned: ClientProperties = {
         **_identity(config, "producer"),
+        "client": config.client,
         "enable.idempotence": True,
         "partitioner": "murmur2_random",
         "delivery.report.only.error": True,
@@ -114,7 +123,8 @@ def producer(
 def admin(config: StreamsConfig) -> ClientProperties:
     """The properties of the client that creates internal topics, and deletes consumed records of repartition topics."""
     # Or asking for a topic that is missing would create it, where brokers do so.
-    return _client(config, "admin", {}, {**_identity(config, "admin"), "allow.auto.create.topics": False})
+    owned = _identity(config, "admin") | {"allow.auto.create.topics": False}
+    return _client(config, "admin", {}, owned)
 
 
 def client_error(error: Exception) -> ConfigError | None:
@@ -142,6 +152,7 @@ def _consumer_defaults() -> ClientProperties:
 def _consumer_owned(config: StreamsConfig, role: str) -> ClientProperties:
     return {
         **_identity(config, role),
+        "client": config.client,
         "group.id": config.application_id,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.java_values import from_java
+from streamsapp.config.known_properties import OWN, check_known, client_fault
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
@@ -86,6 +87,8 @@ class StreamsConfig:
     client_id: str = ""
     #: A span of OpenTelemetry for each record that is processed and each that is sent, as the ``OTEL_*`` variables say.
     tracing: bool = False
+    #: The client that moves records: the runtime's own, or ``librdkafka`` for a property that only librdkafka knows.
+    client: str = OWN
     #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
     kafka: Mapping[str, str] = field(default_factory=dict)
     #: ``none``, ``all`` or names as in Kafka Streams; the runtime refuses what ``build(optimize=...)`` did not do.
@@ -127,6 +130,7 @@ class StreamsConfig:
         _resolve(self)
         _check_handlers(self)
         check_client_keys(self.kafka)
+        check_known(self.client, self.kafka)
         _ = self.session_timeout_ms  # raises where it is not usable
         _check_times(self)
 
@@ -254,6 +258,8 @@ def _check_text(config: StreamsConfig) -> None:
     fault = bootstrap_servers_fault(config.bootstrap_servers)
     if fault is not None:
         raise ConfigError(f"bootstrap_servers: {fault}")
+    if (fault := client_fault(config.client)) is not None:
+        raise ConfigError(f"client: {fault}")
     if config.processing_guarantee not in _COMMIT_INTERVAL_MS:
         raise ConfigError(
             f"processing_guarantee: expected '{EXACTLY_ONCE}' or '{AT_LEAST_ONCE}', got {config.processing_guarantee!r}"

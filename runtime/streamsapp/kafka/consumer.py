@@ -1,8 +1,8 @@
 """A consumer of assigned partitions that hands over whole batches per partition.
 
 Two of them per instance: the main consumer, touched by the polling thread only, and the restore consumer, touched by
-the restoration thread only. Group membership is not their business (see ``membership``). ``fetching`` has the two
-ways to fetch; all other requests are librdkafka's.
+the restoration thread only. Group membership is not their business (see ``membership``). Records are fetched by the
+client that the configuration names, from the first to the last (``fetching``, ``librdkafka``).
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from confluent_kafka import (
     TopicPartition as KafkaPartition,
 )
 
-from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.config.client_properties import ClientProperties, chosen, client_error
+from streamsapp.config.known_properties import OWN
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.kafka import offsets
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Fetching, Topics
 from streamsapp.kafka.fetching.fetcher import Fetcher
-from streamsapp.kafka.fetching.librdkafka import LibrdkafkaFetching
-from streamsapp.kafka.fetching.settings import fetch_settings, left_to_librdkafka
+from streamsapp.kafka.fetching.settings import fetch_settings
 from streamsapp.kafka.fetching.topic_id_watch import Confirmation, ended
+from streamsapp.kafka.librdkafka.fetching import LibrdkafkaFetching
 from streamsapp.kafka.rebootstrap import RebootstrappingConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
@@ -49,7 +50,7 @@ END: int = OFFSET_END
 
 #: How long a request to the broker may take, in seconds.
 REQUEST_TIMEOUT = 30.0
-#: So many events of librdkafka's are noted at a time while it does not fetch, and how often, in seconds.
+#: So many events of librdkafka's are noted at a time where it makes requests only, and how often, in seconds.
 _EVENTS, _EVENTS_PERIOD = 100, 0.1
 
 
@@ -75,7 +76,7 @@ class PartitionConsumer:
         self._wakeup = wakeup
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
-        self._properties = properties
+        client, self._properties = chosen(properties)
         self._tls = TlsRenewal(properties)
         try:
             self._consumer, self._client = self._made()
@@ -83,8 +84,8 @@ class PartitionConsumer:
             raise client_error(error) or error from error
         self._fetching: Fetching = self._client
         self._fetcher: Fetcher | None = None
-        if left_to_librdkafka(properties) is None:
-            settings = fetch_settings(properties, has_handler=has_handler)
+        if client == OWN:
+            settings = fetch_settings(self._properties, has_handler=has_handler)
             self._fetcher = Fetcher(settings, self._consumer.list_topics, self._describe_topics, wakeup)
             self._fetching = self._fetcher
         self._events_at = 0.0
@@ -92,9 +93,7 @@ class PartitionConsumer:
 
     def _made(self) -> tuple[RebootstrappingConsumer, LibrdkafkaFetching]:
         consumer = RebootstrappingConsumer({**self._properties, "error_cb": self._on_error}, logger=log)
-        return consumer, LibrdkafkaFetching(
-            consumer, self._description, _calls_back(self._properties), self._describe_topics, self._wakeup
-        )
+        return consumer, LibrdkafkaFetching(consumer, self._description, self._describe_topics, self._wakeup)
 
     def _renew_client(self, *, left_behind: bool) -> None:
         """The files of TLS were renewed: another client goes on where this one stands. One that was ``left_behind`` to
@@ -115,9 +114,7 @@ class PartitionConsumer:
         self._client.pause(paused)
         if not left_behind:
             under_way = fetching.topics.under_way  # later ones use the new client
-            Thread(
-                target=_closed, args=(before, fetching, under_way), name=f"{self._description}-close", daemon=True
-            ).start()
+            Thread(target=_closed, args=(before, under_way), name=f"{self._description}-close", daemon=True).start()
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -198,21 +195,12 @@ class PartitionConsumer:
     def _fetched(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
         if self._tls.due():
             self._renew_client(left_behind=self._requests.under_way)
-        if self._fetcher is None or self._fetching is self._client:
+        if self._fetcher is None:
             return self._client.fetch(limit, 0.0 if at_once else timeout)
         if (now := time.monotonic()) >= self._events_at:
             self._events_at = now + _EVENTS_PERIOD
             self._client.fetch_at_once(_EVENTS)  # it tells what becomes of other requests
-        try:
-            return self._fetcher.fetch_all(limit, timeout) if at_once else self._fetcher.fetch(limit, timeout)
-        except NotImplementedError as error:
-            log.warning("%s: %s; librdkafka fetches from now on", self._description, error)
-            positions, paused, topics = self._fetcher.close()
-            self._fetching = self._client
-            for each, position in positions.items():
-                self._client.assign({each: position}, topics=topics.get(each, NO_TOPICS))
-            self._client.pause(paused)
-            return Fetched()
+        return self._fetcher.fetch_all(limit, timeout) if at_once else self._fetcher.fetch(limit, timeout)
 
     # ---- topics ------------------------------------------------------------------------------------------------
 
@@ -230,11 +218,11 @@ class PartitionConsumer:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions
         belong to; what is returned tells the partitions of others. Nothing is asked where record batches are fetched
         whole."""
-        return self._client.topics.confirm() if self._fetching is self._client else list
+        return self._client.topics.confirm() if self._fetcher is None else list
 
     def doubts(self, topic: str) -> bool:
         """Return whether the last records of a topic of this name may be of another one, as far as it is known."""
-        return self._fetching is self._client and self._client.topics.doubts(topic)
+        return self._fetcher is None and self._client.topics.doubts(topic)
 
     def _describe_topics(self, names: Collection[str], timeout: float) -> Topics:
         return self._consumer.asked(lambda: topic_identities(self._consumer, names, timeout))
@@ -311,7 +299,6 @@ class PartitionConsumer:
         ):
             return
         self._consumer.close()
-        self._client.close()
 
     def _repeated(self, request: Callable[[], T], what: str) -> T:
         left_behind = self._requests.under_way
@@ -327,13 +314,7 @@ class PartitionConsumer:
         log.warning("%s: %s", self._description, error.str())
 
 
-def _calls_back(properties: ClientProperties) -> bool:
-    """Says whether tokens are refreshed by a callback."""
-    return "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
-
-
-def _closed(consumer: RebootstrappingConsumer, fetching: LibrdkafkaFetching, look_up: Thread | None) -> None:
+def _closed(consumer: RebootstrappingConsumer, look_up: Thread | None) -> None:
     """Close a client that another one has taken the place of; its brokers may be out of reach."""
     if ended(look_up):
         consumer.close()
-        fetching.close()

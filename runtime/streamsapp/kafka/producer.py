@@ -6,24 +6,23 @@ are committed, atomically under exactly once (KIP-98, KIP-447).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp.clock import Clock
-from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.config.client_properties import ClientProperties, chosen
+from streamsapp.config.known_properties import LIBRDKAFKA
 from streamsapp.deadline import Deadline
-from streamsapp.errors import CommitError, ConfigError, FencedError, StreamsError
-from streamsapp.kafka.batches.client import batch_producer
+from streamsapp.errors import CommitError, ConfigError, FencedError
+from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.offsets import send_to_transaction
-from streamsapp.kafka.rebootstrap import RebootstrappingProducer
-from streamsapp.kafka.refusals import Refusals, production_error, raw_record
+from streamsapp.kafka.librdkafka.producer import LibrdkafkaProducer
+from streamsapp.kafka.refusals import Refusals
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
-from streamsapp.kafka.tls_renewal import TlsRenewal
+from streamsapp.kafka.sending import AbortableError, DeliveryTimeoutError, Sending
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.tasks.output import OutputRecord
@@ -38,15 +37,8 @@ TRANSACTION_TIMEOUT_MS = 60_000
 #: How long a transactional request may take by its own time-out, and before it is given up for lost, in seconds.
 TRANSACTION_REQUEST, TRANSACTION_TIMEOUT = 10.0, 15.0
 
-#: librdkafka takes 0 for "not set" and would write the current time; one millisecond later is the nearest there is.
-_EARLIEST = 1
-#: For records whose time says nothing (buffers of ``suppress``); they carry a negative one, Kafka's for none.
-_NOW = 0
-
 #: Decides about a record that could not be written: returns to drop it, raises to fail.
 OnFailure = Callable[[KafkaError, InputRecord], None]
-
-_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 #: Delivery failures that say something about the transaction or the broker, nothing about the record.
 _TRANSACTION_LOST = frozenset(
@@ -73,14 +65,6 @@ _FENCED = frozenset(
 )
 
 
-class AbortableError(StreamsError):
-    """The transaction cannot be committed: abort it and go on from the last commit."""
-
-
-class DeliveryTimeoutError(AbortableError):
-    """A record could not be written in time, nor can it be any more."""
-
-
 class GroupOffsets(Protocol):
     """Commits offsets for the group; what ``membership`` provides."""
 
@@ -101,168 +85,92 @@ class RecordProducer:
         may_write: Callable[[], bool] = lambda: True,
         refusals: Refusals | None = None,
     ) -> None:
-        """``reports``: whether to be told by librdkafka what became of each record. It takes the interpreter for every
-        record to tell, and waits for it whenever another thread works; batches tell at no cost. After the ``deadline``
-        no commit is waited for. Batches are not sent once ``may_write`` says no: it is asked on any thread.
-        ``refusals`` has what the clients before this one have met."""
+        """``reports``: whether librdkafka is to say what became of each record, which costs something; the runtime's
+        own client does so at no cost. After the ``deadline`` no commit is waited for. Batches are not sent once
+        ``may_write`` says no: it is asked on any thread. ``refusals`` has what the clients before this one have met."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
-        self._refusals = refusals or Refusals()
-        #: Sends whole batches, where that can be done; else librdkafka sends.
-        self._batches = batch_producer(properties, deadline, may_write)
-        self._tls: TlsRenewal | None = None
-        if self._batches is not None:
-            self._producer: Any = self._batches
-            return
-        self._tls = TlsRenewal(properties)
-        callbacks = {"error_cb": self._on_error} | ({"on_delivery": self._delivered} if reports else {})
-        self._client_settings = {**self._refusals.applied(properties), **callbacks}
-        try:
-            self._producer = self._made()
-        except KafkaException as error:
-            raise client_error(error) or error from error
-
-    def _made(self) -> RebootstrappingProducer:
-        return RebootstrappingProducer(self._client_settings, logger=log)
+        client, given = chosen(properties)
+        self._sending: Sending
+        if client == LIBRDKAFKA:
+            self._sending = LibrdkafkaProducer(given, refusals or Refusals(), deadline, reports=reports)
+        else:
+            self._sending = BatchProducer(given, deadline, may_write)
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         """Hand records to the client; returns those that its full queue left over."""
-        if self._batches is not None:
-            return self._batches.send(records, self._refused)
-        return self._send_each(records)
+        try:
+            return self._sending.send(records, self._refused)
+        except KafkaException as error:
+            raise self._classified(error, "cannot write") from error
 
     def send_changes(self, changes: ChangelogSlice) -> ChangelogSlice:
         """Hand entries of a store to the client, for its changelog; returns those that its full queue left over."""
-        if self._batches is not None:
-            return self._batches.send_changes(changes, self._refused)
-        return changes.part(len(changes) - len(self._send_each(changes.records())))
-
-    def _send_each(self, records: list[OutputRecord]) -> list[OutputRecord]:
-        produce: Callable[..., None] = self._producer.produce
-        rest = iter(self._searched(records) if self._refusals.searching else records)
-        for record in rest:
-            try:
-                if record[6] > 0:
-                    produce(*record)
-                else:
-                    produce(*record[:6], _NOW if record[6] else _EARLIEST, record[7])
-            except BufferError:
-                self._serve(0.005)
-                return [record, *rest]
-            except KafkaException as error:
-                self._refused(error.args[0], record)
-        return []
-
-    def _searched(self, records: list[OutputRecord]) -> Iterator[Any]:
-        """The records, each with what tells that it is the one which was not written; without those that the
-        transaction before was lost for: the handler decides about them."""
-        for record in records:
-            refusal = self._refusals.refusal(record)
-            if refusal is not None:
-                self._left_out(*refusal)
-            else:
-                yield (*record[:4], partial(self._this_delivered, record), *record[5:])
-
-    def _this_delivered(self, record: OutputRecord, error: KafkaError | None, message: InputRecord) -> None:
-        self._delivered(error, raw_record(record, message.partition()))
+        try:
+            return self._sending.send_changes(changes, self._refused)
+        except KafkaException as error:
+            raise self._classified(error, "cannot write") from error
 
     def poll(self) -> None:
         """Serve delivery reports; raises ``ProductionError`` when a record could not be written, and
         ``AbortableError`` when another client has to take this one's place."""
-        if self._tls is not None and self._tls.due():
-            raise AbortableError("the files of TLS were renewed, which takes another client")
-        self._serve(0)
+        self._serve()
         self._raise_failure()
 
     def flush(self, timeout: float) -> bool:
         """Return whether everything sent is acknowledged, waiting up to ``timeout`` seconds."""
         try:
-            left = self._producer.flush(timeout)
+            left = self._sending.flush(timeout)
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
         self._raise_failure()
-        return bool(left == 0)
+        return left == 0
 
     def end_of(self, partition: TopicPartition) -> int | None:
-        """The offset after the last record that was written to a partition; ``None`` where it is not told: librdkafka
-        tells of single records, which costs more than it is worth."""
-        return None if self._batches is None else self._batches.end_of(partition)
+        """The offset after the last record that was written to a partition; ``None`` where it is not known."""
+        return self._sending.end_of(partition)
 
     def close(self) -> None:
         """Drop what was not sent; whoever needs it acknowledged has flushed."""
-        self._producer.purge()
-        try:
-            self._producer.poll(0)
-        except KafkaException as error:
-            log.warning("producer: %s", error.args[0].str())  # it failed for good, which is no reason not to close it
+        self._sending.purge()
 
-    def _serve(self, timeout: float) -> None:
-        """Let the client call back; it raises here when it has failed for good."""
+    def _serve(self) -> None:
+        """Let the client say what has become of records; it raises here when it has failed for good."""
         try:
-            self._producer.poll(timeout)
+            self._sending.poll(0)
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
-
-    def _asked(self, request: Callable[[], object]) -> None:
-        """Make a request, after which a client of librdkafka's that has lost all brokers finds some the next time."""
-        if self._batches is not None:
-            request()
-        else:
-            self._producer.asked(request)
 
     def _classified(self, error: KafkaException, what: str) -> Exception:
         return _classified(error, what)
 
-    def _refused(self, error: KafkaError, record: OutputRecord) -> None:
-        """The client did not take a record."""
-        self._left_out(error, raw_record(record))
-
-    def _left_out(self, error: KafkaError, record: InputRecord) -> None:
-        """A record is not sent if the handler agrees."""
+    def _refused(self, error: KafkaError, record: InputRecord) -> None:
+        """The client did not take a record: it is not sent if the handler agrees."""
         try:
             self._on_failure(error, record)
         except Exception as failure:
             self._failure = self._failure or failure
 
-    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
-        """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
-        if error is None or error.code() in _PURGED:
-            return
-        try:
-            self._not_written(error, message)
-        except Exception as failure:
-            self._failure = self._failure or failure
-
-    def _not_written(self, error: KafkaError, message: InputRecord) -> None:
+    def _not_written(self, error: KafkaError, record: InputRecord) -> None:
         """Returns to go on without the record, which did not get to its topic."""
-        self._check_batch(error, message)
-        self._on_failure(error, message)
-
-    def _check_batch(self, error: KafkaError, message: InputRecord) -> None:
-        """Raises ``AbortableError`` if the error may be another record's: the producer of batches has found it."""
-        if self._batches is None and self._refusals.is_of_batch(error.code(), message):
-            raise AbortableError(
-                f"topic {message.topic()} refused records that were sent together: {error.str()};"
-                " fewer are sent together from now on"
-            )
+        self._sending.check_failure(error, record)
+        self._on_failure(error, record)
 
     def _raise_failure(self) -> None:
-        if self._batches is not None:
-            for error, record in self._batches.take_failures():
+        for error, record in self._sending.take_failures():
+            try:
                 self._undelivered(error, record)
+            except Exception as told:
+                self._failure = self._failure or told
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
 
     def _undelivered(self, error: KafkaError, record: InputRecord) -> None:
-        """A record of a batch was not written, or no record can be written any more."""
-        if error.fatal():
-            self._failure = self._failure or self._classified(KafkaException(error), "cannot write")
-        else:
-            self._delivered(error, record)
-
-    def _on_error(self, error: KafkaError) -> None:
-        log.warning("producer: %s", error.str())
+        """A record was not written, or no record can be written any more."""
+        if error.fatal() and not record.topic():
+            raise self._classified(KafkaException(error), "cannot write")
+        self._not_written(error, record)
 
 
 class AtLeastOnceProducer(RecordProducer):
@@ -279,15 +187,13 @@ class AtLeastOnceProducer(RecordProducer):
     def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Do nothing: offsets are committed when all else is done."""
 
-    def _not_written(self, error: KafkaError, message: InputRecord) -> None:
+    def _not_written(self, error: KafkaError, record: InputRecord) -> None:
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error.code() == KafkaError._MSG_TIMED_OUT:
-            if self._batches is None:
-                self._producer.rebootstrap()
             raise DeliveryTimeoutError("records were not written in time")
-        if not message.topic():  # it is no record's, but the producer's
+        if not record.topic():  # it is no record's, but the producer's
             raise AbortableError(f"records were not written: {error.str()}")
-        super()._not_written(error, message)
+        super()._not_written(error, record)
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit offsets; everything sent before must be flushed. Raises ``KafkaException`` for what may be retried,
@@ -351,9 +257,7 @@ class ExactlyOnceProducer(RecordProducer):
         )
 
     def _try_to_start(self) -> None:
-        if self._tls is not None and self._tls.due():
-            self._producer = self._made()
-        self._asked(lambda: self._producer.init_transactions(REQUEST_TIMEOUT))
+        self._sending.init_transactions(REQUEST_TIMEOUT)
 
     def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
         """Give up what was not committed: a transaction left open would hold up whoever reads the results until the
@@ -361,7 +265,7 @@ class ExactlyOnceProducer(RecordProducer):
         if not self._open:
             return
         try:
-            self._last_request.ask(lambda: self._producer.abort_transaction(TRANSACTION_REQUEST), within)
+            self._last_request.ask(lambda: self._sending.abort_transaction(TRANSACTION_REQUEST), within)
         except (KafkaException, NoAnswerError) as error:
             log.warning("the transaction was left to the broker's time-out: %s", error)
         self._open = self._offsets_sent = False
@@ -379,22 +283,20 @@ class ExactlyOnceProducer(RecordProducer):
         asks for committed offsets waits for its end. Raises as ``commit`` does."""
         self._begin()
         try:
-            metadata = group.metadata()
-            self._bounded(lambda: self._send_offsets(offsets, metadata))
+            self._sending.send_offsets(offsets, group.metadata(), TRANSACTION_REQUEST)
         except KafkaException as error:
             raise self._classified(error, "cannot begin the transaction") from error
 
     def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Begin to send the offsets of the commit that comes next, while records are still on their way. Raises as
         ``commit`` does, which tells what became of it."""
-        if self._batches is None or not offsets or self._offsets_sent:
+        if not offsets or self._offsets_sent:
             return
         self._begin()
         try:
-            self._batches.begin_offsets(offsets, group.metadata())
+            self._offsets_sent = self._sending.begin_offsets(offsets, group.metadata())
         except KafkaException as error:
             raise self._classified(error, "cannot commit the transaction") from error
-        self._offsets_sent = True
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit the transaction with these offsets.
@@ -407,35 +309,13 @@ class ExactlyOnceProducer(RecordProducer):
         self._begin()
         try:
             if offsets and not self._offsets_sent:
-                metadata = group.metadata()
-                self._bounded(lambda: self._send_offsets(offsets, metadata))
+                self._sending.send_offsets(offsets, group.metadata(), TRANSACTION_REQUEST)
                 self._offsets_sent = True
-            self._bounded(lambda: self._producer.commit_transaction(TRANSACTION_REQUEST))
+            self._sending.commit_transaction(TRANSACTION_REQUEST)
         except KafkaException as error:
             self._raise_failure()
             raise self._classified(error, "cannot commit the transaction") from error
         self._open = self._offsets_sent = False
-        self._refusals.left_out.clear()
-
-    def _send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Any) -> None:
-        if self._batches is not None:
-            self._batches.send_offsets(offsets, member, TRANSACTION_REQUEST)
-        else:
-            send_to_transaction(self._producer, offsets, member, TRANSACTION_REQUEST)
-
-    def _bounded(self, request: Callable[[], object]) -> None:
-        """Make a transactional request that ends, one way or the other; those of batches do so by themselves.
-
-        After a broker's restart librdkafka has been seen not to return from them, whatever time-out they were given.
-        Then the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
-        """
-        if self._batches is not None:
-            request()
-            return
-        try:
-            self._requests.ask(lambda: self._producer.asked(request), TRANSACTION_TIMEOUT)
-        except NoAnswerError as error:
-            raise AbortableError(f"the transaction did not end: {error}") from error
 
     def _classified(self, error: KafkaException, what: str) -> Exception:
         """A broker that gave up on a transaction fences its producer just as a second instance does."""
@@ -447,15 +327,13 @@ class ExactlyOnceProducer(RecordProducer):
     def _age(self) -> float:
         return self._clock.monotonic() - self._began
 
-    def _refused(self, error: KafkaError, record: OutputRecord) -> None:
+    def _refused(self, error: KafkaError, record: InputRecord) -> None:
         if error.code() in _TRANSACTION_LOST:
-            self._serve(0)  # says why, if the client failed for good
+            self._serve()  # says why, if the client failed for good
             raise AbortableError(f"the transaction takes no more records: {error.str()}")
         super()._refused(error, record)
 
-    def _not_written(self, error: KafkaError, message: InputRecord) -> None:
-        """With librdkafka a record that was not written takes the transaction with it: the next one leaves it out, and
-        asks the handler. Batches that are refused harm no transaction."""
+    def _not_written(self, error: KafkaError, record: InputRecord) -> None:
         if error.code() in _TRANSACTION_LOST:
             failure: Exception = self._classified(KafkaException(error), "cannot write")
             raise (
@@ -463,16 +341,12 @@ class ExactlyOnceProducer(RecordProducer):
                 if isinstance(failure, FencedError)
                 else AbortableError(f"the transaction is lost: {error.str()}")
             )
-        if self._batches is None:
-            self._check_batch(error, message)
-            self._refusals.leave_out(error, message)
-            raise AbortableError(f"the transaction is lost: {production_error(error, message)}")
-        super()._not_written(error, message)
+        super()._not_written(error, record)
 
     def _begin(self) -> None:
         if not self._open:
             try:
-                self._producer.begin_transaction()
+                self._sending.begin_transaction()
             except KafkaException as error:
                 raise self._classified(error, "cannot begin a transaction") from error
             self._open = True

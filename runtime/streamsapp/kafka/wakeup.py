@@ -1,4 +1,4 @@
-"""Ends the wait of one thread: any other thread can, and so does a consumer's librdkafka when records arrive.
+"""Ends the wait of one thread: any other thread can, and so does a descriptor that is watched, as a socket.
 
 Made with an instance, for its polling thread, which waits in the main consumer's ``poll``. Threads that have something
 for it notify. A notification that nobody waits for is kept: the next wait returns at once.
@@ -11,30 +11,21 @@ import os
 import select
 import weakref
 from contextlib import suppress
-from ctypes import c_char_p, c_int, c_size_t, c_void_p
-
-from confluent_kafka import Consumer
-
-from streamsapp.kafka.librdkafka_handle import handle_of, librdkafka
 
 _PAYLOAD = b"\0"
 _MOST_BYTES = 4096
 
 
 class Wakeup:
-    """Two pipes, of which one is readable when the waiting thread has something to do: that of records, and that of all
-    else."""
+    """A pipe that is readable when the waiting thread has something to do."""
 
     def __init__(self) -> None:
         self._reader, self._writer = _pipe()
-        self._records_reader, self._records_writer = _pipe()
         # Not at the end of the process: threads that were left behind may still notify.
-        ends = (self._reader, self._writer, self._records_reader, self._records_writer)
-        weakref.finalize(self, _close, *ends).atexit = False
+        weakref.finalize(self, _close, self._reader, self._writer).atexit = False
         self._notifications, self._either = select.poll(), select.poll()
         self._notifications.register(self._reader, select.POLLIN)
-        for reader in (self._reader, self._records_reader):
-            self._either.register(reader, select.POLLIN)
+        self._either.register(self._reader, select.POLLIN)
         self._notified = False
 
     def notify(self) -> None:
@@ -43,18 +34,6 @@ class Wakeup:
             self._notified = True
             with suppress(BlockingIOError):  # full, so it is readable
                 os.write(self._writer, _PAYLOAD)
-
-    def notify_of_records(self, consumer: Consumer) -> int:
-        """Have librdkafka end the wait whenever the consumer's queue is no longer empty.
-
-        Returns the descriptor that librdkafka's threads write to. It is the caller's, to be closed when the consumer is
-        closed and not before: they would write to whatever file or socket got its number.
-        """
-        writer = os.dup(self._records_writer)
-        queue = _library.rd_kafka_queue_get_consumer(handle_of(consumer))
-        _library.rd_kafka_queue_io_event_enable(queue, writer, _PAYLOAD, len(_PAYLOAD))
-        _library.rd_kafka_queue_destroy(queue)
-        return writer
 
     def watch(self, descriptor: int) -> None:
         """Have ``wait`` end while the descriptor is readable, which is no notification. For the thread that waits."""
@@ -76,11 +55,9 @@ class Wakeup:
     def _wait(self, of: select.poll, timeout: float) -> bool:
         notified = False
         for reader, _ in of.poll(math.ceil(1000 * timeout)):  # less than a millisecond would be no wait
-            if reader in (self._reader, self._records_reader):
-                os.read(reader, _MOST_BYTES)
-                notified = True
             if reader == self._reader:
-                self._notified = False
+                os.read(reader, _MOST_BYTES)
+                notified, self._notified = True, False
         return notified
 
 
@@ -94,12 +71,3 @@ def _pipe() -> tuple[int, int]:
 def _close(*ends: int) -> None:
     for end in ends:
         os.close(end)
-
-
-_library = librdkafka(
-    {
-        "rd_kafka_queue_get_consumer": (c_void_p, [c_void_p]),
-        "rd_kafka_queue_io_event_enable": (None, [c_void_p, c_int, c_char_p, c_size_t]),
-        "rd_kafka_queue_destroy": (None, [c_void_p]),
-    }
-)

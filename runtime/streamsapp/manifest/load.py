@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from streamsapp.config.client_keys import check_client_keys
+from streamsapp.config.known_properties import property_fault
 from streamsapp.config.streams_config import EXACTLY_ONCE, application_id_fault, bootstrap_servers_fault
 from streamsapp.config.times import time_faults
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
@@ -150,11 +151,14 @@ def _kafka_faults(kafka: KafkaSpec) -> Iterator[str]:
     for key, value in kafka.properties.items():
         if _CREDENTIALS.search(str(value)):
             yield f"spec.kafka.properties.{key}: must not carry credentials; put them into the Secret of secretRef"
-    for key in kafka.properties:
+    for key, value in kafka.properties.items():
         try:
             check_client_keys([key])
         except ConfigError as error:
             yield f"spec.kafka.properties.{key}: {as_in_the_manifest(str(error))}"
+        else:
+            if (fault := property_fault(kafka.client, key, text(value))) is not None:
+                yield f"spec.kafka.properties.{key}: {fault}"
 
 
 def _remote_state_faults(state: RemoteStateSpec | None) -> Iterator[str]:

@@ -92,6 +92,8 @@ class CodeSpec(_Fields, frozen=True, kw_only=True):
 
 class KafkaSpec(_Fields, frozen=True, kw_only=True):
     bootstrap_servers: str | None = None
+    #: The client that moves records; librdkafka for a property that only librdkafka knows.
+    client: Literal["streamsapp", "librdkafka"] = "streamsapp"
     properties: dict[str, Property] = {}
     #: Mounted as files, which hold what must not stand in ``properties``.
     secret_ref: Reference | None = None

@@ -19,6 +19,7 @@ from streamsapp.manifest.model import Property, StreamsApp
 FIELDS: Mapping[str, str] = {
     "application_id": "applicationId",
     "bootstrap_servers": "kafka.bootstrapServers",
+    "client": "kafka.client",
     "kafka": "kafka.properties",
     "processing_guarantee": "processing.guarantee",
     "threads": "processing.threads",

@@ -40,6 +40,7 @@ def to_config(
             "application_id": app.application_id,
             "bootstrap_servers": spec.kafka.bootstrap_servers,
             "memory_bytes": _memory_bytes(app),
+            "client": spec.kafka.client,
             "kafka": _client_properties(app, secret_dir),
             "remote_state": to_remote_state(app, secret_dir=secret_dir),
         }
@@ -62,6 +63,7 @@ def to_cluster_config(app: StreamsApp) -> StreamsConfig:
         return StreamsConfig(
             application_id=app.application_id,
             bootstrap_servers=app.spec.kafka.bootstrap_servers or "",
+            client=app.spec.kafka.client,
             kafka=_client_properties(app, SECRETS_DIR),
         )
     except ConfigError as error:

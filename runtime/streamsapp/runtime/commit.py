@@ -26,7 +26,8 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
-from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
+from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.kafka.producer import AbortableError
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.membership.api import Assignment, Holdings, Membership, TaskCatalogue
 from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout

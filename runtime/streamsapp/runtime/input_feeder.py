@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from streamsapp.errors import TaskCorruptedError, TopicGoneError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.kafka.producer import AbortableError
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TopicPartition
 from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.runtime.topics_created_anew import lost_records, table_replaced, tell_created_anew

@@ -32,7 +32,7 @@ from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.metrics.samples import Sample
 from streamsapp.query import KeyQueryMetadata, Queries, Staleness
 from streamsapp.query.remote_reader import HttpFetch
-from streamsapp.runtime import status
+from streamsapp.runtime import data_path, status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.components import Components
 from streamsapp.runtime.directory_lock import delete_state
@@ -124,6 +124,7 @@ class StreamsRuntime(JavaNames):
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
+            log.info("data path: %s", data_path.described(self._config))
             with ExitStack() as clients:
                 components = Components(
                     self._topology, self._config, self._clock, self._state, self._extensions, clients

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError, TopicError, UserInputError
-from streamsapp.kafka.producer import DeliveryTimeoutError
 from streamsapp.kafka.requests import NoAnswerError
+from streamsapp.kafka.sending import DeliveryTimeoutError
 from streamsapp.membership.api import Assignment, Lost, ShutdownRequested
 from streamsapp.remote.object_store import UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from confluent_kafka import KafkaException
 
 from streamsapp.errors import FencedError, StreamsAppError, StreamsError
-from streamsapp.kafka.producer import AbortableError
 from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.kafka.rest import FEW
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output

@@ -15,6 +15,7 @@ from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
+from streamsapp.runtime import data_path
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.components import Components
@@ -51,6 +52,8 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
+        "client": data_path.document(config),
+        "dataPath": data_path.described(config),
     }
 
 

@@ -15,8 +15,9 @@ from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import CommitError
-from streamsapp.kafka.producer import AbortableError, ExactlyOnceProducer
+from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.kafka.refusals import Refusals, production_error
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.tasks.output import OutputRecord

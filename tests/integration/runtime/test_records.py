@@ -39,7 +39,7 @@ def odd(source: str, copies: str, counts: str) -> Topology:
     return builder.build()
 
 
-@pytest.mark.usefixtures("data_path")
+@pytest.mark.usefixtures("moving")
 def test_odd_records_give_the_same_on_a_broker_as_in_the_test_driver(
     kafka: Kafka, instances: Instances, guarantee: str
 ) -> None:

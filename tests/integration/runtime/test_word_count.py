@@ -94,7 +94,7 @@ def test_creates_internal_topics_with_the_settings_of_kafka_streams(kafka: Kafka
     assert settings["message.timestamp.type"] == "CreateTime"
 
 
-@pytest.mark.usefixtures("data_path")
+@pytest.mark.usefixtures("moving")
 def test_an_application_that_is_started_again_goes_on_where_it_was(
     kafka: Kafka, instances: Instances, guarantee: str
 ) -> None:

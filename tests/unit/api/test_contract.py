@@ -272,6 +272,14 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "usualProcessSeconds": None,
         "hanging": [],
         "globalStores": [],
+        "client": {
+            "name": "streamsapp",
+            "security": "PLAINTEXT",
+            "mechanism": None,
+            "compression": "none",
+            "engine": "compiled",
+        },
+        "dataPath": "client streamsapp over PLAINTEXT, compression none, engine compiled",
     }
 
 

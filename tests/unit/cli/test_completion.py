@@ -76,3 +76,5 @@ def test_the_version_tells_what_runs_beneath(capsys: pytest.CaptureFixture[str])
     assert lines["Python"].startswith(platform.python_version())
     for name in ("librdkafka", "RocksDB"):
         assert re.fullmatch(r"\d+\.\d+\.\d+", lines[name]), lines
+    assert lines["clients:"] == "streamsapp, librdkafka (streamsapp unless client says otherwise)"
+    assert lines["engine:"] == "compiled"

@@ -80,19 +80,26 @@ def test_a_result_waits_for_others_for_a_moment_only(transactional_id: str | Non
         ({"producer.queue.buffering.max.ms": 0.5}, 0.0005),
         ({"linger.ms": 0}, 0.0),
         ({"linger.ms": 1000}, 0.01),
-        ({"linger.ms": "soon"}, 0.0),
     ],
 )
 def test_records_that_arrive_wait_for_others_as_results_do_and_no_longer(given: dict[str, Any], seconds: float) -> None:
     assert client_properties.input_rest(config(given)) == seconds
 
 
+def test_what_is_no_number_is_refused_by_librdkafka_where_that_is_the_client() -> None:
+    assert client_properties.input_rest(config({"linger.ms": "soon"}, client="librdkafka")) == 0.0
+
+
 def test_the_clients_accept_what_is_made_for_them() -> None:
-    made = config()
-    Consumer(client_properties.main_consumer(made)).close()
-    Consumer(client_properties.restore_consumer(made)).close()
-    Producer(client_properties.producer(made, "app-1-0"))
-    Producer(client_properties.producer(made))
+    made = config(client="librdkafka")
+    for of in (client_properties.main_consumer, client_properties.restore_consumer, client_properties.global_consumer):
+        client, properties = client_properties.chosen(of(made))
+        assert client == "librdkafka"
+        Consumer(properties).close()
+    for transactional_id in ("app-1-0", None):
+        client, properties = client_properties.chosen(client_properties.producer(made, transactional_id))
+        assert client == "librdkafka"
+        Producer(properties)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,8 @@ def test_the_clients_accept_what_is_made_for_them() -> None:
     ],
 )
 def test_tells_what_to_do_about_a_property_the_client_refuses(key: str, value: str, expected: str) -> None:
-    properties = client_properties.producer(config({"security.protocol": "SSL", key: value}))
+    made = config({"security.protocol": "SSL", key: value}, client="librdkafka")
+    _, properties = client_properties.chosen(client_properties.producer(made))
     with pytest.raises(Exception, match="_INVALID_ARG") as raised:
         Producer(properties)
     error = client_properties.client_error(raised.value)

@@ -77,7 +77,7 @@ def test_no_secret_shows_in_the_text_of_a_configuration() -> None:
         "consumer.sasl.username": "hunter2",
         "ssl.key.password": "hunter2",
         "ssl.key.pem": "hunter2",
-        "ssl.keystore.password": "hunter2",
+        "admin.ssl.keystore.password": "hunter2",
         "ssl.certificate.pem": "hunter2",
     }
     shown = repr(config(kafka=secrets | {"client.rack": "eu-1"}))

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from data_paths import leave_all_to_librdkafka
 from fetching_parts import hurried, read, stack, start
 from producer_parts import (
     FakeClient,
     Producing,
 )
-from streamsapp.kafka import producer as module
+from streamsapp.kafka.librdkafka import producer as module
 
 __all__ = ["hurried", "read", "stack", "start"]  # fixtures
 
@@ -29,7 +28,6 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         producer.send_offsets(offsets, group)
 
     monkeypatch.setattr(module, "RebootstrappingProducer", make)
-    leave_all_to_librdkafka(monkeypatch)
     monkeypatch.setattr(module, "send_to_transaction", send_to_transaction)
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake

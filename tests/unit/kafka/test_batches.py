@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import KafkaError
 
 from batch_producers import Make, flush, make, record, send
-from scripted_brokers import LOST_ANSWER, LOST_REQUEST, PROPERTIES, ScriptedBrokers
+from scripted_brokers import LOST_ANSWER, LOST_REQUEST, ScriptedBrokers
 from streamsapp import TopicPartition
 from streamsapp.kafka.batches.partitions import Verdict, verdict
 from streamsapp.kafka.batches.produce import Reasons
-from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
+from streamsapp.kafka.batches.settings import batch_settings
 from streamsapp.kafka.batches.topics import Topics
 
 __all__ = ["make"]  # a fixture
@@ -343,26 +343,6 @@ def test_a_topic_that_is_made_later_gets_its_records(make: Make) -> None:
 
 
 # ---- settings ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "known"),
-    [
-        ("compression.type", "lz4", True),
-        ("compression.type", "brotli", False),
-        ("linger.ms", "5", True),
-        ("linger.ms", "soon", False),
-        ("linger.ms", -1, False),
-        ("sasl.mechanism", "SCRAM-SHA-512", True),
-        ("sasl.mechanism", "OAUTHBEARER", False),
-        ("acks", "1", False),
-        ("queue.buffering.max.messages", 0, True),
-        ("queue.buffering.max.messages", 5, False),
-        ("debug", "broker", False),
-    ],
-)
-def test_a_property_that_only_librdkafka_knows_is_left_to_it(key: str, value: Any, known: bool) -> None:
-    assert left_to_librdkafka(PROPERTIES | {key: value}) == (None if known else key)
 
 
 def test_settings_are_read_by_all_their_names() -> None:

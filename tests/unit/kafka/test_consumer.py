@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition as KafkaPartition
 
-from data_paths import leave_all_to_librdkafka
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as module, offsets
 from streamsapp.kafka.consumer import END, PartitionConsumer
-from streamsapp.kafka.fetching import librdkafka
 from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.librdkafka import fetching
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -132,7 +131,6 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         return fake
 
     monkeypatch.setattr(module, "RebootstrappingConsumer", make)
-    leave_all_to_librdkafka(monkeypatch)
     monkeypatch.setattr(module, "topic_identities", lambda client, names, timeout: {})
     monkeypatch.setattr(offsets, "committed", lambda consumer, partitions, timeout: consumer.answer(partitions))
     monkeypatch.setattr(offsets, "commit", lambda consumer, positions: consumer.answer(positions))
@@ -142,7 +140,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
 
 @pytest.fixture
 def consumer(client: FakeClient) -> PartitionConsumer:
-    return PartitionConsumer({"client.id": "app-consumer"})
+    return PartitionConsumer({"client": "librdkafka", "client.id": "app-consumer"})
 
 
 def offsets_of(fetched: Fetched) -> list[tuple[TopicPartition, list[int]]]:
@@ -211,7 +209,7 @@ def test_a_position_that_was_gone_before_the_partition_was_assigned_anew_is_not_
     client: FakeClient, caplog: pytest.LogCaptureFixture, delivered: int, goes_on: int
 ) -> None:
     # A name of its own: alike messages of one client are logged once.
-    consumer = PartitionConsumer({"client.id": "delivered" if delivered > 0 else "begun"})
+    consumer = PartitionConsumer({"client": "librdkafka", "client.id": "delivered" if delivered > 0 else "begun"})
     consumer.assign({A1: 9, B: 9})
     client.delivered[A1] = delivered
     client.messages = [event(A1, KafkaError._AUTO_OFFSET_RESET, 5), event(B, KafkaError._AUTO_OFFSET_RESET, 9)]
@@ -328,7 +326,7 @@ def test_leaders_are_looked_for_again_when_no_record_has_come_for_long(
     consumer.poll(10, 0.0)
     assert client.calls.count("look up a") == 1
 
-    monkeypatch.setattr(librdkafka, "_QUIET", 0.0)
+    monkeypatch.setattr(fetching, "_QUIET", 0.0)
     client.messages = [FakeMessage(A, 1)]
     consumer.poll(10, 0.0)
     consumer.poll(10, 0.0)

@@ -1,16 +1,14 @@
-"""Which of librdkafka's properties a fetcher knows, what it makes of them, and what leaves fetching to librdkafka."""
+"""Which of librdkafka's properties a fetcher knows, and what it makes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from streamsapp.brokers.security import Security
-from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.fetching.settings import FetchSettings, fetch_settings, left_to_librdkafka
+from streamsapp.kafka.fetching.settings import FetchSettings, fetch_settings
 
 DEFAULTS = FetchSettings(
     client_id="rdkafka",
@@ -43,8 +41,6 @@ OF_OTHERS: ClientProperties = {
     "security.protocol": "plaintext",
     "session.timeout.ms": 1000,
 }
-#: Without them librdkafka goes on at other offsets, and commits, by itself.
-NEEDED: ClientProperties = {"auto.offset.reset": "error", "enable.auto.commit": False}
 
 
 def changed(properties: ClientProperties) -> dict[str, Any]:
@@ -55,12 +51,6 @@ def changed(properties: ClientProperties) -> dict[str, Any]:
 
 def test_defaults_are_those_of_librdkafka() -> None:
     assert fetch_settings({}) == DEFAULTS
-    assert left_to_librdkafka(NEEDED) is None
-
-
-@pytest.mark.parametrize("key", NEEDED)
-def test_what_librdkafka_does_unless_it_is_told_otherwise_leaves_fetching_to_it(key: str) -> None:
-    assert left_to_librdkafka({other: value for other, value in NEEDED.items() if other != key}) == key
 
 
 @pytest.mark.parametrize(
@@ -89,13 +79,11 @@ def test_what_librdkafka_does_unless_it_is_told_otherwise_leaves_fetching_to_it(
     ],
 )
 def test_a_known_property_is_a_setting(key: str, value: str | int, setting: dict[str, Any]) -> None:
-    assert left_to_librdkafka(NEEDED | {key: value}) is None
     assert changed({key: value}) == setting
 
 
 @pytest.mark.parametrize("key", OF_OTHERS)
-def test_what_is_for_others_leaves_fetching_here_and_changes_nothing(key: str) -> None:
-    assert left_to_librdkafka(NEEDED | {key: OF_OTHERS[key]}) is None
+def test_what_is_for_others_changes_nothing(key: str) -> None:
     assert changed({key: OF_OTHERS[key]}) == {}
 
 
@@ -103,51 +91,6 @@ def test_the_older_name_comes_first_in_any_order() -> None:
     properties: ClientProperties = {"max.partition.fetch.bytes": 6, "fetch.message.max.bytes": 5}
 
     assert changed(properties) == changed(dict(reversed(properties.items()))) == {"partition": 5}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("auto.offset.reset", "earliest"),
-        ("check.crcs", "1"),
-        ("client.rack", "r"),
-        ("debug", "fetch"),
-        ("enable.auto.commit", True),
-        ("enable.partition.eof", "yes"),
-        ("fetch.error.backoff.ms", -1),
-        ("fetch.error.backoff.ms", 300_001),
-        ("fetch.max.bytes", -1),
-        ("fetch.max.bytes", 2**31),
-        ("fetch.message.max.bytes", 0),
-        ("fetch.message.max.bytes", 1_000_000_001),
-        ("fetch.min.bytes", 0),
-        ("fetch.min.bytes", 100_000_001),
-        ("fetch.min.bytes", "many"),
-        ("fetch.min.bytes", ""),
-        ("fetch.wait.max.ms", -1),
-        ("fetch.wait.max.ms", 300_001),
-        ("fetch.wait.max.ms", "0.5"),
-        ("interceptor.classes", "C"),
-        ("isolation.level", "serializable"),
-        ("max.partition.fetch.bytes", 0),
-        ("max.partition.fetch.bytes", 1_000_000_001),
-        ("metadata.max.age.ms", 1000),
-        ("queued.max.messages.kbytes", 0),
-        ("queued.max.messages.kbytes", 2_097_152),
-        ("receive.message.max.bytes", 999),
-        ("receive.message.max.bytes", 2**31),
-        ("socket.timeout.ms", 1000),
-        ("sasl.kerberos.keytab", "/keytab"),
-        ("sasl.mechanism", "GSSAPI"),
-        ("sasl.oauthbearer.assertion.algorithm", "RS256"),
-        ("security.protocol", "tls"),
-        ("ssl.engine.id", "dynamic"),
-        ("ssl.keystore.location", "/store.p12"),
-        ("statistics.interval.ms", 1000),
-    ],
-)
-def test_any_other_property_or_value_leaves_fetching_to_librdkafka(key: str, value: str | int) -> None:
-    assert left_to_librdkafka(OF_OTHERS | {key: value}) == key
 
 
 @pytest.mark.parametrize("protocol", ["ssl", "SSL", "sasl_ssl", "SASL_PLAINTEXT"])
@@ -160,43 +103,10 @@ def test_connections_that_are_secured_are_made_here(protocol: str) -> None:
         "sasl.password": "p",
     }
 
-    assert left_to_librdkafka(NEEDED | properties) is None
     security = fetch_settings(properties).security
     assert security.protocol == protocol.upper()
     assert (security.tls is not None) == protocol.upper().endswith("SSL")
     assert (security.login is not None) == protocol.upper().startswith("SASL")
-
-
-@pytest.mark.parametrize(
-    ("key", "least", "greatest"),
-    [
-        ("fetch.error.backoff.ms", 0, 300_000),
-        ("fetch.max.bytes", 0, 2**31 - 1),
-        ("fetch.message.max.bytes", 1, 1_000_000_000),
-        ("fetch.min.bytes", 1, 100_000_000),
-        ("fetch.wait.max.ms", 0, 300_000),
-        ("max.partition.fetch.bytes", 1, 1_000_000_000),
-        ("queued.max.messages.kbytes", 1, 2_097_151),
-        ("receive.message.max.bytes", 1_000, 2**31 - 1),
-    ],
-)
-def test_the_limits_of_numbers_are_known(key: str, least: int, greatest: int) -> None:
-    assert left_to_librdkafka(NEEDED | {key: least}) is None
-    assert left_to_librdkafka(NEEDED | {key: str(greatest)}) is None
-
-
-@pytest.mark.parametrize(
-    "of", [client_properties.main_consumer, client_properties.restore_consumer, client_properties.global_consumer]
-)
-def test_consumers_of_an_instance_fetch_here_unless_the_user_sets_something_else(
-    of: Callable[[StreamsConfig], ClientProperties],
-) -> None:
-    def left(kafka: dict[str, Any]) -> str | None:
-        return left_to_librdkafka(of(StreamsConfig(application_id="a", bootstrap_servers="b:1", kafka=kafka)))
-
-    assert left({}) is None
-    assert left({"fetch.min.bytes": 100, "producer.debug": "msg"}) is None
-    assert left({"consumer.client.rack": "r"}) == "client.rack"
 
 
 @pytest.mark.parametrize(

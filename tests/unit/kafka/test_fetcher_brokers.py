@@ -9,17 +9,14 @@ import socket
 import stat
 import threading
 import time
-from collections import defaultdict
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-import data_paths
 from fetched_brokers import (
     CUT,
     LOST_REQUEST,
@@ -30,7 +27,6 @@ from fetching_parts import (
     A1,
     ENDLESS,
     MOVED,
-    PROPERTIES,
     A,
     B,
     Read,
@@ -41,10 +37,9 @@ from fetching_parts import (
 from instances import eventually
 from streamsapp import TopicPartition
 from streamsapp.errors import TopicError
-from streamsapp.kafka import consumer as consumer_module
-from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.fetching import fetcher as module, leaders
-from streamsapp.kafka.fetching.fetcher import Fetcher
+from streamsapp.kafka.fetching.broker import TooOldError
 from streamsapp.kafka.wakeup import Wakeup
 
 # ---- topics --------------------------------------------------------------------------------------------------------
@@ -246,70 +241,15 @@ def test_a_broker_that_was_left_alone_is_asked_later(start: Start, read: Read) -
     assert reader.offsets[A] == list(range(15))
 
 
-def at_brokers(brokers: FetchedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consumers that are made from now on fetch from them, and ask others for anything else."""
-    made: Any = lambda settings, *others: Fetcher(  # noqa: E731
-        settings, brokers.list_topics, brokers.describe_topics, others[-1]
-    )
-    monkeypatch.setattr(consumer_module, "Fetcher", made)
-
-
 @pytest.mark.parametrize("lacking", [FetchRequest, ListOffsetsRequest])
-def test_a_broker_that_is_too_old_is_left_to_librdkafka(
-    lacking: Any, start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+def test_a_broker_that_is_too_old_is_an_error_that_names_it_and_librdkafka(
+    lacking: Any, start: Start, read: Read
 ) -> None:
     old = start({"t": 2})
     old.known[lacking.API_KEY] = (0, 4)
-    at_brokers(old, monkeypatch)
-    home = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1})
-    [broker] = home.list_topics("t", 60).brokers.values()
-    for number in range(20):
-        home.produce("t", b"%d" % (number // 2), partition=number % 2)
-    assert home.flush(60) == 0
-    first, other = TopicPartition("t", 0), TopicPartition("t", 1)
-    offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
-    properties = PROPERTIES | {"bootstrap.servers": f"{broker.host}:{broker.port}", "group.id": "g"}
-    with closing(PartitionConsumer(properties)) as consumer:
-        consumer.assign({first: 4, other: BEGINNING})
-        consumer.pause([other])
-        for wanted in (6, 16):
-            while sum(map(len, offsets.values())) < wanted:
-                for partition, records in consumer.poll(100, 1.0).records:
-                    offsets[partition] += [it.offset() for it in records]
-            assert (offsets[first], bool(offsets[other])) == (list(range(4, 10)), wanted == 16)
-            consumer.resume([other])
-    assert offsets[other] == list(range(10))
+    with pytest.raises(TooOldError, match=r"^broker 127\.0\.0\.1:\d+ does not know Fetch .* client: librdkafka"):
+        read(old, {TopicPartition("t", 0): 0}).until(lambda: False)
     assert old.asked == []
-    with pytest.raises(NotImplementedError, match="does not know Fetch"):
-        read(old, {first: 0}).until(lambda: False)
-
-
-def test_a_consumer_that_librdkafka_took_over_is_not_closed_while_leaders_are_looked_up(
-    start: Start, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leaders, "_REQUEST", -0.99)  # so long, and a second, is waited for it in the end
-    old, connected, looked_up = start({"a": 1, "b": 1}), Event(), Event()
-    for each in (connected, looked_up):
-        stack.callback(each.set)
-    old.known[FetchRequest.API_KEY] = (0, 4)
-    old.fate_of_versions = lambda: connected.wait(30)
-    old.fate_of_look_ups = lambda topic: int(topic == "b" and not looked_up.wait(30))
-    at_brokers(old, monkeypatch)
-    consumer = PartitionConsumer(PROPERTIES | {"bootstrap.servers": data_paths.NOBODY, "group.id": "g"})
-    with closing(consumer._consumer):
-        consumer.assign({A: 0})
-        while not old.accepted[1]:
-            consumer.poll(10, 0.01)
-        consumer.assign({B: 0})
-        old.wait_until(lambda: "b" in old.looked_up)
-        connected.set()
-        while consumer._fetching is consumer._fetcher:
-            consumer.poll(10, 0.01)
-        closed: list[bool] = []
-        monkeypatch.setattr(consumer, "_consumer", SimpleNamespace(close=lambda: closed.append(True)))
-        consumer.close()
-        assert closed == []
-        looked_up.set()
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------
@@ -484,9 +424,7 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
     if polls == 50:
         reader.until(lambda: len(reader.ends) == 3)
         eventually(lambda: connections(brokers) == 6)
-    positions, paused, _ = reader.fetcher.close()
+    reader.fetcher.close()
 
-    assert positions.keys() == brokers.partitions.keys()
-    assert paused == []
     eventually(lambda: reader.fetcher.ended)
     eventually(lambda: connections(brokers) == 0)

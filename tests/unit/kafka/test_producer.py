@@ -16,7 +16,7 @@ from producer_parts import (
     record,
 )
 from streamsapp.errors import CommitError, ProductionError
-from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
+from streamsapp.kafka.sending import AbortableError, DeliveryTimeoutError
 
 UNSUPPORTED = KafkaError.UNSUPPORTED_COMPRESSION_TYPE
 

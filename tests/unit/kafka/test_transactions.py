@@ -14,7 +14,8 @@ from producer_parts import (
     record,
 )
 from streamsapp.errors import CommitError, ConfigError, FencedError
-from streamsapp.kafka.producer import AbortableError, ExactlyOnceProducer
+from streamsapp.kafka.producer import ExactlyOnceProducer
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.record import RawRecord
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
@@ -56,7 +57,7 @@ def test_a_transaction_that_cannot_be_aborted_does_not_keep_the_producer_from_cl
 def test_a_transactional_producer_is_told_of_single_records_only_where_it_wants_to(
     client: FakeClient, *, reports: bool
 ) -> None:
-    ExactlyOnceProducer({}, Producing(client)._failed, MockClock(), reports=reports)
+    ExactlyOnceProducer({"client": "librdkafka"}, Producing(client)._failed, MockClock(), reports=reports)
 
     assert ("on_delivery" in client.properties) is reports
 

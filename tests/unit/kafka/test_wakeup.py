@@ -12,11 +12,10 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from data_paths import leave_all_to_librdkafka, leave_fetching_to_librdkafka
+from data_paths import take_client
 from streamsapp import TopicPartition
-from streamsapp.kafka import rest as rest_module, wakeup as wakeup_module
+from streamsapp.kafka import rest as rest_module
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
-from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.wakeup import Wakeup
 
 ENDLESS = 3600.0
@@ -53,7 +52,7 @@ def test_nothing_that_threads_publish_is_missed_however_they_race() -> None:
 
 def test_the_pipe_is_closed_when_nobody_has_the_wakeup_any_more() -> None:
     wakeup = Wakeup()
-    ends = (wakeup._reader, wakeup._writer, wakeup._records_reader, wakeup._records_writer)
+    ends = (wakeup._reader, wakeup._writer)
     pipes = [os.fstat(end) for end in ends]
     del wakeup
     gc.collect()
@@ -70,44 +69,9 @@ def is_still(descriptor: int, file: os.stat_result) -> bool:
         return False
 
 
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The descriptors that librdkafka was told to write to."""
-    told: list[int] = []
-    enable = wakeup_module._library.rd_kafka_queue_io_event_enable
-
-    def tell(queue: int, descriptor: int, payload: bytes, size: int) -> None:
-        told.append(descriptor)
-        enable(queue, descriptor, payload, size)
-
-    monkeypatch.setattr(wakeup_module._library, "rd_kafka_queue_io_event_enable", tell)
-    return told
-
-
-def test_the_pipe_that_librdkafka_writes_to_stays_open_if_its_consumer_is_never_closed(written: list[int]) -> None:
-    consumer = PartitionConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, wakeup=Wakeup())
-    pipe = os.fstat(written[0])
-    del consumer
-    gc.collect()
-
-    assert is_still(written[0], pipe)
-    os.close(written[0])
-
-
-def test_the_pipe_that_librdkafka_writes_to_is_closed_with_its_consumer(written: list[int]) -> None:
-    consumer = PartitionConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, wakeup=Wakeup())
-    pipe = os.fstat(written[0])
-    assert is_still(written[0], pipe)
-    consumer.close()
-    consumer.close()
-
-    assert not is_still(written[0], pipe)
-
-
-@pytest.fixture(autouse=True, params=["fetcher", "librdkafka"])
+@pytest.fixture(autouse=True, params=["streamsapp", "librdkafka"])
 def fetching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "librdkafka":
-        leave_fetching_to_librdkafka(monkeypatch)
+    take_client(request.param, monkeypatch)
 
 
 @pytest.fixture
@@ -144,12 +108,7 @@ def test_records_and_notifications_end_the_wait_of_a_consumer(home: Producer) ->
         assert seen == [b"0", b"1", b"2"]
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
-def test_records_that_were_too_many_for_a_fetch_are_not_waited_for(
-    home: Producer, accelerated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not accelerated:
-        leave_all_to_librdkafka(monkeypatch)
+def test_records_that_were_too_many_for_a_fetch_are_not_waited_for(home: Producer) -> None:
     with reading(home, Wakeup()) as consumer:
         consumer.assign({TopicPartition("in", 0): BEGINNING})
         seen: list[bytes | None] = []
@@ -176,25 +135,6 @@ def test_a_notification_before_the_first_fetch_ends_its_wait(home: Producer) -> 
     with reading(home, wakeup) as consumer:
         wakeup.notify()
         consumer.poll(10, ENDLESS)
-
-
-def test_who_is_woken_and_left_nothing_fetches_once(home: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_fetching_to_librdkafka(monkeypatch)
-    wakeup = Wakeup()
-    with reading(home, wakeup) as consumer:
-        consumer.poll(10, 0)
-        fetches: list[float] = []
-        client = consumer._client
-        take = client.fetch_at_once
-
-        def counted(limit: int, timeout: float = 0.0) -> Fetched:
-            fetches.append(timeout)
-            return take(limit, timeout)
-
-        monkeypatch.setattr(client, "fetch_at_once", counted)
-        wakeup.notify()
-        consumer.poll(10, ENDLESS)
-    assert fetches == [0]
 
 
 def fetched(consumer: PartitionConsumer, count: int) -> list[bytes | None]:

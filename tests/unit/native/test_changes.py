@@ -1,4 +1,4 @@
-"""Entries of stores go to their changelogs the same way on both data paths, and as their records would."""
+"""Entries of stores go to their changelogs the same way by both clients, and as their records would."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError
 
-from data_paths import everything, leave_all_to_librdkafka, producing
+from data_paths import everything, producing, take_client
 from streamsapp import Serdes
+from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.native import Why
 from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.state.entries import Cell, Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
@@ -60,21 +61,20 @@ def send_all(producer: Any, changes: ChangelogSlice) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_entries_become_the_same_records_whichever_path_sends_them(
+def test_random_entries_become_the_same_records_whichever_client_sends_them(
     kind: str, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serde, value = KINDS[kind]
     entries = random_entries(random.Random(3), value, 2500)
     found = []
     name = kind.replace(", ", "-").replace(" ", "-")
-    for topic in (f"{name}-by-librdkafka", f"{name}-by-batches"):
-        with monkeypatch.context() as patch:
-            if topic.endswith("librdkafka"):
-                leave_all_to_librdkafka(patch)
-            with producing(broker) as producer:
-                changes = ChangelogSlice(topic, 1, entries, TimestampedFormat(serde))
-                send_all(producer, changes)
-                assert producer.flush(60)
+    for sender in CLIENTS:
+        topic = f"{name}-by-{sender}"
+        take_client(sender, monkeypatch)
+        with producing(broker) as producer:
+            changes = ChangelogSlice(topic, 1, entries, TimestampedFormat(serde))
+            send_all(producer, changes)
+            assert producer.flush(60)
         records, _ = everything(broker, topic)
         found.append([[it[1:3] + it[4:] for it in records[each]] for each in sorted(records)])
         # A record without a time has that of the moment.
@@ -90,8 +90,8 @@ def test_random_entries_become_the_same_records_whichever_path_sends_them(
     ]
 
 
-def test_entries_with_headers_have_them_in_the_changelog(broker: str, data_path: str) -> None:
-    topic = f"headed-{data_path}"
+def test_entries_with_headers_have_them_in_the_changelog(broker: str, moving: str) -> None:
+    topic = f"headed-{moving}"
     entries: list[tuple[bytes, Entry]] = [(b"1", LoggedEntry.of("a", 5, [("h", b"1")])), (b"2", ("b", 6))]
     with producing(broker) as producer:
         send_all(producer, ChangelogSlice(topic, 0, entries, HeadersLoggedFormat(Serdes.string())))
@@ -105,22 +105,25 @@ def test_entries_with_headers_have_them_in_the_changelog(broker: str, data_path:
     ]
 
 
-def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_reported(broker: str, data_path: str) -> None:
+def test_what_librdkafkas_queue_has_no_room_for_comes_back_and_what_is_refused_is_reported(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_client(LIBRDKAFKA, monkeypatch)
     failed: list[Any] = []
     entries: list[tuple[bytes, Entry]] = [(b"%d" % number, ("v", 1)) for number in range(9000)]
     entries[1500] = (b"large", ("v" * 2_000_000, 1))
     entries[1600] = (b"early", ("v", 0))
     with producing(broker, failed, linger_ms=5000, queue_buffering_max_messages=3000) as producer:
-        producer.send_changes(ChangelogSlice(f"full-{data_path}", 0, entries[:1], PlainFormat(Serdes.string())))
+        producer.send_changes(ChangelogSlice("full", 0, entries[:1], PlainFormat(Serdes.string())))
         assert producer.flush(60)
-        left = producer.send_changes(ChangelogSlice(f"full-{data_path}", 0, entries, PlainFormat(Serdes.string())))
+        left = producer.send_changes(ChangelogSlice("full", 0, entries, PlainFormat(Serdes.string())))
 
         assert 1 < len(left) < 8000
         assert left.entries == entries[9000 - len(left) :]
         producer.poll()
 
     assert [(code, record.topic(), record.key()) for code, _, record in failed] == [
-        (KafkaError.MSG_SIZE_TOO_LARGE, f"full-{data_path}", b"large")
+        (KafkaError.MSG_SIZE_TOO_LARGE, "full", b"large")
     ]
 
 
@@ -136,7 +139,7 @@ def test_what_the_queue_has_no_room_for_comes_back_and_what_is_refused_is_report
     ],
 )
 def test_what_cannot_be_written_raises_the_same(
-    broker: str, data_path: str, stored: Any, serde: AnySerde, error: type[Exception]
+    broker: str, moving: str, stored: Any, serde: AnySerde, error: type[Exception]
 ) -> None:
     entries: list[tuple[bytes, Entry]] = [(b"good", (None, 1)), (b"bad", (stored, 1))]
     with producing(broker) as producer, pytest.raises(error):

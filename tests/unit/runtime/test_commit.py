@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import ProcessorContext, Record, Serdes, Stores, TopicPartition, Topology
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
-from streamsapp.kafka.producer import AbortableError
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.runtime.commit import RETRY_FIRST, STEP_WAIT, Commit
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure

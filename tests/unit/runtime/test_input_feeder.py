@@ -12,7 +12,7 @@ from streamsapp import TopicPartition
 from streamsapp.errors import TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.kafka.producer import AbortableError
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.record import TopicIdentity
 from streamsapp.runtime.input_feeder import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
 from streamsapp.runtime.start_positions import StartPositions

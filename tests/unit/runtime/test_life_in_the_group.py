@@ -10,7 +10,7 @@ import pytest
 from lifecycle_parts import FakeProducer, Life
 from streamsapp import TaskId, UncaughtExceptionResponse
 from streamsapp.errors import FencedError, ProcessingError
-from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
+from streamsapp.kafka.sending import AbortableError, DeliveryTimeoutError
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime import application_topics, streams_producer

@@ -13,7 +13,7 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.kafka.producer import AbortableError
+from streamsapp.kafka.sending import AbortableError
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_polling import InputPolling

@@ -90,7 +90,34 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "usualProcessSeconds": None,
         "hanging": [],
         "globalStores": [],
+        "client": {
+            "name": "streamsapp",
+            "security": "PLAINTEXT",
+            "mechanism": None,
+            "compression": "none",
+            "engine": "compiled",
+        },
+        "dataPath": "client streamsapp over PLAINTEXT, compression none, engine compiled",
     }
+
+
+def test_it_names_the_client_its_security_and_its_codec() -> None:
+    kafka = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": "p",
+        "producer.compression.type": "lz4",
+    }
+    told = status.document(config(client="librdkafka", kafka=kafka), ClientState.CREATED, None, MockClock())
+    assert told["client"] == {
+        "name": "librdkafka",
+        "security": "SASL_SSL",
+        "mechanism": "SCRAM-SHA-512",
+        "compression": "lz4",
+        "engine": "compiled",
+    }
+    assert told["dataPath"] == "client librdkafka over SASL_SSL (SCRAM-SHA-512), compression lz4, engine compiled"
 
 
 def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:

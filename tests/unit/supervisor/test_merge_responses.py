@@ -59,7 +59,13 @@ def test_worse_is_what_is_further_from_running(states: list[str], worst: str) ->
 def test_a_silent_instance_makes_a_pod_that_is_not_running_and_of_unknown_generation() -> None:
     joined = merge_status("app", "p", {"p-0": document("RUNNING", 4, "0_0"), "p-1": None})
     assert (joined["state"], joined["generation"]) == ("CREATED", None)
-    assert joined["instances"][1] == {"instance": "p-1", "state": None, "generation": None}
+    assert joined["instances"][1] == {"instance": "p-1", "state": None, "generation": None, "dataPath": None}
+
+
+def test_each_instance_of_a_pod_says_which_data_path_it_has() -> None:
+    joined = merge_status("app", "p", {"p-0": document("RUNNING", 4) | {"dataPath": "one", "client": {"name": "it"}}})
+    assert joined["instances"] == [{"instance": "p-0", "state": "RUNNING", "generation": 4, "dataPath": "one"}]
+    assert (joined["client"], joined["dataPath"]) == ({"name": "it"}, "one")
 
 
 def test_a_pod_is_ready_when_nobody_complains() -> None:

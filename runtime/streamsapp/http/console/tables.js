@@ -8,6 +8,7 @@ export class Tasks {
   constructor() {
     this.instances = new Table(byId("instances"), [
       ["Instance"], ["State"], ["Ready"], ["Generation", "number"], ["Active", "number"], ["Replicas", "number"],
+      ["Data path"],
     ]);
     this.tasks = new Table(byId("task-table"), [
       ["Task"], ["Instance"], ["Role"], ["State"], ["Processed", "number"], ["Input lag", "number"],
@@ -22,7 +23,7 @@ export class Tasks {
     this.instances.show(instances.map((each) => [each.instance, [
       each.instance, { value: each.state, class: mood(each.state) }, each.ready ? "yes" : "no", each.generation,
       each.tasks.filter((task) => task.role === "active").length,
-      each.tasks.filter((task) => task.role !== "active").length,
+      each.tasks.filter((task) => task.role !== "active").length, each.dataPath ?? "",
     ]]));
     const sorted = [...tasks.values()].sort((one, other) => order(one.task.id, other.task.id) || one.key.localeCompare(other.key));
     this.tasks.show(sorted.map((each) => [each.key, row(each)]));

@@ -21,15 +21,16 @@ from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
-from streamsapp.kafka.batches.progress import Failure
 from streamsapp.kafka.batches.sender import Sender
-from streamsapp.kafka.batches.settings import batch_settings, left_to_librdkafka
+from streamsapp.kafka.batches.settings import batch_settings
 from streamsapp.kafka.batches.transaction import Transaction
 from streamsapp.kafka.batches.wire import TransactionError
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.refusals import raw_record
 from streamsapp.kafka.retry import GIVE_UP_AFTER
+from streamsapp.kafka.sending import Failure, OnRefused
 from streamsapp.native import Why
-from streamsapp.record import TopicPartition
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.serdes.api import identity
 from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.tasks.output import OutputRecord
@@ -43,20 +44,6 @@ _WAIT, _WAIT_FOR_TOPIC = 0.005, 0.25
 _MISSING_SECONDS = 5.0
 #: How long the connection's thread may take to end, in seconds.
 _END = 1.0
-
-#: Told of a record that cannot be taken.
-OnRefused = Callable[[KafkaError, OutputRecord], None]
-
-
-def batch_producer(
-    properties: ClientProperties,
-    deadline: Deadline | None = None,
-    may_write: Callable[[], bool] = lambda: True,
-) -> BatchProducer | None:
-    """A producer of batches, if there is no property that only librdkafka knows."""
-    if left_to_librdkafka(properties):
-        return None
-    return BatchProducer(properties, deadline, may_write)
 
 
 class BatchProducer:
@@ -95,7 +82,7 @@ class BatchProducer:
             if why == Why.NOT_KNOWN:
                 plain = [*plain[:at], _plain(plain[at]), *plain[at + 1 :]]
             elif code := self._refusal(why, plain[at][0], plain[at][3]):
-                on_refused(KafkaError(code), plain[at])
+                on_refused(KafkaError(code), raw_record(plain[at]))
                 at += 1
             else:
                 self._sender.progress.wait(_WAIT)
@@ -165,6 +152,9 @@ class BatchProducer:
         failures = self._sender.progress.failures
         return [failures.pop(0) for _ in range(len(failures))]
 
+    def check_failure(self, error: KafkaError, record: InputRecord) -> None:
+        """The sender has found the record that is at fault, and its batch was not written: others go on without it."""
+
     def end_of(self, partition: TopicPartition) -> int | None:
         """The offset after the last record that was written to a partition; ``None`` if the broker did not tell."""
         return self._sender.progress.ends.get(partition)
@@ -194,12 +184,13 @@ class BatchProducer:
         """Commit offsets for a group with the transaction."""
         self._run(lambda: self._transaction.commit_offsets(member, offsets), timeout, self._deadline)
 
-    def begin_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member) -> None:
+    def begin_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member) -> bool:
         """As ``send_offsets``, and return at once: whoever ends the transaction waits, and is told."""
         self._check()
         self._transaction.offsets_begin(member.group_id)
         self._sender.hurry()
         self._connection.spawn(lambda: self._transaction.send_offsets(member, offsets))
+        return True
 
     def commit_transaction(self, timeout: float) -> None:
         """End it; everything that was sent is acknowledged."""

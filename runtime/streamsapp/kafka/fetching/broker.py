@@ -15,6 +15,7 @@ from typing import Any
 from streamsapp.brokers.bounds import check_length
 from streamsapp.brokers.opening import OpenConnection, open_connection
 from streamsapp.brokers.transport import Transport
+from streamsapp.errors import StreamsError
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.request_times import RequestTimes
 from streamsapp.kafka.fetching.session import FetchSession
@@ -29,8 +30,11 @@ _SIZE = struct.Struct(">i")
 _NO_ANSWER = "if it happens again, it may want a login: check security.protocol"
 
 
-class TooOldError(NotImplementedError):
-    """The broker does not know the requests of a fetcher."""
+class TooOldError(StreamsError):
+    """A broker, or records, that the fetcher does not know."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; upgrade to Kafka 3.1 or later, or set client: librdkafka, which knows older ones")
 
 
 class BrokerConnection:
@@ -81,7 +85,8 @@ class BrokerConnection:
 
     def _check(self, made: OpenConnection) -> None:
         if requests.lacks(made.versions):
-            raise TooOldError(f"broker {self} does not know Fetch requests of version {requests.FETCH_VERSION}")
+            version = requests.FETCH_VERSION
+            raise TooOldError(f"broker {self} does not know Fetch requests of version {version} (KIP-516)")
         made.transport.wait_in_system(_REST_OF_ANSWER, _WRITE)
         if made.renew_at is not None:
             self._renew_at = made.renew_at

@@ -1,9 +1,9 @@
 """Fetches whole record batches from the leaders of assigned partitions, and makes records of them as they are taken.
 
-Used by ``PartitionConsumer`` on its thread, as ``librdkafka.LibrdkafkaFetching`` is, and like that one it goes on by
-itself when brokers are away or leaders move. That thread reads the sockets, too: nothing is handed from thread to
-thread, and a broker is asked for more when records are wanted and not before. There is one request at a time for each
-broker; it is sent when an answer has come, and so is answered while that one is taken.
+Used by ``PartitionConsumer`` on its thread, as ``librdkafka.fetching`` is, and like that one it goes on by itself when
+brokers are away or leaders move. That thread reads the sockets, too: nothing is handed from thread to thread, and a
+broker is asked for more when records are wanted and not before. There is one request at a time for each broker; it is
+sent when an answer has come, and so is answered while that one is taken.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from streamsapp.kafka.fetching.session import ENDED, Asked
 from streamsapp.kafka.fetching.settings import FetchSettings
 from streamsapp.kafka.rest import FEW
 from streamsapp.kafka.wakeup import Wakeup
-from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
+from streamsapp.record import UNKNOWN_TOPIC, TopicPartition
 
 log = client_log(__name__)
 
@@ -105,7 +105,7 @@ class Fetcher:
             self._leaders.begin(name, topic)
             self._partitions[name] = FetchedPartition(name, position, topic, packed=name in packed)
         self._changed = True
-        with suppress(StreamsError, NotImplementedError):  # it is met again where records are wanted
+        with suppress(StreamsError):  # it is met again where records are wanted
             self._find_leaders()  # at once: it takes a moment
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -126,14 +126,9 @@ class Fetcher:
         found = self._partitions.get(partition)
         return None if found is None or found.high < 0 else (max(found.first, 0), found.high)
 
-    def close(self) -> tuple[dict[TopicPartition, int], list[TopicPartition], dict[TopicPartition, Topics]]:
-        """Stop. Returns where each partition stands, those that are paused, and the topics of those that have one."""
+    def close(self) -> None:
+        """Stop."""
         self._connections.close()
-        paused = [name for name, partition in self._partitions.items() if partition.paused]
-        topics: dict[TopicPartition, Topics] = {
-            name: {name.topic: TopicIdentity.of(it.topic_id)} for name, it in self._partitions.items()
-        }
-        return {name: partition.next for name, partition in self._partitions.items()}, paused, topics
 
     @property
     def ended(self) -> bool:
@@ -144,7 +139,7 @@ class Fetcher:
 
     def fetch(self, limit: int, timeout: float) -> Fetched:
         """Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for records that cannot
-        be read, ``NotImplementedError`` for what only librdkafka can do."""
+        be read, and ``TooOldError``, which is one, for brokers and records that only librdkafka knows."""
         give_up = time.monotonic() + timeout
         # Also without a wait: what is taken now is not to end the next one.
         interrupted = self._is_interrupted(0)
@@ -154,7 +149,7 @@ class Fetcher:
             if fetched:
                 # More is asked for at once where much comes; what is little is asked for when it is wanted.
                 if fetched.count >= FEW:
-                    with suppress(StreamsError, NotImplementedError):  # it is met again, when these are delivered
+                    with suppress(StreamsError):  # it is met again, when these are delivered
                         self._ask()
                 return fetched
             pause = self._ask()
@@ -192,7 +187,7 @@ class Fetcher:
             del self._news[name]
             try:
                 limit -= self._take_from(partition, limit, fetched)
-            except (NotImplementedError, StreamsError):
+            except StreamsError:
                 if not fetched:
                     raise
                 self._news = {name: partition, **self._news}  # met again at once, when the others are delivered
@@ -211,6 +206,8 @@ class Fetcher:
             most = self._settings.most_opened
             while taken < limit and fetched.opened < most and (count := partition.take(limit - taken, fetched)):
                 taken += count
+        except NotImplementedError as error:
+            raise TooOldError(f"{partition.name}, offset {partition.next}: {error}") from error
         except ValueError as error:
             self._note_broken(partition, error)
         except OversizedBatchError as error:
@@ -377,9 +374,19 @@ class Fetcher:
         of it."""
         settings, place = self._settings, (partition.name.topic, partition.name.partition)
         committed, unchecked = aborted if settings.committed_only else [], not settings.checked
-        chunk = native.Chunk(
-            *place, data, partition.position, committed, self._decompressed, unchecked, log_end, settings.most_opened
-        )
+        try:
+            chunk = native.Chunk(
+                *place,
+                data,
+                partition.position,
+                committed,
+                self._decompressed,
+                unchecked,
+                log_end,
+                settings.most_opened,
+            )
+        except NotImplementedError as error:
+            raise TooOldError(f"{partition.name}, offset {partition.position}: {error}") from error
         if chunk.end_position > partition.position:
             partition.add(chunk)
             return

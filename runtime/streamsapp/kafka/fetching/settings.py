@@ -1,54 +1,11 @@
-"""The settings of a fetcher, from librdkafka's properties. Pure.
-
-A property that is not named here leaves fetching to librdkafka's consumer: it knows it, and does what it always did.
-"""
+"""The settings of a fetcher, from librdkafka's properties. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamsapp.brokers.security import MECHANISMS, PROTOCOLS, SECURITY, Security
+from streamsapp.brokers.security import Security
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.known_properties import KnownProperties
-
-#: Properties that mean nothing here: they are for requests that the client's own consumer makes, or for the group.
-_KNOWN = SECURITY | {
-    "allow.auto.create.topics",
-    "bootstrap.servers",
-    "client.id",
-    "enable.auto.offset.store",
-    "fetch.queue.backoff.ms",
-    "group.id",
-    "group.instance.id",
-    "heartbeat.interval.ms",
-    "max.poll.interval.ms",
-    "queued.min.messages",
-    "session.timeout.ms",
-}
-#: Those that are numbers, with the least and the greatest: librdkafka says what is wrong with others.
-_NUMBERS = {
-    "fetch.error.backoff.ms": (0, 300_000),
-    "fetch.max.bytes": (0, 2**31 - 1),
-    "fetch.message.max.bytes": (1, 1_000_000_000),
-    "fetch.min.bytes": (1, 100_000_000),
-    "fetch.wait.max.ms": (0, 300_000),
-    "max.partition.fetch.bytes": (1, 1_000_000_000),
-    "queued.max.messages.kbytes": (1, 2_097_151),
-    "receive.message.max.bytes": (1_000, 2**31 - 1),
-}
-#: The values that are known, of properties of which not all are.
-_VALUES: Mapping[str, frozenset[str]] = {
-    "auto.offset.reset": frozenset({"error"}),
-    "check.crcs": frozenset({"true", "false"}),
-    "enable.auto.commit": frozenset({"false"}),
-    "enable.partition.eof": frozenset({"true", "false"}),
-    "isolation.level": frozenset({"read_committed", "read_uncommitted"}),
-    "sasl.mechanism": MECHANISMS,
-    "sasl.mechanisms": MECHANISMS,
-    "security.protocol": frozenset(map(str.lower, PROTOCOLS)),
-}
-_PROPERTIES = KnownProperties(_KNOWN, _NUMBERS, _VALUES, int, needed=("auto.offset.reset", "enable.auto.commit"))
 
 #: Bytes of an answer, and of a partition in it where that is little: so much comes fast enough to be waited for.
 _ANSWER, _LEAST = 4 << 20, 16 << 10
@@ -92,14 +49,10 @@ class FetchSettings:
         return min(self.partition, max(_LEAST, self.queue // (2 * max(1, partitions))))
 
 
-def left_to_librdkafka(properties: ClientProperties) -> str | None:
-    """The property for which the client's own consumer fetches, if there is one."""
-    return _PROPERTIES.unknown(properties)
-
-
 def fetch_settings(properties: ClientProperties, *, has_handler: bool = False) -> FetchSettings:
-    """The settings, of properties that are all known here. Defaults are librdkafka's. Older names come first: those
-    that are in use are the user's, where the others may be defaults of this package."""
+    """The settings, of values that the configuration has looked at (``config.known_properties``). Defaults are
+    librdkafka's. Older names come first: those that are in use are the user's, where the others may be defaults of this
+    package."""
 
     def number(default: int, *keys: str) -> int:
         return next((int(properties[key]) for key in keys if key in properties), default)

@@ -80,6 +80,16 @@ def test_lags_are_the_sum_of_inputs_and_the_worst_standby_and_null_when_one_is_n
     assert (reconciles.status.input_lag, reconciles.status.standby_lag) == (None, None)
 
 
+def test_the_clients_of_the_pods_are_named_and_differ_while_the_pods_do() -> None:
+    reconciles = Reconciles(wanted())
+    seen = [replace(each, report=each.report and replace(each.report, data_path="own")) for each in pods("one", "one")]
+    reconciles.plan(seen)
+    assert list(reconciles.status.data_paths) == ["own"]
+    other = pod(2, active("0_2"))
+    reconciles.plan([*seen, replace(other, report=other.report and replace(other.report, data_path="librdkafka"))])
+    assert list(reconciles.status.data_paths) == ["librdkafka", "own"]
+
+
 @pytest.mark.parametrize(
     ("age", "word", "status"),
     [(100, "Fresh", "True"), (400, "SnapshotTooOld", "False"), (None, "SnapshotMissing", "False")],

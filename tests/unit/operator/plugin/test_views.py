@@ -117,6 +117,13 @@ def test_an_unknown_lag_is_never_shown_as_a_number() -> None:
     ]
 
 
+def test_the_clients_that_move_records_are_named() -> None:
+    told = ("client streamsapp over SASL_SSL", "client librdkafka over SASL_SSL")
+    answers = {"wordcount-0": report(standby("0_0", counts=0))}
+    text = status_of(FakeCluster([app_document(healthy_status(dataPaths=told))], "default", [pod_document(0)], answers))
+    assert "clients  client streamsapp over SASL_SSL · client librdkafka over SASL_SSL" in text
+
+
 def test_a_task_that_may_be_on_a_silent_pod_is_not_said_to_be_nowhere() -> None:
     answers = {"wordcount-0": report(standby("0_0", counts=0)), "wordcount-1": PodAnswer(fault="does not answer")}
     cluster = FakeCluster([app_document(healthy_status())], "default", [pod_document(0), pod_document(1)], answers)

@@ -1,4 +1,4 @@
-"""Fetches with librdkafka's consumer, for each property that a ``Fetcher`` does not know.
+"""Fetches with librdkafka's consumer, where the configuration says ``client: librdkafka``.
 
 Used by ``PartitionConsumer``, on its thread.
 """
@@ -6,7 +6,6 @@ Used by ``PartitionConsumer``, on its thread.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,13 +14,11 @@ from operator import methodcaller
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition as KafkaPartition
 
-from streamsapp import native
 from streamsapp.errors import StreamsError, TopicGoneError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Fetched, Topics, gone, not_authorised
 from streamsapp.kafka.fetching.leaders import DescribeTopics
 from streamsapp.kafka.fetching.topic_id_watch import TopicIdWatch
-from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
 
@@ -34,6 +31,8 @@ _LEADERS_TIMEOUT = 0.2
 _QUIET = 30.0
 #: How often records beyond the end of the log are fetched.
 _TRIES = 5
+#: How long one wait for records may last that notifications are to end, in seconds.
+_LOOK = 0.02
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -41,9 +40,6 @@ _partition: Callable[[Message], int] = methodcaller("partition")
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-
-#: Of Python's log, by syslog's level: what confluent-kafka makes of the client's messages.
-_LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
 
 
 class LibrdkafkaFetching:
@@ -53,7 +49,6 @@ class LibrdkafkaFetching:
         self,
         consumer: Consumer,
         description: str,
-        calls_back: bool,
         describe_topics: DescribeTopics,
         wakeup: Wakeup | None,
     ) -> None:
@@ -61,7 +56,6 @@ class LibrdkafkaFetching:
         records when other threads notify it."""
         self._consumer = consumer
         self._description = description
-        self._calls_back = calls_back
         self._wakeup = wakeup
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
@@ -73,14 +67,9 @@ class LibrdkafkaFetching:
         #: How often, one after the other, what came lay beyond where the log ends.
         self._beyond: Counter[TopicPartition] = Counter()
         self._paused: set[TopicPartition] = set()
-        #: True if nothing is left in the consumer's queue that librdkafka has told of before.
-        self._emptied = False
         self._quiet_at = 0.0
         #: A topic that was deleted: told once the records that came with that are delivered.
         self._gone: TopicGoneError | None = None
-        # A number, which nothing closes but ``close``: the descriptor of a consumer that is never closed stays open,
-        # as nobody knows when librdkafka's threads have ended.
-        self._notified = None if wakeup is None else wakeup.notify_of_records(consumer)
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -160,18 +149,18 @@ class LibrdkafkaFetching:
     def _fetch(self, limit: int, timeout: float) -> Fetched:
         if self._wakeup is None:
             return self.fetch_at_once(limit, timeout)
-        waits = timeout > 0 and self._emptied
-        # Also without a wait: what is taken now is not to end the next one.
-        notified = self._wakeup.wait(timeout if waits else 0)
-        fetched = self.fetch_at_once(limit)
-        if timeout > 0 and not (waits or notified or fetched):
-            self._wakeup.wait(timeout)
-            fetched = self.fetch_at_once(limit)
-        return fetched
+        give_up = time.monotonic() + timeout
+        while True:
+            # Also without a wait: what is taken now is not to end the next one.
+            notified = self._wakeup.wait(0)
+            left = 0.0 if notified else max(0.0, give_up - time.monotonic())
+            fetched = self.fetch_at_once(limit, min(left, _LOOK))
+            if fetched or left <= _LOOK:
+                return fetched
 
     def fetch_at_once(self, limit: int, timeout: float = 0.0) -> Fetched:
         """As ``fetch``, and no other thread ends the wait."""
-        fetched = self._poll(limit, timeout) if self._calls_back else self._poll_at_once(limit, timeout)
+        fetched = self._poll(limit, timeout)
         refused, records = set[TopicPartition](), fetched.records
         fetched.records = []
         for run in records:
@@ -185,10 +174,8 @@ class LibrdkafkaFetching:
     def _is_in_log(self, partition: TopicPartition, records: Sequence[InputRecord]) -> bool:
         """Return whether records are to be delivered: no checksum covers offsets, so those beyond the end of the log
         that the client knows of are fetched again. It may know of an earlier one for a moment."""
-        last = records[-1].offset()
+        last = max(record.offset() for record in records)
         marks = self.watermarks(partition)
-        if self._calls_back:
-            last = max(record.offset() for record in records)  # runs of the other way grow
         if marks is None or last < marks[1]:
             self._next[partition] = last + 1
             self._beyond.pop(partition, None)
@@ -231,20 +218,6 @@ class LibrdkafkaFetching:
         fetched.records = _by_partition(messages)
         return fetched
 
-    def _poll_at_once(self, limit: int, timeout: float) -> Fetched:
-        runs, errors, messages = native.fetch(handle_of(self._consumer), limit, timeout)
-        for level, *message in messages:
-            log.log(_LEVELS[level], "%s [%s] %s", *message)
-        fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])
-        self._emptied = fetched.count + len(errors) + len(messages) < limit
-        for code, text, fatal, topic, partition, offset in errors:
-            error = KafkaError(code, text, fatal)
-            if topic is None and code not in NOT_ALLOWED and not fatal:
-                log.warning("%s: %s", self._description, error.str())
-            else:
-                self._note(error, TopicPartition(topic or "", max(partition, 0)), offset, fetched)
-        return fetched
-
     def _note(self, error: KafkaError, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
         """Note in ``fetched`` what is no record."""
         code = error.code()
@@ -285,12 +258,6 @@ class LibrdkafkaFetching:
     def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
         low, high = self._consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
         return None if high < 0 else (max(low, 0), high)
-
-    def close(self) -> None:
-        """After the client."""
-        if self._notified is not None:
-            os.close(self._notified)
-            self._notified = None
 
 
 def _by_partition(messages: list[Message]) -> list[tuple[TopicPartition, Sequence[InputRecord]]]:

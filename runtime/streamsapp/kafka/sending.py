@@ -1,0 +1,81 @@
+"""The sending of records as a producer has it, and the two ways to send them: whole record batches by the runtime's own
+client (``batches.client``), and records by librdkafka's producer (``librdkafka.producer``).
+
+One of them is chosen when a producer is made, by ``client`` of the configuration. Used on the producer's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from confluent_kafka import KafkaError
+
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.group_member import Member
+from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.state.managed_store import ChangelogSlice
+from streamsapp.tasks.output import OutputRecord
+
+#: Told of a record that cannot be taken.
+OnRefused: TypeAlias = Callable[[KafkaError, InputRecord], None]
+#: A record that was not written, and why.
+Failure: TypeAlias = tuple[KafkaError, InputRecord]
+#: Offsets with their metadata.
+Offsets: TypeAlias = Mapping[TopicPartition, tuple[int, str]]
+
+
+class AbortableError(StreamsError):
+    """The transaction cannot be committed: abort it and go on from the last commit."""
+
+
+class DeliveryTimeoutError(AbortableError):
+    """A record could not be written in time, nor can it be any more."""
+
+
+class Sending(Protocol):
+    """Records on their way to the brokers, and the transaction that they are part of. Requests raise
+    ``KafkaException``."""
+
+    def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
+        """Take records; returns those for which there is no room."""
+
+    def send_changes(self, changes: ChangelogSlice, on_refused: OnRefused) -> ChangelogSlice:
+        """Take entries of a store, for its changelog; returns as ``send`` does."""
+
+    def poll(self, timeout: float) -> None:
+        """Wait for something to happen, up to so many seconds. Raises ``AbortableError`` when another client has to
+        take this one's place."""
+
+    def flush(self, timeout: float) -> int:
+        """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not."""
+
+    def take_failures(self) -> list[Failure]:
+        """The records that could not be written since the last call."""
+
+    def check_failure(self, error: KafkaError, record: InputRecord) -> None:
+        """Raises ``AbortableError`` where the others cannot go on without a record that was not written."""
+
+    def end_of(self, partition: TopicPartition) -> int | None:
+        """The offset after the last record that was written to a partition; ``None`` where it is not known."""
+
+    def purge(self) -> None:
+        """Send nothing more, and forget what was not."""
+
+    def init_transactions(self, timeout: float) -> None:
+        """Fence whoever used the transactional id before."""
+
+    def begin_transaction(self) -> None:
+        """Begin one; all that is sent from now on is part of it."""
+
+    def begin_offsets(self, offsets: Offsets, member: Member) -> bool:
+        """Begin ``send_offsets`` without waiting, where that is possible; the end of the transaction waits for it."""
+
+    def send_offsets(self, offsets: Offsets, member: Member, timeout: float) -> None:
+        """Commit offsets for a group with the transaction."""
+
+    def commit_transaction(self, timeout: float) -> None:
+        """End it; everything that was sent is acknowledged."""
+
+    def abort_transaction(self, timeout: float) -> None:
+        """End it without its records."""
