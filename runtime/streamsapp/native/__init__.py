@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         WindowPush,
         answer,
         by_last_update,
-        fetch,
         results,
         stamped,
     )
@@ -62,7 +61,6 @@ __all__ = (
     "WindowPush",
     "answer",
     "by_last_update",
-    "fetch",
     "results",
     "stamped",
 )

@@ -388,17 +388,6 @@ class Chunk:
     def take_packed(self, limit: int, /) -> PackedRecords:
         """The same, for a store that is restored. Raises the exception that ``decompress`` has returned."""
 
-def fetch(
-    handle: int, limit: int, timeout: float, /
-) -> tuple[
-    list[tuple[str, int, list[InputRecord]]],
-    list[tuple[int, str, bool, str | None, int, int]],
-    list[tuple[int, str, str, str]],
-]:
-    """Up to ``limit`` events of a consumer's: ``(topic, partition, records)``, errors as ``(code, text, fatal,
-    topic, partition, offset)``, and messages for the log as ``(syslog's level, facility, client, text)``. Returns
-    as soon as there is one, or empty after ``timeout`` seconds."""
-
 def answer(answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
     """An answer to Fetch, version 13, without its length: the milliseconds that the broker is to be left alone, an
     error, the session, and the partitions. Raises ``ValueError`` for anything else."""

@@ -1,11 +1,7 @@
 /* Records in batches, between Python and Kafka.
  *
- * What was fetched comes from the librdkafka that confluent-kafka has loaded; nothing else is linked. fetch is called
- * by the thread that a client belongs to. It takes the client's own handle, reaches nothing of confluent-kafka's, and
- * works with the interpreter released. What a consumer's queue has beside records comes as events, so that no callback
- * of confluent-kafka's runs, which would need its state of the thread.
- *
- * What is sent becomes record batches here, in Outbox, and goes to the brokers by kafka/batches.
+ * What brokers answer is taken apart here (fetch), what tasks do with each record is done here (push, cells), and what
+ * is sent becomes record batches here, in Outbox, and goes to the brokers by kafka/batches.
  */
 #include <Python.h>
 
@@ -17,8 +13,6 @@
 #include "cells/held_cells.h"
 #include "fetch/answer.h"
 #include "fetch/chunk.h"
-#include "fetch/fetch.h"
-#include "fetch/library.h"
 #include "fetch/packed_records.h"
 #include "fetch/record.h"
 #include "format/crc32c.h"
@@ -32,7 +26,6 @@
 
 static PyMethodDef functions[] = {
     {"answer", sa_answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
-    {"fetch", sa_fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
     {"by_last_update", sa_by_last_update, METH_O, "by_last_update([(cell, key, ...)]): the same by last update"},
     {"results", sa_results, METH_VARARGS, "results([(cell, key, ...)], topic, deleted_at, before, behind): records"},
     {"stamped", sa_stamped, METH_VARARGS,
@@ -48,7 +41,7 @@ PyMODINIT_FUNC PyInit_records(void) {
                              &sa_cell_run_type, &sa_cells_type,      &sa_window_type,      &sa_step_type,
                              &sa_sink_type,     &sa_count_push_type, &sa_window_push_type, &sa_loop_type,
                              &sa_outbox_type,   &sa_chunk_type,      &sa_packed_type};
-    if (sa_find_functions() || sa_make_names()) return NULL;
+    if (sa_make_names()) return NULL;
     sa_make_crc_table();
     sa_take_large_arenas();
     PyObject *module = PyModule_Create(&definition);
