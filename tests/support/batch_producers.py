@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 
 from scripted_brokers import PROPERTIES, ScriptedBrokers, connected
 from streamsapp.kafka.batches.client import BatchProducer
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord
-from streamsapp.tasks.output import OutputRecord
 
 Make = Callable[..., BatchProducer]
 

@@ -35,8 +35,8 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import StepKind
+from streamsapp.outgoing import ChangelogSlice
 from streamsapp.state.entries import Cell, TimestampedFormat
-from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.state.segments import Segments
 
 BATCH = 5_000

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import TopicPartition
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
 from streamsapp.kafka.refusals import Refusals
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, RawRecord
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
 
 IN = TopicPartition("in", 0)

@@ -11,12 +11,12 @@ from typing import Any
 
 from streamsapp import Processor, ProcessorContext, Record, Serdes, StreamsConfig, TaskId, TopicPartition, Topology
 from streamsapp.clock import Clock
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 from streamsapp.tasks.task_context import TaskContext

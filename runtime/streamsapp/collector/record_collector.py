@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamsapp.tasks.output import OutputRecord
+from streamsapp.outgoing import OutputRecord
 
 #: Sends some records and returns those it could not take because the producer's queue is full.
 Send = Callable[[list[OutputRecord]], list[OutputRecord]]

@@ -23,9 +23,8 @@ from streamsapp.kafka.refusals import Refusals
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.sending import AbortableError, DeliveryTimeoutError, Sending
+from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.state.managed_store import ChangelogSlice
-from streamsapp.tasks.output import OutputRecord
 
 log = client_log(__name__)
 

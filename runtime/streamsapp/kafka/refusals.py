@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError
 
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import ProductionError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, RawRecord
-from streamsapp.tasks.output import OutputRecord
 
 #: About the topic, or the right to write to it, whatever the record is. No handler is asked, as in Kafka Streams: it
 #: would leave out every record.

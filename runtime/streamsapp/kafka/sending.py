@@ -13,9 +13,8 @@ from confluent_kafka import KafkaError
 
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.group_member import Member
+from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.state.managed_store import ChangelogSlice
-from streamsapp.tasks.output import OutputRecord
 
 #: Told of a record that cannot be taken.
 OnRefused: TypeAlias = Callable[[KafkaError, InputRecord], None]

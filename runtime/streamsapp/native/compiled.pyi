@@ -284,7 +284,7 @@ class Outbox:
         """Makes a topic known, with so many partitions, or with more of them."""
 
     def add(self, records: list[Any], begin: int, room: int, /) -> tuple[int, int]:
-        """Takes up ``records[begin:]``, as ``tasks.output.OutputRecord`` says, while less than ``room`` bytes wait.
+        """Takes up ``records[begin:]``, as ``outgoing.OutputRecord`` says, while less than ``room`` bytes wait.
         Returns the index of the first that was not taken, and ``Why``."""
 
     def add_changes(

@@ -20,6 +20,7 @@ from operator import index
 from sys import getsizeof
 from typing import Any, Protocol, TypeAlias
 
+from streamsapp.outgoing import ChangelogFormat
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde, identity
 from streamsapp.serdes.numbers import whole_number_size
@@ -181,20 +182,12 @@ def checked_bound(store: str, field: str, given: Any, least: int = 0) -> int:
     )
 
 
-class EntryFormat(Protocol):
+class EntryFormat(ChangelogFormat, Protocol):
     """Translates between the three forms, for one store."""
 
-    #: Says whether changelog records carry headers.
-    has_headers: bool
-    #: If :meth:`raw` writes whole numbers big-endian in so many bytes; 0 for everything else.
-    number_size: int
     #: Of a value that is not ``None``; raises for what could not be written at the commit.
     to_stored: Callable[[Any], Any]
     from_stored: Callable[[Any], Any]
-
-    def raw(self, stored: Any) -> bytes:
-        """Returns the changelog's value of something that is not deleted."""
-        ...
 
     def physical(self, entry: Entry) -> bytes:
         """Returns RocksDB's value of an entry that is not deleted."""
@@ -202,10 +195,6 @@ class EntryFormat(Protocol):
 
     def restored(self, record: InputRecord) -> bytes | None:
         """Returns the physical form of a changelog record; ``None`` for a deletion."""
-        ...
-
-    def headers(self, entry: Entry) -> Headers | None:
-        """Returns the changelog's headers of an entry or a deletion; asked only if ``has_headers``."""
         ...
 
     def entry(self, physical: bytes) -> Entry:

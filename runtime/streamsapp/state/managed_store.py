@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from streamsapp import native
 from streamsapp.errors import StateStoreError
-from streamsapp.record import Headers
+from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine import StoreEngine
-from streamsapp.state.entries import LONG_SIZE, Entry, EntryFormat, PlainFormat, TimestampedFormat
+from streamsapp.state.entries import LONG_SIZE, PlainFormat, TimestampedFormat
 from streamsapp.state.epoch import Writes
 from streamsapp.state.read_only import ReadOnlyLayers
 from streamsapp.state.resources import StateResources
@@ -25,9 +25,6 @@ from streamsapp.state.views import Readers
 from streamsapp.state.write_back import WriteBack
 
 T = TypeVar("T")
-
-#: ``(topic, value, key, partition, None, None, timestamp_ms, headers)``, as records are handed to the producer.
-ChangelogRecord: TypeAlias = tuple[str, bytes | None, bytes | None, int, None, None, int, Headers | None]
 
 
 class ManagedStore:
@@ -166,47 +163,6 @@ class ManagedStore:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogSlice:
-    """Some entries on their way to a partition of a changelog, by the key that they have there."""
-
-    topic: str
-    partition: int
-    #: A list, or a log of the native data path.
-    entries: Sequence[tuple[bytes, Entry]]
-    format: EntryFormat
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def part(self, begin: int, end: int | None = None) -> ChangelogSlice:
-        """Returns some of them."""
-        return replace(self, entries=self.entries[begin:end])
-
-    def records(self) -> list[ChangelogRecord]:
-        """Returns the records to produce."""
-        topic, partition, raw = self.topic, self.partition, self.format.raw
-        if self.format.has_headers:
-            headers = self.format.headers
-            return [
-                (
-                    topic,
-                    None if entry[0] is None else raw(entry[0]),
-                    key,
-                    partition,
-                    None,
-                    None,
-                    entry[1],
-                    headers(entry),
-                )
-                for key, entry in self.entries
-            ]
-        return [
-            (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
-            for key, (stored, timestamp) in self.entries
-        ]
-
-
-@dataclass(frozen=True, slots=True)
 class StoreChanges:
     """The writes of one epoch to a logged store."""
 
@@ -223,7 +179,7 @@ class StoreChanges:
         for chunk in _parts(entries, limit) if isinstance(entries, Sequence) else _chunks(iter(entries), limit):
             yield ChangelogSlice(topic, partition, chunk, self.store.format)
 
-    def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
+    def records(self, topic: str, partition: int, limit: int) -> Iterator[list[OutputRecord]]:
         """Yields the records to produce to the changelog, at most ``limit`` at a time."""
         return (each.records() for each in self.slices(topic, partition, limit))
 

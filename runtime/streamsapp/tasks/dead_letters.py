@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from streamsapp.config.client_properties import MAX_MESSAGE_BYTES
 from streamsapp.errors import ConfigError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import HEADER_STACKTRACE, ErrorContext, dead_letter_headers
 from streamsapp.record import Headers
-from streamsapp.tasks.output import OutputRecord
 
 #: Names what a letter lacks, with sizes in bytes: ``value (3000000 bytes), headers (120 bytes)``.
 HEADER_OMITTED = "__streams.errors.omitted"

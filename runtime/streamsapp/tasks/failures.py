@@ -25,10 +25,10 @@ from streamsapp.errors import (
     TaskCorruptedError,
     place_of_error,
 )
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks.dead_letters import DeadLetters
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.task_context import TaskContext
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from streamsapp.errors import ConfigError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.operator import Push
 from streamsapp.record import Headers
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.task_context import TaskContext
 
 #: The protocols of OTLP, with the names under which their exporters are installed.

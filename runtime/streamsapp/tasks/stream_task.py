@@ -15,6 +15,7 @@ from functools import cached_property
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.operator import Operator
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicIdentity, TopicPartition
 from streamsapp.serdes.api import or_configured
@@ -23,7 +24,6 @@ from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.operator import Push
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.task_context import TaskContext
 
 

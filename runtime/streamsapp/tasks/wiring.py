@@ -12,6 +12,7 @@ from typing import Any
 
 from streamsapp import native
 from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
+from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
@@ -20,7 +21,6 @@ from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.processor_context import NodeBinding, UserContext
 from streamsapp.tasks.sink_bytes import giving_bytes

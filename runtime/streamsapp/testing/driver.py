@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, InputRecord, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
@@ -27,7 +28,6 @@ from streamsapp.state.session import SessionStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
 from streamsapp.state.window import WindowStoreImpl
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan

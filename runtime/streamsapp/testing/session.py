@@ -18,13 +18,13 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.errors import SerializationError, StreamsError, TopologyError
 from streamsapp.java_names.lookup import JavaNames
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.api import Duration, Processor, ProcessorContext
 from streamsapp.record import InputRecord, RawRecord, Record, TopicPartition
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.window import WindowStoreImpl
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing.driver import TopologyTestDriver
 from streamsapp.testing.topics import TestOutputTopic
 from streamsapp.topology.application_shape import application_shape, differences, misfits

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamsapp.java_names.lookup import JavaNames
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import Headers, Record
 from streamsapp.serdes.api import AnySerde
-from streamsapp.tasks.output import OutputRecord
 
 #: ``(topic, key bytes, value bytes, timestamp, headers, partition)``
 Pipe = Callable[[str, bytes | None, bytes | None, int, Headers | None, int], None]

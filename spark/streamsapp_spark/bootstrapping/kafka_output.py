@@ -18,9 +18,9 @@ from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.kafka.refusals import Refusals, production_error
 from streamsapp.kafka.sending import AbortableError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.managed_store import FrozenEpoch
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
 
 #: Records that are given to the producer at a time, and records without content in a transaction.

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from pyspark import SparkFiles, TaskContext
 
 from streamsapp.errors import StreamsError, TopologyError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.dataframes.program import BoundApplication, BoundProgram, bound_application
 from streamsapp_spark.dataframes.versions import TaskVersions

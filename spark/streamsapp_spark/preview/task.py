@@ -14,9 +14,9 @@ from functools import partial
 import msgspec
 import pyarrow as pa
 
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import TaskId
 from streamsapp.remote.manifest_chain import ManifestChain
-from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.replay.replay import Replay
 from streamsapp_spark.replay.stage_rows import NOBODY, InputRows, Row, batch_of
 from streamsapp_spark.replay.task_run import ArrowBatches, GroupRun, TaskRun, Work, run_task

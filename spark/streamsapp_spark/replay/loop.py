@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, RawRecord, TaskId, TopicPartition
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import NO_BOUND
 from streamsapp_spark.replay.partitioning import partition_of
 from streamsapp_spark.replay.replay import Advance, Replay

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import count
 
+from streamsapp.outgoing import OutputRecord
 from streamsapp.serdes.murmur2 import partition_for
-from streamsapp.tasks.output import OutputRecord
 
 _MASK = 0xFFFFFFFF
 

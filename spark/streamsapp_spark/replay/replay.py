@@ -14,12 +14,12 @@ from pathlib import Path
 
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp.tasks.task_context import over_history

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, RawRecord, TaskId, TopicPartition
-from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.replay.partitioning import partition_of
 from streamsapp_spark.replay.shuffle_records import Packed, PackedRecord, in_order, pack
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.tasks.output import OutputRecord
+from streamsapp.outgoing import OutputRecord
 
 SOON = 60.0
 

@@ -11,6 +11,7 @@ import pytest
 
 from streamsapp import Consumed, Materialized, Produced, Serdes, StreamsBuilder, Topology
 from streamsapp.dsl.ktable import KTable
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import RawRecord
 from streamsapp.serdes.api import Serde
 from streamsapp.serdes.foreign_key_messages import (
@@ -21,7 +22,6 @@ from streamsapp.serdes.foreign_key_messages import (
     subscription_serde,
 )
 from streamsapp.serdes.murmur3 import murmur3_128
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import raw, sent_by, task_of
 

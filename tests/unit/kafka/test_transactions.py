@@ -16,8 +16,8 @@ from producer_parts import (
 from streamsapp.errors import CommitError, ConfigError, FencedError
 from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.kafka.sending import AbortableError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import RawRecord
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
 
 UNSUPPORTED = KafkaError.UNSUPPORTED_COMPRESSION_TYPE

@@ -16,9 +16,9 @@ from data_paths import everything, producing, take_client
 from streamsapp import Serdes
 from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.native import Why
+from streamsapp.outgoing import ChangelogSlice
 from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.state.entries import Cell, Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
-from streamsapp.state.managed_store import ChangelogSlice
 
 #: Serdes, and what stores keep of their values.
 KINDS: dict[str, tuple[AnySerde, Callable[[random.Random], Any]]] = {

@@ -13,7 +13,7 @@ from streamsapp import TopicPartition
 from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.native import Why
-from streamsapp.tasks.output import OutputRecord
+from streamsapp.outgoing import OutputRecord
 
 
 def random_records(topic: str, count: int) -> list[OutputRecord]:

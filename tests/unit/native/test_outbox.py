@@ -11,8 +11,8 @@ import pytest
 from kafka.record.memory_records import MemoryRecords
 
 from streamsapp.native import Why
+from streamsapp.outgoing import OutputRecord
 from streamsapp.serdes.murmur2 import partition_for
-from streamsapp.tasks.output import OutputRecord
 
 EVERYTHING = 1 << 40
 

@@ -14,16 +14,15 @@ from streamsapp import ProcessorContext, Record, Serdes, Stores, TopicPartition,
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
 from streamsapp.kafka.sending import AbortableError
+from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.runtime.commit import RETRY_FIRST, STEP_WAIT, Commit
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.managed_store import ChangelogSlice
 from streamsapp.state.session import SessionType
 from streamsapp.state.store_type import StoreType
 from streamsapp.state.versioned import VersionedType
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock

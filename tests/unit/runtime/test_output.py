@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime import output as module
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.output import HOLD, PATIENCE, Output
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock

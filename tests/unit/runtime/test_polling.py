@@ -14,6 +14,7 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.sending import AbortableError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_polling import InputPolling
@@ -22,7 +23,6 @@ from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.user_requests import CUT_SHORT, UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock

@@ -19,6 +19,7 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.wakeup import Wakeup
+from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime import polling, processing
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
@@ -29,7 +30,6 @@ from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import Failures
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from task_parts import feed, raw, task_of, through

@@ -10,9 +10,9 @@ import pytest
 from streamsapp import ProcessorContext, Record, TopicPartition
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ProcessingError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime.processing import TIME_SLICE, ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager

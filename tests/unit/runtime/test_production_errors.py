@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError
 
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ConfigError, ProductionError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, ErrorContext, Response
 from streamsapp.record import RawRecord
 from streamsapp.runtime.production_errors import ProductionErrors
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
 from task_parts import config
 

@@ -6,8 +6,8 @@ from queue import SimpleQueue
 
 from streamsapp import Consumed, Materialized, Produced, Serdes, StreamsBuilder, TimeWindows, TopicPartition, Topology
 from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime.processing import BATCH, EMIT_BATCH, EMIT_REST, ProcessingThread
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock

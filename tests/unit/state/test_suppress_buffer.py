@@ -9,10 +9,10 @@ import pytest
 
 from streamsapp import Serdes, TaskId
 from streamsapp.errors import StateStoreError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.buffered_record import Buffered, decode
-from streamsapp.state.managed_store import ChangelogRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.suppress_buffer import SUPPRESSION, SuppressionBuffer
 from streamsapp.state.task_stores import TaskStores
@@ -37,7 +37,7 @@ def _update(time: int, new: bytes | None, old: bytes | None = None, headers: Hea
     return Buffered(time, None, old, new, time + 1, "in", 2, 9, headers)
 
 
-def _commit(stores: TaskStores) -> list[ChangelogRecord]:
+def _commit(stores: TaskStores) -> list[OutputRecord]:
     frozen = stores.freeze()
     assert frozen is not None
     records = [record for _, changes in frozen.changelogs() for part in changes.records("c", 0, 100) for record in part]
@@ -54,7 +54,7 @@ def _emitted(buffer: SuppressionBuffer) -> list[tuple[bytes, Buffered]]:
     return emitted
 
 
-def _restored(records: list[ChangelogRecord]) -> list[RawRecord]:
+def _restored(records: list[OutputRecord]) -> list[RawRecord]:
     return [RawRecord("c", 0, at, each[2], each[1], 5, each[7]) for at, each in enumerate(records)]
 
 

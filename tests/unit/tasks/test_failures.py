@@ -20,9 +20,9 @@ from streamsapp.errors import (
     TaskCorruptedError,
 )
 from streamsapp.log_format import JsonFormatter
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import config, handling, raw

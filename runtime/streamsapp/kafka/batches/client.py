@@ -30,10 +30,9 @@ from streamsapp.kafka.refusals import raw_record
 from streamsapp.kafka.retry import GIVE_UP_AFTER
 from streamsapp.kafka.sending import Failure, OnRefused
 from streamsapp.native import Why
+from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.serdes.api import identity
-from streamsapp.state.managed_store import ChangelogSlice
-from streamsapp.tasks.output import OutputRecord
 
 T = TypeVar("T")
 

@@ -21,9 +21,8 @@ from streamsapp.kafka.refusals import Refusals, production_error, raw_record
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.sending import AbortableError, Failure, Offsets, OnRefused
 from streamsapp.kafka.tls_renewal import TlsRenewal
+from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.state.managed_store import ChangelogSlice
-from streamsapp.tasks.output import OutputRecord
 
 log = client_log(__name__)
 

@@ -13,7 +13,7 @@ typedef struct {
     char keeps_key, keeps_value; /* say whether bytes are written as they are */
 } Sink;
 
-/* The record that is sent, as streamsapp.tasks.output has it; NULL with an exception. */
+/* The record that is sent, as streamsapp.outgoing has it; NULL with an exception. */
 static PyObject *sent(const Sink *self, PyObject *const *given) {
     PyObject *key = serialized(self->serialize_key, self->keeps_key, given[KEY]);
     PyObject *value = key ? serialized(self->serialize_value, self->keeps_value, given[VALUE]) : NULL;

@@ -17,6 +17,7 @@ from typing import NoReturn
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
+from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
@@ -24,7 +25,6 @@ from streamsapp.runtime.global_stores.stores import GLOBAL_TASK, GlobalStores
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
 from streamsapp.tasks.restored_records import RestoredRecords

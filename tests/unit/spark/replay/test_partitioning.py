@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from streamsapp.outgoing import OutputRecord
 from streamsapp.serdes.murmur2 import partition_for
-from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.replay.partitioning import partition_of, repartition_keys
 
 

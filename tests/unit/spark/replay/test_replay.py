@@ -28,9 +28,9 @@ from streamsapp import (
     TopicPartition,
 )
 from streamsapp.dsl.ktable import KTable
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import RawRecord
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.tasks.output import OutputRecord
 
 EVENTS = 40
 

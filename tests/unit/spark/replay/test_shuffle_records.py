@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streamsapp import TaskId, TopicPartition
-from streamsapp.tasks.output import OutputRecord
+from streamsapp.outgoing import OutputRecord
 from streamsapp_spark.replay.stage_rows import ORDER, SCHEMA, SOURCE, InputRows, OutputRows, task_row
 
 PARTITIONS = 2
