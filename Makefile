@@ -38,7 +38,7 @@ help:
 	@echo 'make cluster-down   stops it and forgets everything in it'
 	@echo 'make docs           builds the documentation as a site into build/site, whose index.html needs no server'
 	@echo 'make screenshots    clicks through the consoles in Chromium, and renews the pictures in the documentation'
-	@echo 'make release        builds wheel, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
+	@echo 'make release        builds wheels, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
 	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
 	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
 
@@ -122,18 +122,20 @@ lock:
 	@$(COMPILE) --constraints requirements.lock --output-file images/operator.lock images/operator.in
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
 	@$(COMPILE) --group docs --output-file requirements-docs.lock
+	@$(COMPILE) --group compiler --output-file requirements-compiler.lock
 	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 # A link that leads nowhere ends it (only --quiet would let it pass). SITE=folder builds into another folder.
 docs: setup-docs
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --site-dir $(or $(SITE),build/site)
 
-# Needs no network: what is built has no dependency in it, and the SBOM is made of what is locked.
+# What is built has no dependency in it, and the SBOM is made of what is locked. PYTHONS='3.11 3.12' builds their wheels.
 release: setup
-	@$(RUN)/python tools/release.py dist
+	@$(RUN)/python tools/release.py dist $(PYTHONS)
 
 clean:
 	@rm -rf .venv .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -f runtime/streamsapp/native/*.so
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: python

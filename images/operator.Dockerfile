@@ -1,14 +1,19 @@
 # The operator. With docker, from this tree:
 #   docker build -f images/operator.Dockerfile -t streamsapp-operator .
-# BASE is any image with Python 3.11 or newer, its venv module, and glibc.
+# BASE is any Debian or Ubuntu with Python 3.11 or newer and its venv module.
 ARG BASE=docker.io/library/python:3.11-slim
 
-# The wheel, by the same build backend as everywhere. A change of the code begins at the COPY.
+# The wheel, by the same build backend as everywhere, with a compiler and Python's headers, which stay behind. A change
+# of the code begins at the COPY.
 FROM ${BASE} AS wheel
+RUN apt-get update -qq && export DEBIAN_FRONTEND=noninteractive \
+ && apt-get install -y -qq --no-install-recommends gcc libc6-dev \
+ && { python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null \
+   || apt-get install -y -qq --no-install-recommends libpython3-dev; }
 COPY images/build.lock /build/
 RUN python3 -m venv /build/venv \
  && /build/venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r /build/build.lock
-COPY pyproject.toml README.md LICENSE /build/tree/
+COPY pyproject.toml hatch_build.py README.md LICENSE /build/tree/
 COPY crds /build/tree/crds
 COPY charts /build/tree/charts
 COPY runtime /build/tree/runtime

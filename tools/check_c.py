@@ -14,6 +14,9 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import compiler
+from streamsapp.cache_folder import cache_dir
+
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "runtime" / "streamsapp" / "native"
 PROGRAMS = Path(sys.executable).parent
@@ -39,9 +42,8 @@ def formatting(files: list[Path], *, change: bool) -> list[str]:
 
 def warnings_of(source: Path) -> list[str]:
     """The command that compiles a file, of which nothing is kept. It optimises, as some faults are found by that."""
-    headers = ("-isystem", sysconfig.get_path("include"))
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    return [*compiler, *LANGUAGE, *WARNINGS, *headers, "-O2", "-c", str(source), "-o", os.devnull]
+    headers = ("-isystem", sysconfig.get_path("include"), *shlex.split(os.environ.get("CFLAGS", "")))
+    return [*shlex.split(os.environ["CC"]), *LANGUAGE, *WARNINGS, *headers, "-O2", "-c", str(source), "-o", os.devnull]
 
 
 def analysis() -> list[str]:
@@ -55,6 +57,7 @@ def main() -> int:
     files = sorted(NATIVE.rglob("*.[ch]"))
     if "--format" in sys.argv:
         return subprocess.run(formatting(files, change=True), check=False).returncode
+    os.environ.update(compiler.settings(Path(sys.executable), cache_dir()))
     commands = [
         formatting(files, change=False),
         analysis(),

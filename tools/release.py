@@ -1,6 +1,7 @@
-"""Builds what a release consists of, into one folder: wheel, source archive, chart archive, SBOM, and their hashes.
+"""Builds what a release consists of, into one folder: wheels, source archive, chart archive, SBOM, and their hashes.
 
-Run by ``make release``. The same commit gives the same bytes. Nothing is published.
+Run by ``make release``, with the folder and the versions of Python that wheels are for. The same commit gives the same
+bytes. Nothing is published.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import wheels
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "streamsapp"
@@ -33,7 +36,7 @@ def main() -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     moment = commit_time()
-    build_packages(out, moment)
+    build_packages(out, moment, sys.argv[2:] or wheels.PYTHONS)
     version = project_version()
     (out / f"streamsapp-chart-{version}.tgz").write_bytes(chart_archive(CHART, moment))
     sbom = sbom_of(version, [ROOT / lock for lock in _LOCKS])
@@ -56,14 +59,13 @@ def commit_time() -> int:
     return int(answer.stdout)
 
 
-def build_packages(out: Path, moment: int) -> None:
-    """The source archive, and the wheel that pip builds of nothing but that."""
+def build_packages(out: Path, moment: int, versions: Sequence[str]) -> None:
+    """The source archive, and the wheels that are built of nothing but that."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment)}
     sdist = [sys.executable, "-m", "hatchling", "build", "-d", str(out), "-t", "sdist"]
     subprocess.run(sdist, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     [source] = out.glob("*.tar.gz")
-    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
-    subprocess.run([*wheel, "--wheel-dir", str(out), str(source)], env=environment, check=True)
+    wheels.build_wheels(source, out, versions, environment)
 
 
 def chart_archive(chart: Path, moment: int) -> bytes:

@@ -1,5 +1,6 @@
-"""Sets up this tree from nothing but Python 3.11+: an environment with the runtime, and the parts it is asked for:
-``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``shells``, ``browser``, ``docs``.
+"""Sets up this tree from nothing but Python 3.11+: an environment with the runtime, whose C part is compiled, and the
+parts it is asked for: ``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``shells``,
+``browser``, ``docs``.
 
 Run by every target of the Makefile with the parts that it needs, by the system's Python: nothing but the standard
 library is needed. Each part has a thread of its own, as one of them downloads while another compiles; packages of the
@@ -15,22 +16,28 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 
+import compiler
 from terminal import step
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
+#: The fingerprints of the locks and of the tree that are installed.
 STAMP = VENV / ".installed"
+TREE_STAMP = VENV / ".compiled"
 #: The packages that the runtime needs, and those that install this tree; its development needs only more of the same
 #: versions.
 RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", ROOT / "images" / "build.lock")
 LOCK = ROOT / "requirements.lock"
+NATIVE = ROOT / "runtime" / "streamsapp" / "native"
+_PIP = (str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check")
 #: The site is built in an environment of its own: its packages are none of the runtime's.
 DOCS_VENV = ROOT / ".venv-docs"
 DOCS_LOCK = ROOT / "requirements-docs.lock"
@@ -64,27 +71,53 @@ def main() -> int:
 
 
 def set_up_environment(locks: Sequence[Path]) -> None:
-    """The virtual environment with exactly the locked packages and this project, editable. One that has all packages
-    is left as it is where the runtime's are asked for."""
-    done = STAMP.read_text(encoding="utf-8") if STAMP.exists() else ""
-    if done in {_fingerprint(locks), _fingerprint([LOCK])} and _works(VENV_PYTHON):
+    """The virtual environment with exactly the locked packages and this project, editable."""
+    _install_packages_of(locks)
+    _install_tree()
+
+
+def _install_packages_of(locks: Sequence[Path]) -> None:
+    """An environment that has all packages is left as it is where the runtime's are asked for."""
+    if _read(STAMP) in {fingerprint(locks), fingerprint([LOCK])} and _works(VENV_PYTHON):
         return
     if not _works(VENV_PYTHON):
         _make_environment(VENV)
-    pip = [str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     with step("locked packages"):
-        run([*pip, "install", "--require-hashes", *(option for lock in locks for option in ("-r", str(lock)))])
+        run([*_PIP, "install", "--require-hashes", *(option for lock in locks for option in ("-r", str(lock)))])
         surplus = _surplus_packages()
         if surplus:
-            run([*pip, "uninstall", "--yes", *surplus])
-    with step("streamsapp, editable"):
-        run([*pip, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
-    STAMP.write_text(_fingerprint(locks), encoding="utf-8")
+            run([*_PIP, "uninstall", "--yes", *surplus])
+    STAMP.write_text(fingerprint(locks), encoding="utf-8")
 
 
-def _fingerprint(locks: Sequence[Path]) -> str:
-    content = b"".join(path.read_bytes() for path in (*locks, ROOT / "pyproject.toml"))
+def _install_tree() -> None:
+    """Again when the C part changes, which is compiled for it."""
+    sources = [ROOT / "pyproject.toml", ROOT / "hatch_build.py", *sorted(NATIVE.rglob("*.[ch]"))]
+    wanted = fingerprint(sources)
+    if _read(TREE_STAMP) == wanted and any(NATIVE.glob("*.so")):
+        return
+    from streamsapp.cache_folder import cache_dir
+
+    try:
+        settings = compiler.settings(VENV_PYTHON, cache_dir())
+    except compiler.NoHeadersError as error:
+        raise SetupError(str(error)) from error
+    if compiler.is_missing():
+        with step("a C compiler"):
+            run([*_PIP, "install", "--require-hashes", "-r", str(compiler.LOCK)])
+    with step("streamsapp, editable, with its C part"):
+        run([*_PIP, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], settings)
+    TREE_STAMP.write_text(wanted, encoding="utf-8")
+
+
+def fingerprint(files: Sequence[Path]) -> str:
+    """Changes with the name or the content of any file."""
+    content = b"".join(hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).digest() for path in files)
     return hashlib.sha256(content).hexdigest()
+
+
+def _read(stamp: Path) -> str:
+    return stamp.read_text(encoding="utf-8") if stamp.exists() else ""
 
 
 def _make_environment(folder: Path) -> None:
@@ -102,7 +135,8 @@ def _surplus_packages() -> list[str]:
     """Returns the packages that an earlier lock had installed and this one does not: tests must not find them."""
     command = [str(VENV_PYTHON), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", LOCK.read_text(encoding="utf-8"), re.MULTILINE)}
+    text = LOCK.read_text("utf-8") + compiler.LOCK.read_text("utf-8")
+    locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
     installed = {_normal(line.partition("==")[0]) for line in answer.stdout.splitlines()}
     return sorted(installed - locked - {"pip", "setuptools", "streamsapp"})
 
@@ -228,9 +262,9 @@ def install_packages(*names: str) -> None:
     run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *names])
 
 
-def run(command: list[str]) -> None:
-    """Run a program quietly; what it said is shown when it fails."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+def run(command: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Run a program quietly, with ``settings`` in its environment; what it said is shown when it fails."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", **settings}
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise SetupError(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}")

@@ -33,6 +33,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.config import RemoteStateConfig
+from streamsapp.native import take_large_arenas
 from streamsapp.remote.manifest_chain import ManifestChain, chains_of
 from streamsapp.remote.object_store_factory import open_store
 
@@ -343,6 +344,7 @@ def entries(state_dir: Path) -> int:
 
 
 def main() -> None:
+    take_large_arenas()  # as ``streamsapp run`` does
     job = Job.from_command_line()
     if job.workload == "w4-check":
         mark("STORE", entries(Path(job.stateDir)))

@@ -44,14 +44,12 @@ class Image(NamedTuple):
     dockerfile: str
     #: Files and folders of the tree that its content comes from.
     sources: Sequence[str]
-    #: The image that compiles what is compiled. The base image has no compiler, and a second one would take every
-    #: cluster a minute: pods do without.
-    compiler: str = BASE_IMAGE
 
 
 _WHEEL = (
     "images/build.lock",
     "pyproject.toml",
+    "hatch_build.py",
     "README.md",
     "LICENSE",
     "crds",
@@ -128,7 +126,6 @@ class Images:
             settings.write_text(_pip_settings(), encoding="utf-8")
             mounts = [f"--volume={settings}:/etc/pip.conf:ro", f"--volume={_AUTHORITIES}:{_AUTHORITIES}:ro"]
             options = ["--isolation=chroot", "--network=host", "--layers", f"--build-arg=BASE={BASE_IMAGE}"]
-            options.append(f"--build-arg=COMPILER={image.compiler}")
             self._buildah("bud", *options, *mounts, f"--file={image.dockerfile}", f"--tag={image.name}", ".")
 
     def _import(self, name: str) -> None:
@@ -178,7 +175,7 @@ def fingerprint(words: Iterable[str], sources: Iterable[Path]) -> str:
     digest = hashlib.sha256("\n".join(words).encode())
     for source in sources:
         for file in [source] if source.is_file() else sorted(source.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".so":
                 digest.update(f"\n{file.relative_to(source.parent)}\n".encode() + file.read_bytes())
     return digest.hexdigest()
 

@@ -18,6 +18,7 @@ from streamsapp.errors import ImmediateExit
 from streamsapp.http import instance_routes
 from streamsapp.http.instance_routes import Drain
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
+from streamsapp.native import take_large_arenas
 from streamsapp.web import HttpServer
 from streamsapp.web.request_routing import Routes
 
@@ -48,9 +49,10 @@ def run_until_closed(
     more: Routes = MappingProxyType({}),
 ) -> BaseException | None:
     """Starts an instance and its port; returns what ended it, or ``None`` when it was closed. The port has
-    ``more`` routes than every instance has."""
+    ``more`` routes than every instance has. The process is the instance's, and so is how it gets memory."""
     from streamsapp.runtime.client_state import ClientState  # late: commands that run nothing load no clients
 
+    take_large_arenas()
     drain = Drain(runtime.drain, shutdown_timeout)
     gone = threading.Event()
 

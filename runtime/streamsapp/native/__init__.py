@@ -1,23 +1,18 @@
 """The compiled part of the runtime, by its names: fetched records and batches to be sent (``kafka``), steps, counts and
-loops of tasks (``dsl``, ``tasks``), cells of stores (``state``).
+loops of tasks (``dsl``, ``tasks``), cells of stores (``state``). Importing it changes nothing in the process.
 
-The first use of a name loads the library, on the thread that uses it; a program that uses none, as the operator, loads
-nothing. Raises ``ImportError`` where it cannot be had.
+The module ``compiled`` is made of the C sources beside this file when the project is built (``hatch_build.py``).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
-from threading import Lock
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamsapp.native.kinds import FetchedPart, StepKind, Why
 
-if TYPE_CHECKING:
+try:
     from streamsapp.native.compiled import (
         Cell,
         CellLog,
@@ -38,7 +33,18 @@ if TYPE_CHECKING:
         by_last_update,
         results,
         stamped,
+        take_large_arenas,
     )
+except ImportError as error:
+    from pathlib import Path
+
+    _folder = Path(__file__).parent
+    _found = " and ".join(sorted(path.name for path in _folder.glob("compiled.*.so"))) or "no file of it"
+    raise ImportError(
+        f"the compiled part of streamsapp cannot be loaded: {error}. There is {_found} in {_folder}, and this is "
+        f"{sys.implementation.cache_tag} on {sys.platform}. Install the wheel that is for this Python and platform "
+        "(pip install --force-reinstall streamsapp); in a clone, type: make setup"
+    ) from error
 
 __all__ = (
     "Cell",
@@ -63,44 +69,14 @@ __all__ = (
     "by_last_update",
     "results",
     "stamped",
+    "take_large_arenas",
 )
 
-_COMPILED = "streamsapp.native.compiled"
-
-#: Threads may use their first names at once; one of them compiles and loads.
-_loading = Lock()
-
-
-if not TYPE_CHECKING:  # which would take any name for one of the library's
-
-    def __getattr__(name: str) -> Any:
-        """Returns a name of the library, which is found without this function from then on."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        with _loading:
-            library = sys.modules.get(_COMPILED) or _loaded()
-        found = globals()[name] = getattr(library, name)
-        return found
+#: They have the methods of sequences.
+for _kind in (CellLog, CellRun):
+    Sequence.register(_kind)
 
 
 def data_path_at_hand() -> Any:
     """The names. Tests put ``None`` in its place, for what Python does without them."""
     return sys.modules[__name__]
-
-
-def _loaded() -> ModuleType:
-    from streamsapp.native import build  # late: it needs confluent-kafka and the compiler's surroundings
-
-    try:
-        path = str(build.library())
-    except build.UnavailableError as error:
-        raise ImportError(f"the compiled part of streamsapp cannot be had here: {error}") from error
-    spec = spec_from_file_location("streamsapp.native.records", path, loader=ExtensionFileLoader("records", path))
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for kind in (module.CellLog, module.CellRun):
-        Sequence.register(kind)
-    sys.modules[_COMPILED] = module
-    return module

@@ -403,3 +403,7 @@ def results(held: list[Any], topic: str, deleted_at: Callable[..., int], before:
     """The records that tell a topic of cells, ``(cell, key, ...)``, which are no longer held: of one that was
     deleted a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
     without so many bytes before them and behind."""
+
+def take_large_arenas() -> None:
+    """Has objects that Python makes from now on lie in large pages, where the system has them; for a program that has
+    the process to itself. An allocator of arenas that somebody else has set stays."""

@@ -30,20 +30,20 @@ static PyMethodDef functions[] = {
     {"results", sa_results, METH_VARARGS, "results([(cell, key, ...)], topic, deleted_at, before, behind): records"},
     {"stamped", sa_stamped, METH_VARARGS,
      "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
+    {"take_large_arenas", sa_take_large_arenas, METH_NOARGS, "take_large_arenas(): for the whole process"},
     {0}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "compiled", .m_size = -1,
                                         .m_methods = functions};
 
-PyMODINIT_FUNC PyInit_records(void); /* called by the interpreter that imports the module */
+PyMODINIT_FUNC PyInit_compiled(void); /* called by the interpreter that imports the module */
 
-PyMODINIT_FUNC PyInit_records(void) {
+PyMODINIT_FUNC PyInit_compiled(void) {
     PyTypeObject *types[] = {&sa_record_type,   &sa_recent_type,     &sa_cell_type,        &sa_cell_log_type,
                              &sa_cell_run_type, &sa_cells_type,      &sa_window_type,      &sa_step_type,
                              &sa_sink_type,     &sa_count_push_type, &sa_window_push_type, &sa_loop_type,
                              &sa_outbox_type,   &sa_chunk_type,      &sa_packed_type};
     if (sa_make_names()) return NULL;
     sa_make_crc_table();
-    sa_take_large_arenas();
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */

@@ -21,7 +21,7 @@ def locked(lock: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("lock", ["runtime", "operator", "spark", "build"])
 def test_an_image_gets_the_versions_that_are_tested(lock: str) -> None:
-    only_builds = {"setuptools", "wheel"}
+    only_builds = {"wheel"}
     wanted = {name: version for name, version in locked(f"images/{lock}.lock").items() if name not in only_builds}
     assert wanted.items() <= locked("requirements.lock").items()
 
@@ -50,7 +50,10 @@ def test_an_image_is_built_from_every_package_of_the_wheel(image: Image) -> None
     dockerfile = (ROOT / image.dockerfile).read_text("utf-8")
     assert rooms == set(re.findall(r"^COPY (\w+) /build/tree/\1$", dockerfile, re.MULTILINE))
     assert rooms < set(image.sources)
-    assert {f"!{room}" for room in rooms} < set((ROOT / ".dockerignore").read_text("utf-8").splitlines())
+    assert "hatch_build.py" in image.sources
+    sent = set((ROOT / ".dockerignore").read_text("utf-8").splitlines())
+    assert {f"!{room}" for room in (*rooms, "hatch_build.py")} < sent
+    assert "**/*.so" in sent, "an image compiles for itself"
 
 
 def test_a_change_of_a_source_is_seen(tmp_path: Path) -> None:
@@ -67,11 +70,12 @@ def test_a_change_of_a_source_is_seen(tmp_path: Path) -> None:
     assert len({before, changed, fingerprint(["base"], [tmp_path])}) == 3
 
 
-def test_what_python_compiled_is_no_change(tmp_path: Path) -> None:
+def test_what_was_compiled_is_no_change(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text("a = 1\n")
     before = fingerprint([], [tmp_path])
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "module.pyc").write_bytes(b"compiled")
+    (tmp_path / "module.so").write_bytes(b"compiled here, as the image does for itself")
     assert fingerprint([], [tmp_path]) == before
 
 

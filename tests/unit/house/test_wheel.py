@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from email.parser import Parser
 from pathlib import Path
@@ -50,8 +52,18 @@ def test_it_says_under_which_license_it_is_and_names_no_host_that_nobody_has(whe
     assert told.get_all("Project-URL") is None
 
 
-def test_it_has_the_source_of_the_native_data_path(wheel: ZipFile) -> None:
-    folder = ROOT / "runtime" / "streamsapp" / "native"
-    packed = {name for name in wheel.namelist() if name.endswith((".c", ".h"))}
-    assert packed == {f"streamsapp/native/{each.relative_to(folder)}" for each in folder.rglob("*.[ch]")}
-    assert packed
+def test_it_is_for_this_python_and_platform_with_the_compiled_part_and_none_of_its_sources(wheel: ZipFile) -> None:
+    packed = [name for name in wheel.namelist() if name.startswith("streamsapp/native/")]
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    assert [name for name in packed if not name.endswith((".py", ".pyi"))] == [f"streamsapp/native/compiled{suffix}"]
+    assert "streamsapp/native/compiled.pyi" in packed
+    [metadata] = [name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL")]
+    told = Parser().parsestr(wheel.read(metadata).decode())
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
+    assert (told["Root-Is-Purelib"], told["Tag"]) == ("false", f"{python}-{python}-{platform}")
+
+
+def test_it_is_small(wheel: ZipFile) -> None:
+    assert wheel.filename is not None
+    assert Path(wheel.filename).stat().st_size < 5_000_000

@@ -1,4 +1,4 @@
-"""Python's objects lie in large pages where the native data path runs, and their memory goes back to the system."""
+"""Python's objects lie in large pages in a process that runs an instance, and their memory goes back to the system."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(not LARGE_PAGES.exists(), reason="this system ha
 
 
 def run(program: str, before: str = "") -> str:
-    """Returns what a process of its own prints, with the native data path loaded after what is to come before."""
-    loading = "from streamsapp import native\nnative.Outbox\n"
+    """Returns what a process of its own prints, whose arenas are large after what is to come before."""
+    loading = "from streamsapp import native\nnative.take_large_arenas()\nnative.take_large_arenas()\n"
     done = subprocess.run(
         [sys.executable, "-c", before + loading + program], check=True, capture_output=True, text=True
     )
@@ -78,10 +78,11 @@ def test_objects_of_before_and_of_forked_processes_are_freed() -> None:
     assert run("del kept\n" + program, before).split() == ["0"]
 
 
-def test_a_process_without_the_data_path_is_as_it_was() -> None:
-    """The arenas are the library's doing, and that is loaded by the first client."""
+@pytest.mark.parametrize("imported", ["streamsapp.native", "streamsapp.testing", "streamsapp.runtime.instance"])
+def test_whoever_imports_keeps_its_own_arenas(imported: str) -> None:
+    """They are another program's, such as a test or a web server."""
     program = (
-        "from streamsapp import native\n"
+        f"import {imported}\n"
         "objects = [b'%d' % number for number in range(200_000)]\n"
         "print(id(objects[-1]), open('/proc/self/smaps').read(), sep='\\n')"
     )

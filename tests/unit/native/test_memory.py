@@ -11,8 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from streamsapp.cache_folder import CACHE_VARIABLE
-from streamsapp.native import build
+from compiled_trees import tree_compiled_with
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "support"
 SANITIZERS = ("libasan.so", "libubsan.so")
@@ -43,24 +42,18 @@ def sanitizer(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def sanitized(compiled: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a program whose native data path is compiled with sanitizers."""
-    cache = str(tmp_path_factory.mktemp("sanitized"))
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a program whose compiled part is made with sanitizers."""
     preloaded = " ".join(map(sanitizer, SANITIZERS))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_VARIABLE, cache)
-        patch.setattr(build, "COMPILER_TIMEOUT", 280.0)  # nobody waits for it, and the machine is busy
-        build.library(
-            [
-                "-g",
-                "-fsanitize=address,undefined",
-                "-fno-sanitize-recover=undefined",
-                "-fno-omit-frame-pointer",
-                "-DPLAIN_CRC",
-            ]
-        )
+    flags = [
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=undefined",
+        "-fno-omit-frame-pointer",
+        "-DPLAIN_CRC",
+    ]
+    tree = tree_compiled_with(tmp_path_factory.mktemp("sanitized"), "-g", *flags)
     return {
-        CACHE_VARIABLE: cache,
+        "PYTHONPATH": f"{tree}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         "LD_PRELOAD": preloaded,
         "PYTHONMALLOC": "malloc",  # or memory that is free is not seen to be
         "ASAN_OPTIONS": "detect_leaks=0",  # Python leaves a lot at its end

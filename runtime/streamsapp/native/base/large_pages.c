@@ -48,11 +48,14 @@ static void *new_arena(void *none, size_t size) {
 /* The system has each arena back by itself, as it has those that the interpreter made before. */
 static void free_arena(void *none, void *memory, size_t size) { munmap(memory, size); }
 
-void sa_take_large_arenas(void) {
-    Dl_info theirs, python;
-    PyObject_GetArenaAllocator(&small_arenas);
-    if (!dladdr((void *)small_arenas.alloc, &theirs) || !dladdr((void *)PyObject_GetArenaAllocator, &python)) return;
-    if (theirs.dli_fbase != python.dli_fbase) return;
-    PyObjectArenaAllocator large = {NULL, new_arena, free_arena};
-    PyObject_SetArenaAllocator(&large);
+PyObject *sa_take_large_arenas(PyObject *module, PyObject *none) {
+    PyObjectArenaAllocator used, large = {NULL, new_arena, free_arena};
+    Dl_info its, python;
+    PyObject_GetArenaAllocator(&used);
+    if (dladdr((void *)used.alloc, &its) && dladdr((void *)PyObject_GetArenaAllocator, &python) &&
+        its.dli_fbase == python.dli_fbase) {
+        small_arenas = used;
+        PyObject_SetArenaAllocator(&large);
+    }
+    Py_RETURN_NONE;
 }

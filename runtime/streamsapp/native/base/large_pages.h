@@ -4,12 +4,15 @@
 #ifndef SA_BASE_LARGE_PAGES_H
 #define SA_BASE_LARGE_PAGES_H
 
+#include <Python.h>
 #include <stddef.h>
 
 /* Has the system back memory that was not written yet by large pages, as far as it can and may. */
 void sa_wish_large_pages(void *memory, size_t size);
 
-/* Has new objects lie in large pages, unless somebody else has taken over from the interpreter. */
-void sa_take_large_arenas(void);
+/* take_large_arenas(): has new objects of the whole process lie in large pages, unless an allocator of somebody else's
+ * is there already. For the program that is the process, as all that runs in it gets its arenas here. Again is nothing.
+ */
+PyObject *sa_take_large_arenas(PyObject *module, PyObject *none);
 
 #endif

@@ -1,8 +1,9 @@
 #include "cells/cell.h"
 
-#include <endian.h>
 #include <string.h>
 #include <structmember.h>
+
+#include "base/byte_order.h"
 
 Cell *sa_new_cell(PyObject *physical, uint64_t count, int64_t timestamp) {
     Cell *cell = physical ? PyObject_New(Cell, &sa_cell_type) : NULL;

@@ -1,9 +1,9 @@
 #include "cells/cell_log.h"
 
-#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/large_pages.h"
 #include "base/objects.h"
 #include "cells/cell_run.h"

@@ -1,7 +1,6 @@
 #include "cells/cell_run.h"
 
-#include <endian.h>
-
+#include "base/byte_order.h"
 #include "base/objects.h"
 
 PyObject *sa_new_run(CellLog *log, Py_ssize_t begin, Py_ssize_t size, Py_ssize_t hidden) {

@@ -1,9 +1,9 @@
 #include "cells/cells.h"
 
-#include <endian.h>
 #include <string.h>
 #include <structmember.h>
 
+#include "base/byte_order.h"
 #include "base/objects.h"
 
 /* A cell with the count and the timestamp of an entry (stored, timestamp), or with those of a key that has none. */

@@ -1,7 +1,8 @@
 #include "format/crc32c.h"
 
-#include <endian.h>
 #include <string.h>
+
+#include "base/byte_order.h"
 
 static uint32_t crc_table[8][256];
 
@@ -17,8 +18,14 @@ void sa_make_crc_table(void) {
 }
 
 #if defined(__x86_64__) && !defined(PLAIN_CRC) /* as other processors do it, for tests */
+#ifdef __clang__
+#define WITH_CRC32 __attribute__((target("sse4.2,crc32")))
+#else /* gcc before 11 does not know the second name */
+#define WITH_CRC32 __attribute__((target("sse4.2")))
+#endif
+
 /* By the processor's own instruction. */
-__attribute__((target("sse4.2"))) static uint32_t crc32c_by_processor(const char *data, size_t size) {
+WITH_CRC32 static uint32_t crc32c_by_processor(const char *data, size_t size) {
     uint64_t crc = ~0u, word;
     for (; size >= 8; size -= 8, data += 8) {
         memcpy(&word, data, 8);

@@ -1,10 +1,10 @@
 #include "outbox/outbox.h"
 
-#include <endian.h>
 #include <string.h>
 #include <structmember.h>
 #include <time.h>
 
+#include "base/byte_order.h"
 #include "base/objects.h"
 #include "format/batch_format.h"
 #include "format/writer.h"

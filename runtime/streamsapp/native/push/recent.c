@@ -1,9 +1,9 @@
 #include "push/recent.h"
 
-#include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/byte_order.h"
 #include "base/large_pages.h"
 #include "base/objects.h"
 
