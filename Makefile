@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format messages bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format messages fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make check          checks format, lint, types, import contracts and sizes, and the same of C'
 	@echo 'make format         lays out all files, in Python and in C'
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
+	@echo 'make fuzz           feeds what parses bytes of brokers with arbitrary ones, for MINUTES=2'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload'
 	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
 	@echo 'make soak-cluster   restarts pods under faults on a real Kubernetes, as root; RUNS=20 SEED=1'
@@ -88,6 +89,10 @@ format: setup
 	@$(RUN)/ruff format --quiet .
 	@$(RUN)/python tools/check_c.py --format
 
+# What is found stays in build/fuzz/found; an input that is worth it goes to tests/fuzz/corpus.
+fuzz: setup
+	@$(RUN)/python tools/fuzz.py --minutes $(or $(MINUTES),2)
+
 bench: setup-services
 	@$(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run $(if $(ONLY),--only $(ONLY)))
 
@@ -123,6 +128,7 @@ lock:
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
 	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@$(COMPILE) --group compiler --output-file requirements-compiler.lock
+	@$(COMPILE) --group fuzz --output-file requirements-fuzz.lock
 	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 # A link that leads nowhere ends it (only --quiet would let it pass). SITE=folder builds into another folder.

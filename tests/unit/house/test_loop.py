@@ -113,7 +113,9 @@ def test_without_root_the_other_tests_run_and_one_line_for_each_reason_tells_whi
 def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_changes(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text("utf-8"), encoding="utf-8")
-    (tmp_path / "Makefile").write_text("test:\n\t@echo tested\ntest-long:\n\t@echo long $(PART) $(SEED) $(LOAD)\n")
+    (tmp_path / "Makefile").write_text(
+        "test:\n\t@echo tested\nfuzz:\n\t@echo fuzzed $(MINUTES)\ntest-long:\n\t@echo long $(PART) $(SEED) $(LOAD)\n"
+    )
     (tmp_path / "dpkg").write_text("#!/bin/sh\n", encoding="utf-8")  # all is installed
     (tmp_path / "dpkg").chmod(0o755)
     parts = set()
@@ -125,8 +127,8 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
         environment = {**outside_of_make, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
         command = ["sh", str(tmp_path / ".ci" / "run")]
         answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        tested, repeats, long = answer.stdout.splitlines()
-        assert tested == "tested"
+        tested, fuzzed, repeats, long = answer.stdout.splitlines()
+        assert (tested, fuzzed) == ("tested", "fuzzed 1")
         part, seed, load = long.removeprefix("long ").split()
         assert repeats == f"make test-long LOAD={load} PART={part} SEED={seed}"
         parts.add(part)
