@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from streamsapp import TopicPartition, native
-from streamsapp.brokers import connection
 from streamsapp.config.client_properties import ClientProperties, chosen
 from streamsapp.kafka import consumer, producer
 from streamsapp.kafka.consumer import PartitionConsumer
@@ -25,12 +24,6 @@ NOBODY = "127.0.0.1:1"
 def compiled() -> ModuleType:
     """The compiled part."""
     return native
-
-
-def mock_brokers(patch: pytest.MonkeyPatch) -> None:
-    """Lets kafka-python talk to librdkafka's mock brokers, whose answer about versions it does not understand: it is
-    told one that they know."""
-    patch.setitem(connection._SETTINGS, "api_version", (2, 0))
 
 
 def take_client(client: str, monkeypatch: pytest.MonkeyPatch) -> None:

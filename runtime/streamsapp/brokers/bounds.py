@@ -20,6 +20,11 @@ class WrongAnswerError(ValueError):
     """An answer that no broker gives."""
 
 
+def wrong(error: Exception) -> str:
+    """The fault of an answer that a decoder or a check stumbled over."""
+    return str(error) if isinstance(error, WrongAnswerError) else f"its answer cannot be read: {error!r}"
+
+
 def throttle(milliseconds: int, broker: object) -> float:
     """The seconds for which a broker is to be left alone, of what its answer says."""
     seconds = max(0, milliseconds) / 1000

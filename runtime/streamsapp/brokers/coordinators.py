@@ -1,15 +1,20 @@
-"""Finding the broker that coordinates a group or a transactional id, in kafka-python's classes. Pure."""
+"""Finding the brokers of the cluster, and the one that coordinates a group or a transactional id. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from streamsapp.brokers.bounds import check_told
 
 #: Kinds of coordinators.
 GROUP, TRANSACTION = 0, 1
+
+
+def brokers_of_the_cluster() -> Any:
+    """Ask for all brokers, and for no topic."""
+    return MetadataRequest(topics=[], allow_auto_topic_creation=False, max_version=9)
 
 
 def find_coordinator(kind: int, key: str) -> Any:

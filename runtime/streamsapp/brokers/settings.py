@@ -1,64 +1,32 @@
 """A connection's settings, from the same properties that configure the clients: TLS and SASL come from one place.
 
-Pure but for reading key files; used on the polling thread when a connection is made. Names are librdkafka's; what
-kafka-python cannot do is a ``ConfigError`` that says so.
+Pure but for reading key files; used on the thread that makes a connection. Names are librdkafka's.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
-from streamsapp.brokers.sasl.login import mechanism_of, password_of, tokens_of
-from streamsapp.brokers.sasl.tokens import Tokens
-from streamsapp.brokers.security import protocol_of
-from streamsapp.brokers.tls import RenewedTls
+from streamsapp.brokers.security import Security
 from streamsapp.config.client_properties import ClientProperties
 
-#: The seconds that an identity provider may take: heartbeats wait meanwhile.
-_TOKEN_TIMEOUT = 3.0
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """The hosts and ports of the first brokers, the name of this client, and the security of its connections."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    client_id: str
+    security: Security
 
 
-def connection_settings(properties: ClientProperties, client_id: str) -> dict[str, Any]:
-    """kafka-python's settings."""
-    protocol = protocol_of(properties)
-    settings: dict[str, Any] = {
-        "bootstrap_servers": [_address(each) for each in str(properties["bootstrap.servers"]).split(",")],
-        "client_id": client_id,
-        "security_protocol": protocol,
-    }
-    text: Mapping[str, str] = {key: str(value) for key, value in properties.items()}
-    if protocol.startswith("SASL"):
-        settings |= _sasl_settings(text)
-    if protocol.endswith("SSL"):
-        settings["ssl_context"] = RenewedTls(text)
-    return settings
+def connection_settings(properties: ClientProperties, client_id: str) -> ConnectionSettings:
+    """Raises ``ConfigError`` that names the property that cannot be used."""
+    servers = str(properties["bootstrap.servers"]).split(",")
+    return ConnectionSettings(tuple(map(_address, servers)), client_id, Security.of(properties))
 
 
-def _sasl_settings(properties: Mapping[str, str]) -> dict[str, Any]:
-    mechanism = mechanism_of(properties)
-    if mechanism == "OAUTHBEARER":
-        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": _TokenProvider(tokens_of(properties))}
-    username, password = password_of(properties, mechanism)
-    return {"sasl_mechanism": mechanism, "sasl_plain_username": username, "sasl_plain_password": password}
-
-
-class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens for kafka-python."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
-
-    def token(self) -> str:
-        return self._tokens.token(_TOKEN_TIMEOUT)
-
-    def extensions(self) -> dict[str, str]:
-        return self._tokens.extensions
-
-
-def _address(server: str) -> str:
-    """``host:port``; librdkafka also takes ``PROTOCOL://host:port``."""
-    return re.sub(r"^\w+://", "", server.strip())
+def _address(server: str) -> tuple[str, int]:
+    """Of ``host:port``, which ``StreamsConfig`` has checked; librdkafka also takes ``PROTOCOL://host:port``."""
+    host, _, port = server.strip().rpartition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)

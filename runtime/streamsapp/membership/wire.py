@@ -10,24 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from streamsapp.brokers.bounds import WrongAnswerError, check_told
-from streamsapp.brokers.connection import REMEDY
-from streamsapp.errors import StreamsError
-from streamsapp.record import TopicPartition
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.consumer import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.protocol.producer import InitProducerIdRequest
 
-try:
-    from kafka.protocol.admin import ListGroupsRequest
-    from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-    from kafka.protocol.consumer import (
-        JoinGroupRequest,
-        LeaveGroupRequest,
-        OffsetCommitRequest,
-        SyncGroupRequest,
-    )
-    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-    from kafka.protocol.producer import InitProducerIdRequest
-except ImportError as error:
-    raise StreamsError(f"kafka-python is not what it should be ({error}); {REMEDY}") from error
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
+from streamsapp.record import TopicPartition
 
 #: Shown by ``kafka-consumer-groups.sh``, which can read partitions of this type of group only.
 PROTOCOL_TYPE = "consumer"

@@ -16,15 +16,17 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from kafka.protocol.parser import KafkaProtocol
-from kafka.protocol.sasl import SaslAuthenticateRequest
 
+from handshaking_broker import SASL_AUTHENTICATE, SASL_HANDSHAKE, HandshakingBroker, authenticated, handshake
 from renewed_server import RenewedServer
 from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.sasl.login import tokens_of
 from streamsapp.brokers.security import Security
 from streamsapp.brokers.settings import connection_settings
+from streamsapp.clock import SystemClock
 from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.deadline import Deadline
 from streamsapp.remote.s3_client import make_client
 
 SECRET = "pa55-of-anna"
@@ -53,24 +55,30 @@ def written(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, 1])
-def test_requests_and_their_bytes_are_not_written(written: Any, level: int, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("code", [0, 58])
+def test_connections_do_not_write_what_they_say(
+    written: Any, level: int, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(level)
-    connection = Connection(connection_settings({**NOWHERE, **LOGINS["plain"]}, "me"))
-    connection.start()
-    logging.getLogger("kafka.made.later").debug("the password is %s", SECRET)
-    parser = KafkaProtocol(client_id="me")
-    for shown in (f"\0anna\0{SECRET}", f"n,,\1auth=Bearer {SECRET}\1\1"):
-        request = SaslAuthenticateRequest(auth_bytes=shown.encode(), max_version=1)
-        request.API_VERSION = 1
-        parser.send_request(request)
-        parser.send_bytes()
-        logging.getLogger("kafka.net.connection").debug("Request %d: %s", 1, request)
-    logging.getLogger("kafka.net.connection").warning("slow")
-    connection.close(1)
+    shown = list[bytes]()
 
+    def log_in(request: bytes) -> bytes:
+        shown.append(request)
+        return authenticated(code=code, error="no")
+
+    with HandshakingBroker({SASL_HANDSHAKE: lambda _: handshake("PLAIN"), SASL_AUTHENTICATE: log_in}) as broker:
+        at = {"bootstrap.servers": ":".join(map(str, broker.address))}
+        connection = Connection(connection_settings({**NOWHERE, **LOGINS["plain"], **at}, "me"))
+        connection.start()
+        with pytest.raises(UnreachableError) as error:
+            connection.run(lambda: connection.learn_brokers(30), 30, Deadline(SystemClock()))
+        connection.close(30)
+
+    assert SECRET.encode() in shown[0]
     text = written()
     assert SECRET not in text
-    assert "slow" in text, "messages without a request are written"
+    assert SECRET not in str(error.value)
+    assert f"{broker.address[0]}:{broker.address[1]}" in text, "nothing was written"
 
 
 @pytest.mark.parametrize("login", LOGINS)

@@ -17,6 +17,7 @@ from streamsapp.brokers import bounds, coordinators
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.connection import Check, Connection
 from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.batches import wire as batches
@@ -76,7 +77,7 @@ class Asking:
     """A connection to a broker, and the thread that asks."""
 
     def __init__(self, broker: AnsweringBroker) -> None:
-        self.connection = Connection({"bootstrap_servers": [f"127.0.0.1:{broker.port}"], "client_id": "asking"})
+        self.connection = Connection(connection_settings({"bootstrap.servers": f"127.0.0.1:{broker.port}"}, "asking"))
         self.connection.start()
 
     def ask(self, request: Callable[[], Any], check: Check = lambda answer: None) -> Any:

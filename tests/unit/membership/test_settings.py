@@ -18,7 +18,7 @@ from streamsapp import StreamsConfig
 from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.sasl.login import login_of, tokens_of
 from streamsapp.brokers.sasl.tokens import Oidc
-from streamsapp.brokers.settings import connection_settings
+from streamsapp.brokers.settings import ConnectionSettings, connection_settings
 from streamsapp.config import client_properties
 from streamsapp.errors import ConfigError
 from streamsapp.membership.settings import group_settings
@@ -28,7 +28,7 @@ from streamsapp.membership.wire import GroupSettings
 TIMEOUT = 60.0
 
 
-def connection(servers: str = "a:1", **kafka: str) -> dict[str, Any]:
+def connection(servers: str = "a:1", **kafka: str) -> ConnectionSettings:
     config = StreamsConfig(application_id="app", bootstrap_servers=servers, kafka=_dotted(kafka))
     return connection_settings(client_properties.main_consumer(config), f"{config.client_id}-member")
 
@@ -71,11 +71,12 @@ def test_a_heartbeat_that_makes_no_sense_is_refused(interval: str) -> None:
 
 
 def test_servers_are_named_with_and_without_a_protocol() -> None:
-    assert connection("SSL://a:1, b:2")["bootstrap_servers"] == ["a:1", "b:2"]
+    assert connection("SSL://a:1, b.c-d:2").bootstrap == (("a", 1), ("b.c-d", 2))
+    assert connection("SASL_SSL://[fe80::1]:1, [::1]:2").bootstrap == (("fe80::1", 1), ("::1", 2))
 
 
 def test_the_member_is_known_by_a_client_id_of_its_own() -> None:
-    assert connection()["client_id"] == "app-member"
+    assert connection().client_id == "app-member"
 
 
 def test_a_protocol_that_does_not_exist_is_refused() -> None:
@@ -83,14 +84,15 @@ def test_a_protocol_that_does_not_exist_is_refused() -> None:
         connection(security_protocol="TELNET")
 
 
-def test_a_name_and_a_password_are_passed_on() -> None:
+def test_the_login_is_that_of_the_properties() -> None:
     found = connection(
         security_protocol="sasl_plaintext", sasl_mechanism="scram-sha-256", sasl_username="anna", sasl_password="secret"
     )
 
-    assert found["security_protocol"] == "SASL_PLAINTEXT"
-    assert found["sasl_mechanism"] == "SCRAM-SHA-256"
-    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("anna", "secret")
+    assert found.security.protocol == "SASL_PLAINTEXT"
+    assert found.security.login is not None
+    assert found.security.login.mechanism == "SCRAM-SHA-256"
+    assert "secret" not in repr(found)
 
 
 @pytest.mark.parametrize(
@@ -219,16 +221,22 @@ def test_authorities_that_cannot_be_read_are_named_at_the_start(given: dict[str,
 
 
 def test_certificates_are_checked_unless_the_user_says_otherwise() -> None:
-    strict = connection(security_protocol="ssl")["ssl_context"].context()
+    strict = _context(security_protocol="ssl")
     assert strict.check_hostname
     assert strict.verify_mode == ssl.CERT_REQUIRED
 
-    any_name = connection(**{"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"})
-    assert not any_name["ssl_context"].context().check_hostname
-    assert any_name["ssl_context"].context().verify_mode == ssl.CERT_REQUIRED
+    any_name = _context(**{"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"})
+    assert not any_name.check_hostname
+    assert any_name.verify_mode == ssl.CERT_REQUIRED
 
-    none = connection(**{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"})
-    assert none["ssl_context"].context().verify_mode == ssl.CERT_NONE
+    none = _context(**{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"})
+    assert none.verify_mode == ssl.CERT_NONE
+
+
+def _context(**kafka: str) -> ssl.SSLContext:
+    tls = connection(**kafka).security.tls
+    assert tls is not None
+    return tls.context()
 
 
 @pytest.mark.parametrize(

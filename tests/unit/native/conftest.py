@@ -10,19 +10,11 @@ import pytest
 from confluent_kafka import Producer
 
 import data_paths
-from data_paths import mock_brokers
 
 
 @pytest.fixture(scope="session")
 def compiled() -> ModuleType:
     return data_paths.compiled()
-
-
-@pytest.fixture(autouse=True)
-def _mock_brokers() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:  # or the tests after these would take real brokers for such
-        mock_brokers(patch)
-        yield
 
 
 @pytest.fixture(scope="session")

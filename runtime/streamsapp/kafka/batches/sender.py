@@ -16,8 +16,9 @@ from confluent_kafka import KafkaError
 
 from streamsapp import native
 from streamsapp.brokers.bounds import throttle
-from streamsapp.brokers.connection import Connection, Node, WakeUp
+from streamsapp.brokers.connection import Connection, Node
 from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.event_loop import WakeUp
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
 from streamsapp.kafka.batches.produce import NO_REASONS, ProduceAnswer, ProduceRequest, Reasons
