@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from streamsapp import native
-from streamsapp.state.entries import Cell
 
 
 def windows_counted(rng: random.Random, count: int) -> None:
@@ -70,7 +69,7 @@ def counted(rng: random.Random, count: int) -> None:
     """Counts keys, and sends them."""
     path = native
     sent, told = list[Any](), list[object]()
-    kept: list[Any] = [(None, -1), (7, 3), Cell.of(7, 3, 0)]
+    kept: list[Any] = [(None, -1), (7, 3), native.Cell(b"a", 7, 3)]
     keys = path.Cells(lambda key: rng.choice(kept))
     log, waiting = keys.begin(), path.CellLog()
     pushes = counting_pushes(path, keys, sent, told)

@@ -34,7 +34,7 @@ from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import StepKind
 from streamsapp.outgoing import ChangelogSlice
-from streamsapp.state.entries import Cell, TimestampedFormat
+from streamsapp.state.entries import TimestampedFormat
 from streamsapp.state.segments import Segments
 
 BATCH = 5_000
@@ -97,7 +97,7 @@ def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: s
     entries: list[Any] = []
     for number in range(BATCH):
         stored, time = rng.choice([None, rng.randrange(-(1 << 63), 1 << 63)]), rng.choice([0, 1, 1 << 40])
-        forms = [(stored, time), Cell.of(stored, time, 0), path.Cell(b"%d" % number, stored, time)]
+        forms = [(stored, time), path.Cell(b"%d" % number, stored, time)]
         entries.append((b"%d" % number, rng.choice(forms)))
     assert not sender.send_changes(ChangelogSlice(topic, 0, entries, form))
     assert sender.flush(60)

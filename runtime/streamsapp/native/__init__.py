@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from streamsapp.native.kinds import FetchedPart, StepKind, Why
 
@@ -75,8 +74,3 @@ __all__ = (
 #: They have the methods of sequences.
 for _kind in (CellLog, CellRun):
     Sequence.register(_kind)
-
-
-def data_path_at_hand() -> Any:
-    """The names. Tests put ``None`` in its place, for what Python does without them."""
-    return sys.modules[__name__]

@@ -37,13 +37,8 @@ class PlainSink(NamedTuple):
     value: AnySerde
 
 
-_SINK, _HANDS_ON = "plain_sink", "hands_on"
-
-
-def as_sink(push: Push, sink: PlainSink) -> Push:
-    """Notes that a push function does nothing but write to a topic."""
-    vars(push)[_SINK] = sink
-    return push
+#: A push function has it if it does nothing but hand on, or write to a topic (``native.Sink``).
+_HANDS_ON, _SINK = "hands_on", "plain_sink"
 
 
 def handing_on(push: Push, to: Callable[[], Push]) -> Push:

@@ -8,10 +8,9 @@ Made with the operator that counts; used on the processing thread that holds the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from streamsapp import native
-from streamsapp.state.entries import Cell
 from streamsapp.state.read_cache import ANY_TIME
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers
@@ -23,15 +22,6 @@ WINDOWS_AT_HAND = 1024
 Window: TypeAlias = "tuple[int, int, native.Window]"
 
 
-class _Parts:
-    """:class:`~streamsapp.native.Window` in Python."""
-
-    __slots__ = ("after", "before", "whole")
-
-    def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None:
-        self.before, self.after, self.whole = before, after, whole
-
-
 class CountedWindows:
     """The windows of a store that are counted in, of which those of one start share what is around their keys."""
 
@@ -41,9 +31,6 @@ class CountedWindows:
         self._layers = layers
         self.segments = segments
         self._around = around
-        #: Counts the windows of a record in C, if the store has cells for it.
-        self.library = library = None if layers.cells is None else native.data_path_at_hand()
-        self._made: Any = _Parts if library is None else library.Window
         self._windows: dict[int, native.Window] = {}
         #: Called when windows are forgotten: nobody may go on to use them.
         self.forgotten: Callable[[], None] = lambda: None
@@ -56,22 +43,13 @@ class CountedWindows:
             if not self._windows:
                 self._layers.peek(b"", committed=True)  # which finds out whether the store is open
             is_new = start_ms > self.segments.stream_time
-            found = self._windows[start_ms] = self._made(*self._around(start_ms), is_new)
+            found = self._windows[start_ms] = native.Window(*self._around(start_ms), is_new)
         return found
 
     def bound(self, most: int) -> None:
         """Forgets the earliest windows if there are more than twice as many as that."""
         if len(self._windows) > 2 * most:
             self._keep(sorted(self._windows)[-most:])
-
-    def rewritten(self, physical: bytes, stored: Any, timestamp: int) -> bool:
-        """Takes what somebody else writes, if there is a cell of Python's for it: the count that is held is this one
-        from now on. Cells in C are written in place by whoever writes."""
-        cell: Any = self._layers.running(physical) if self._layers.cells is None else None
-        if type(cell) is not Cell:
-            return False
-        cell[0], cell[1] = stored, timestamp
-        return True
 
     def _forget(self, latest: int) -> None:
         """The cache has forgotten cells of windows that start until then; in the middle of a record perhaps, whose

@@ -32,30 +32,6 @@ Entry: TypeAlias = tuple[Any, int]
 PhysicalEntry: TypeAlias = tuple[bytes, bytes | None]
 
 
-class Cell(list[Any]):
-    """An entry ``[stored, timestamp]`` that its writer changes in place while the epoch it was written in lasts.
-
-    For an aggregation that meets the same keys over and over it replaces a new entry and two writes of large
-    dictionaries per record. ``epoch`` is the number of the epoch that holds the cell; once that is closed, the cell is
-    as constant as any other entry.
-    """
-
-    __slots__ = ("epoch", "held")
-
-    epoch: int
-    #: Not 0 if the key is noted to be sent downstream at the commit: which update of any cell was the last of this one,
-    #: where the writer sorts by it.
-    held: int
-
-    @classmethod
-    def of(cls, stored: Any, timestamp: int, epoch: int) -> Cell:
-        """Returns a cell that nobody holds yet. It is made without ``__init__``, which takes most of the time."""
-        cell = cls((stored, timestamp))
-        cell.epoch = epoch
-        cell.held = 0
-        return cell
-
-
 class LoggedEntry(tuple[Any, int]):  # noqa: SLOT001 - a tuple has no room for more
     """An entry whose changelog record has headers. They are logged with it, and are never read here again."""
 

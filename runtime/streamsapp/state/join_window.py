@@ -24,15 +24,10 @@ class JoinWindowStore(WindowStoreImpl):
     """Keeps records by key and time. A record is appended without a read, and near ones are found in memory."""
 
     #: In place of ``_recent``.
-    _native: native.Recent | None = None
+    _pairs: native.Recent
 
     def keep_recent(self) -> None:
-        library = native.data_path_at_hand()
-        if library is None:
-            self._native = None
-            super().keep_recent()
-        else:
-            self._native = library.Recent(self._segments, self._layers.room)
+        self._pairs = native.Recent(self._segments, self._layers.room)
 
     def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
         """Keeps a record, with its headers for the changelog."""
@@ -44,19 +39,14 @@ class JoinWindowStore(WindowStoreImpl):
         one time in the order in which they were appended."""
         if from_ms < self._segments.expired_before:
             from_ms = self._segments.expired_before
-        recent = self._recent if self._native is None else self._native
-        if recent is not None and (found := recent.between(key, from_ms, to_ms)) is not None:
+        if (found := self._pairs.between(key, from_ms, to_ms)) is not None:
             return found
         return ((start, 0, stored) for start, (stored, _) in self.scan(key, from_ms, to_ms))
 
     def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
-        if self._native is None:
-            return super()._appended_key(key, stored, start_ms)
         segments = self._segments
         segments.appended = number = segments.appended + 1
-        physical: bytes = self._native.append(
-            segments.prefixes[start_ms // self._interval], key, start_ms, number, stored
-        )
+        physical = self._pairs.append(segments.prefixes[start_ms // self._interval], key, start_ms, number, stored)
         if stored is not None and start_ms > segments.stream_time:
             segments.observe(start_ms)
         return physical

@@ -42,11 +42,10 @@ class KeyValueStoreImpl(SerdeFacade):
         #: in process. A plain store gives no timestamps back: -1.
         self.read: Callable[[bytes], Entry] = layers.read
         self.write: Callable[[bytes, Any, int], None] = layers.write
-        #: For entries changed in place: a cell is its writer's while ``cell.epoch == layers.epoch``.
         self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
-        #: Says whether entries may be counted up in place: every count fits a long.
-        self.counts_in_place = parts.value_serde is Serdes.long()
+        #: The cells in which entries are counted up in place; ``None`` if that cannot be done.
+        self.cells = layers.cells if parts.value_serde is Serdes.long() else None
         self._serdes = parts.key_serde, parts.value_serde
 
     def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from streamsapp import native
 from streamsapp.errors import StateStoreError
 from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.serdes.api import AnySerde
@@ -48,7 +47,7 @@ class ManagedStore:
             resources,
             keeps_timestamps=kind.keeps_timestamps,
             unwritten_from=self.layout.unwritten_from,
-            library=native.data_path_at_hand() if self._keeps_longs(kind) else None,
+            in_cells=self._keeps_longs(kind),
             start_at=self.layout.start_at,
         )
         self._parts = StoreParts(

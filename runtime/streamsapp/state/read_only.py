@@ -58,14 +58,8 @@ class ReadOnlyLayers:
     def is_dirty(self, key: bytes) -> bool:
         return False
 
-    def write_cell(self, key: bytes, stored: object, timestamp: int) -> NoReturn:
-        self._refuse(key, stored, timestamp)
-
     def on_forgotten(self, told: object) -> NoReturn:
         raise StateStoreError(self._why)
-
-    def at_hand(self, key: bytes) -> None:
-        """Returns ``None``: there is no cache."""
 
     def running(self, key: bytes) -> NoReturn:
         raise StateStoreError(self._why)

@@ -15,7 +15,7 @@ from streamsapp import native
 from streamsapp.record import InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine import Reads
-from streamsapp.state.entries import Cell, Entry, EntryFormat, PhysicalEntry
+from streamsapp.state.entries import Entry, EntryFormat, PhysicalEntry
 from streamsapp.state.epoch import Range, Writes
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window_view import WindowOf
@@ -43,12 +43,12 @@ class Layers(Protocol):
 
     @property
     def cells(self) -> native.Cells | None:
-        """The entries, if they are cells in C."""
+        """The entries, if they are cells: whole numbers that are counted up in place."""
         ...
 
     @property
     def epoch(self) -> int:
-        """The number of the running epoch: cells that carry it may be changed in place."""
+        """The number of the running epoch."""
         ...
 
     def append(self, key: bytes, entry: Entry) -> None:
@@ -72,15 +72,10 @@ class Layers(Protocol):
         begins, ``ANY_TIME`` where that is not known."""
         ...
 
-    def at_hand(self, key: bytes) -> Entry | None:
-        """Returns the entry of a key if the cache has it."""
-        ...
-
-    def running(self, key: bytes) -> Entry | Cell | None:
+    def running(self, key: bytes) -> Entry | None:
         """Returns what was written last of a key in the running epoch, also if that is a deletion."""
         ...
 
-    def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell: ...
     def prefetch(self, keys: Iterable[bytes]) -> None: ...
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]: ...
     def look(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
@@ -104,7 +99,7 @@ class Layout(Protocol):
 
     @property
     def takes_cells(self) -> bool:
-        """Says whether entries may be cells in C: each is written and read by its key alone, and nothing is
+        """Says whether entries may be cells: each is written and read by its key alone, and nothing is
         appended."""
         ...
 

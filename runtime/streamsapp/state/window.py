@@ -97,12 +97,9 @@ class WindowStoreImpl(SegmentedFacade):
         super().__init__(parts, segments)
         self._type = kind
         self._interval = kind.interval_ms
-        self._counted: CountedWindows | None = None
-        #: The layers in which counts are changed in place.
-        self.layers = parts.layers
         self.keeps_timestamps = kind.keeps_timestamps
-        #: True if entries may be counted up in place: every count fits a long.
-        self.counts_in_place = kind.keeps_timestamps and parts.value_serde is Serdes.long()
+        #: The cells in which windows are counted up in place; ``None`` if that cannot be done.
+        self.cells = parts.layers.cells if parts.value_serde is Serdes.long() else None
         self._serdes = parts.key_serde, parts.value_serde
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
@@ -129,9 +126,7 @@ class WindowStoreImpl(SegmentedFacade):
             else:
                 self._recent.put(key, (start_ms, 0, (stored, timestamp)))
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
-        physical = segments.physical(window_key(key, start_ms), start_ms)
-        if self._counted is None or not self._counted.rewritten(physical, stored, timestamp):
-            self._write(physical, stored, timestamp)
+        self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
 
     def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
@@ -145,8 +140,7 @@ class WindowStoreImpl(SegmentedFacade):
         def around(start_ms: int) -> tuple[bytes, bytes]:
             return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
 
-        counted = self._counted = CountedWindows(self._layers, self._segments, around)
-        return counted
+        return CountedWindows(self._layers, self._segments, around)
 
     def deleted_at(self, key: Any, start_ms: int, end_ms: int) -> int:
         """Returns the time at which a window was deleted in the running epoch."""

@@ -24,7 +24,7 @@ from streamsapp import native
 from streamsapp.errors import StateStoreError
 from streamsapp.state.cell_epoch import CellEpoch
 from streamsapp.state.engine import Reads
-from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.entry_size import EntrySize
 from streamsapp.state.epoch import Epoch, Writes, merged
 from streamsapp.state.read_cache import ANY_TIME, ReadCache, Unwritten
@@ -54,19 +54,19 @@ class WriteBack:
         *,
         keeps_timestamps: bool,
         unwritten_from: Callable[[], bytes] = bytes,
-        library: Any | None = None,
+        in_cells: bool = False,
         start_at: int = 0,
     ) -> None:
-        """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``; and the
-        ``library`` whose cells are to be the entries, if all that is stored are longs with a timestamp, and how many
-        bytes before the end of a key the start of its window stands, 0 if it has none."""
+        """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``; and whether
+        entries are cells, as where all that is stored are longs with a timestamp, and how many bytes before the end of
+        a key the start of its window stands, 0 if it has none."""
         self._readable = format.readable
         self._resources = resources
         self._live = ReadCache(self._load)
         self._unwritten = Unwritten(unwritten_from)
-        #: The entries that are cells in C, instead of those that are live.
-        self.cells: native.Cells | None = None if library is None else library.Cells(self._load, start_at)
-        #: Number of the running epoch: cells that carry it may be changed in place.
+        #: The entries that are cells, instead of those that are live.
+        self.cells: native.Cells | None = native.Cells(self._load, start_at) if in_cells else None
+        #: The number of the running epoch.
         self.epoch = 0
         #: That of the last one in which the caches forgot what may have been written in it, or before.
         self._forgotten = -1
@@ -74,7 +74,7 @@ class WriteBack:
         self._frozen: Writes | None = None
         self._on_forgotten: Callable[[int], None] = lambda latest: None
         self._committed: Reads | None = None
-        self._entry_size = EntrySize(in_cells=library is not None)
+        self._entry_size = EntrySize(in_cells=in_cells)
         self.figures = LayerFigures()
         self.read: Callable[[bytes], Entry] = self._live.__getitem__ if self.cells is None else self.cells.read
         self.write: Callable[[bytes, object, int], None] = (
@@ -110,23 +110,14 @@ class WriteBack:
         """Writes an entry that is read in scans and by ``peek`` only, past the cache."""
         self._dirty[key] = entry
 
-    def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell:
-        """Writes an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
-        self._dirty[key] = self._live[key] = cell = Cell.of(stored, timestamp, self.epoch)  # type: ignore[assignment]
-        return cell
-
     def on_forgotten(self, told: Callable[[int], None]) -> None:
         """Has somebody told, on the processing thread, when the cache has forgotten entries: the latest time at which
         the window of one of them begins, ``ANY_TIME`` where that is not known."""
         self._on_forgotten = told
 
-    def at_hand(self, key: bytes) -> Entry | None:
-        """Returns the entry of a key if the cache has it."""
-        return self._cache.at_hand(key)
-
-    def running(self, key: bytes) -> Entry | Cell | None:
+    def running(self, key: bytes) -> Entry | None:
         """Returns what was written last of a key in the running epoch, also if that is a deletion."""
-        entry: Entry | Cell | None = self._dirty.get(key)
+        entry: Entry | None = self._dirty.get(key)
         return entry
 
     def forget(self, key: bytes) -> None:

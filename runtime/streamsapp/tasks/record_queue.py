@@ -71,11 +71,12 @@ class RecordQueue:
         taker = _Taker(self._buffer)
         reads_headers = (key.id_header or value.id_header) is not None
         deserialize_key, deserialize_value = taker.reading(key), taker.reading(value)
-        library, trusted = native.data_path_at_hand(), extractor is fail_on_invalid_timestamp
+        trusted = extractor is fail_on_invalid_timestamp
+        #: ``None`` where a record's own timestamp does not count, or its headers are read before its bytes.
         self._loop = (
-            None
-            if library is None or not trusted or reads_headers
-            else library.Loop(self._buffer, _if_any(deserialize_key), _if_any(deserialize_value), context, punctuate)
+            native.Loop(self._buffer, _if_any(deserialize_key), _if_any(deserialize_value), context, punctuate)
+            if trusted and not reads_headers
+            else None
         )
         #: The parts of reading that the loop holds on to.
         self._reading = (
@@ -133,10 +134,10 @@ class RecordQueue:
         if self._loop is None or bound < NO_BOUND:
             return self._run(control, bound, limit, next_turn)
         taken = 0 if self._head is None else self._run(control, bound, min(limit, 1), next_turn)
-        taken += self._run_natively(self._loop, control, limit - taken)
+        taken += self._run_in_c(self._loop, control, limit - taken)
         return taken + self._run(control, bound, limit - taken, next_turn)
 
-    def _run_natively(self, loop: native.Loop, control: ProcessingControl, limit: int) -> int:
+    def _run_in_c(self, loop: native.Loop, control: ProcessingControl, limit: int) -> int:
         """Does so in C, up to the first record that the loop leaves to Python."""
         context = self._context
         try:
@@ -253,5 +254,5 @@ class _Taker:
 
 
 def _if_any(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any] | None:
-    """Returns the function for the native loop, which needs none for bytes that stay what they are."""
+    """Returns the function for the loop in C, which needs none for bytes that stay what they are."""
     return None if deserialize is identity else deserialize

@@ -15,7 +15,7 @@ from streamsapp.errors import ProcessingError, TopologyError, UserInputError, pl
 from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
-from streamsapp.processor.operator import Operator, PlainSink, Push, as_sink
+from streamsapp.processor.operator import Operator, PlainSink, Push
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
@@ -218,24 +218,10 @@ class _TopicSink:
         if self._partitioner is not None:
             return self._without_ids(self._bind_partitioned(self._chooser(self._partitioner)))
         plain = PlainSink(topic, emit, self._key, self._value)
-        if (library := native.data_path_at_hand()) is not None:
-            told = partial(failures.serialization, node, topic)
-            sink = library.Sink(topic, serialize_key, serialize_value, check_headers, emit, told, plain)
-            sink.keeps_key, sink.keeps_value = serialize_key is require_bytes, serialize_value is require_bytes
-            return self._without_ids(sink)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                key_bytes = None if key is None else serialize_key(key)
-                value_bytes = None if value is None else serialize_value(value)
-                if headers:
-                    check_headers(headers)
-            except Exception as error:
-                failures.serialization(node, topic, error, timestamp)
-                return
-            emit((topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
-
-        return self._without_ids(as_sink(push, plain))
+        told = partial(failures.serialization, node, topic)
+        sink = native.Sink(topic, serialize_key, serialize_value, check_headers, emit, told, plain)
+        sink.keeps_key, sink.keeps_value = serialize_key is require_bytes, serialize_value is require_bytes
+        return self._without_ids(sink)
 
     def _without_ids(self, push: Push) -> Push:
         """Leaves out the ids that a record of another topic has in its headers: readers would take the bytes, which

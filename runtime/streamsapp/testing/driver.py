@@ -19,7 +19,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.api import Duration
-from streamsapp.record import Headers, InputRecord, RawRecord, TaskId, TopicPartition
+from streamsapp.record import Headers, InputRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.kinds import of_kind
@@ -28,6 +28,7 @@ from streamsapp.state.session import SessionStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
 from streamsapp.state.window import WindowStoreImpl
 from streamsapp.tasks.assembly import TaskAssembly
+from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
@@ -242,17 +243,17 @@ class TopologyTestDriver(JavaNames):
         value: bytes | None,
         timestamp: int,
         headers: Headers | None,
-    ) -> RawRecord:
+    ) -> InputRecord:
         numbered = TopicPartition(topic, partition)
         self._offsets[numbered] += 1
-        return RawRecord(topic, partition, self._offsets[numbered] - 1, key, value, timestamp, headers)
+        return fed_record(topic, partition, self._offsets[numbered] - 1, key, value, timestamp, headers)
 
-    def _enqueue(self, record: RawRecord) -> None:
+    def _enqueue(self, record: InputRecord) -> None:
         """Hands a record to the one task, which has all partitions of a topic, each with offsets of its own."""
         if self._task_reads(record.topic()):
             self._task.add_records(self._queue_of(TopicPartition(record.topic(), 0)), [record])
 
-    def _fill_global_store(self, record: RawRecord) -> None:
+    def _fill_global_store(self, record: InputRecord) -> None:
         if record.topic() in self._global.by_topic:
             self._global.update(TopicPartition(record.topic(), record.partition()), [record])
 

@@ -20,11 +20,12 @@ from streamsapp.errors import SerializationError, StreamsError, TopologyError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.api import Duration, Processor, ProcessorContext
-from streamsapp.record import InputRecord, RawRecord, Record, TopicPartition
+from streamsapp.record import InputRecord, Record, TopicPartition
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.window import WindowStoreImpl
+from streamsapp.tasks.fed_records import fed_record
 from streamsapp.testing.driver import TopologyTestDriver
 from streamsapp.testing.topics import TestOutputTopic
 from streamsapp.topology.application_shape import application_shape, differences, misfits
@@ -218,7 +219,7 @@ def _tap_name(node: str) -> str:
 
 def _raw(records: Iterable[OutputRecord]) -> list[InputRecord]:
     return [
-        RawRecord(topic, 0, number, key, value, timestamp, headers)
+        fed_record(topic, 0, number, key, value, timestamp, headers)
         for number, (topic, value, key, _, _, _, timestamp, headers) in enumerate(records)
     ]
 

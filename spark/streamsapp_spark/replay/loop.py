@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from streamsapp.outgoing import OutputRecord
-from streamsapp.record import InputRecord, RawRecord, TaskId, TopicPartition
+from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.record_queue import NO_BOUND
 from streamsapp_spark.replay.partitioning import partition_of
 from streamsapp_spark.replay.replay import Advance, Replay
@@ -91,5 +92,5 @@ class LoopReplay:
             self._sent[writer] += 1
             offset = self._next_offset[partition]
             self._next_offset[partition] += 1
-            found[partition].append(RawRecord(*partition, offset, key, value, timestamp, headers))
+            found[partition].append(fed_record(*partition, offset, key, value, timestamp, headers))
         return found

@@ -14,7 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from streamsapp.outgoing import OutputRecord
-from streamsapp.record import InputRecord, RawRecord, TaskId, TopicPartition
+from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.tasks.fed_records import fed_record
 from streamsapp_spark.replay.partitioning import partition_of
 from streamsapp_spark.replay.shuffle_records import Packed, PackedRecord, in_order, pack
 
@@ -225,11 +226,11 @@ _PACKED_COLUMNS = ("topic", "partition", "time", "writer", "value")
 _SOURCE_COLUMNS = ("topic", "partition", "sequence", "key", "value", "timestamp", "headers")
 
 
-def _records(batch: pa.RecordBatch, of: TopicPartition) -> Iterator[RawRecord]:
+def _records(batch: pa.RecordBatch, of: TopicPartition) -> Iterator[InputRecord]:
     """Yields the records of a partition that a batch begins with."""
     columns = [batch.column(name).to_pylist() for name in _SOURCE_COLUMNS]
     for topic, partition, sequence, key, value, timestamp, headers in zip(*columns, strict=True):
         if (topic, partition) != of:
             return
         decoded = None if headers is None else _headers.decode(headers)
-        yield RawRecord(topic, partition, sequence, key, value, timestamp, decoded)
+        yield fed_record(topic, partition, sequence, key, value, timestamp, decoded)

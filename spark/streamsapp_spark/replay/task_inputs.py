@@ -9,13 +9,14 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.record import InputRecord, RawRecord, TopicPartition
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
+from streamsapp.tasks.fed_records import fed_record
 from streamsapp_spark.replay.stage_rows import InputRows
 
 #: A partition's records, some at a time.
@@ -84,14 +85,18 @@ class _Spool:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="streamsapp-rows-")  # noqa: SIM115 - it outlives the call
 
     def add(self, records: Sequence[InputRecord]) -> None:
-        pickle.dump(records, self._file, pickle.HIGHEST_PROTOCOL)
+        fields = [
+            (it.topic(), it.partition(), it.offset(), it.key(), it.value(), it.timestamp()[1], it.headers())
+            for it in records
+        ]
+        pickle.dump(fields, self._file, pickle.HIGHEST_PROTOCOL)
 
     def read(self) -> InputBatches:
         self._file.seek(0)
         with self._file:
             while True:
                 try:
-                    records: list[RawRecord] = pickle.load(self._file)  # noqa: S301 - this process wrote it
+                    records: list[tuple[Any, ...]] = pickle.load(self._file)  # noqa: S301 - this process wrote it
                 except EOFError:
                     return
-                yield records
+                yield [fed_record(*fields) for fields in records]

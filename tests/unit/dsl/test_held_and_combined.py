@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from streamsapp import native
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOperator
 from streamsapp.dsl.operators.combine import MAX_NUMBERS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
@@ -19,28 +18,15 @@ from streamsapp.processor.operator import LateAnswer, Operator, Push, Tally
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde, DefaultSerdes
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.entries import Cell
-
-
-@pytest.fixture(autouse=True)
-def python_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts in C want the layers of a store, and the store of this file is a dictionary."""
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
 
 
 class MemoryStore:
     """A store's fast protocol over a dictionary, keeping objects as they are."""
 
-    counts_in_place = True
-    epoch, cells = 0, None
+    cells = None
 
     def __init__(self) -> None:
-        self.entries: dict[bytes, tuple[Any, int] | Cell] = {}
-        self.layers = self
-
-    def write_cell(self, key: bytes, stored: Any, timestamp: int) -> Cell:
-        self.entries[key] = cell = Cell.of(stored, timestamp, self.epoch)
-        return cell
+        self.entries: dict[bytes, tuple[Any, int]] = {}
 
     def key_bytes(self, key: str) -> bytes:
         return key.encode()
@@ -48,7 +34,7 @@ class MemoryStore:
     def deleted_at(self, key: str) -> int:
         raise AssertionError(f"{key} is not deleted")
 
-    def read(self, key: bytes) -> tuple[Any, int] | Cell:
+    def read(self, key: bytes) -> tuple[Any, int]:
         return self.entries.get(key, (None, -1))
 
     def write(self, key: bytes, stored: Any, timestamp: int) -> None:

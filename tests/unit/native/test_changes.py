@@ -18,7 +18,7 @@ from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.native import Why
 from streamsapp.outgoing import ChangelogSlice
 from streamsapp.serdes.api import AnySerde, Serde
-from streamsapp.state.entries import Cell, Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
+from streamsapp.state.entries import Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
 
 #: Serdes, and what stores keep of their values.
 KINDS: dict[str, tuple[AnySerde, Callable[[random.Random], Any]]] = {
@@ -47,8 +47,7 @@ def random_entries(rng: random.Random, value: Callable[[random.Random], Any], co
     def entry(number: int) -> Any:
         stored = rng.choice([None, value(rng), value(rng)])
         timestamp = rng.choice([-1, 0, 1, 1_700_000_000_000 + number])
-        kinds = (stored, timestamp), Cell.of(stored, timestamp, 0), LoggedEntry.of(stored, timestamp, [("h", b"1")])
-        return rng.choice(kinds)
+        return rng.choice([(stored, timestamp), LoggedEntry.of(stored, timestamp, [("h", b"1")])])
 
     return [(b"" if number == 7 else b"%d" % number, entry(number)) for number in range(count)]
 

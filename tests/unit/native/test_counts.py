@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
+from models import in_python
 from streamsapp import (
     Consumed,
     KTable,
@@ -70,21 +71,19 @@ def program(way: str, emit: str) -> StreamTask:
 @pytest.mark.parametrize("emit", ["update", "commit"])
 @pytest.mark.parametrize("way", WAYS)
 def test_random_records_are_counted_as_in_python(
-    way: str, emit: str, seed: int, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+    way: str, emit: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
-    expected = play(program(way, emit), seed)
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    with monkeypatch.context() as patch:
+        in_python(patch)
+        expected = play(program(way, emit), seed)
 
     assert play(program(way, emit), seed) == expected
 
 
-@pytest.mark.parametrize("at_hand", [True, False])
 @pytest.mark.parametrize("emit", ["update", "commit"])
 def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
-    emit: str, at_hand: bool, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+    emit: str,
 ) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled if at_hand else None)
     task = program("straight", emit)
     sent: list[object] = []
     passed: list[int] = []
@@ -99,10 +98,7 @@ def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
     assert passed == [0, 0, 1, 1]
 
 
-def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
-    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept() -> None:
     task = program("straight", "update")
     task.stores.stores[STORE].put("k", ValueAndTimestamp((1 << 63) - 1, 5))
 
@@ -169,11 +165,7 @@ def test_results_tell_of_counts_and_of_keys_without_one(compiled: ModuleType) ->
     assert not cells.at_hand(b"a").held
 
 
-@pytest.mark.parametrize("at_hand", [True, False])
-def test_a_count_that_is_deleted_before_the_commit_is_a_tombstone(
-    at_hand: bool, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled if at_hand else None)
+def test_a_count_that_is_deleted_before_the_commit_is_a_tombstone() -> None:
     task = program("straight", "commit")
     for key in (b"a", b"b"):
         sent_by(task, raw(0, 7, key=key))

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from models import in_python
 from streamsapp import (
     Consumed,
     Grouped,
@@ -19,7 +20,6 @@ from streamsapp import (
     StreamsBuilder,
     TimeWindows,
     Topology,
-    native,
 )
 from streamsapp.serdes.api import Serde
 from task_parts import raw, sent
@@ -58,11 +58,10 @@ def counted_in_windows(serde: Any) -> Topology:
 def test_they_are_what_serdes_make_of_them_that_are_not_known(
     topology: Callable[[Any], Topology],
     is_native: bool,
-    compiled: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = compiled if is_native else None
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: path)
+    if not is_native:
+        in_python(monkeypatch)
     keys = (b"a", b"", b"a", None, b"c" * 300)
     records = [raw(at, 3 * at, key=key, value=b"v%d" % at) for at, key in enumerate(keys)]
 

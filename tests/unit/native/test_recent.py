@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from streamsapp import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder, native
+import models
+from models import in_python
+from streamsapp import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder
 from streamsapp.record import Headers
-from streamsapp.state.recent_entries import Recent
 from streamsapp.state.segments import Segments
 from streamsapp.state.window import window_key
 from streamsapp.testing import TopologyTestDriver
@@ -56,12 +57,7 @@ def play(given: list[tuple[Any, ...]], make: Callable[[Segments, Callable[[], in
             seen += [len(recent), None if found is None else list(found)]
         else:
             _, key, time, number, stored = step
-            if isinstance(recent, Recent):
-                if stored is not None:
-                    recent.put(key, (time, number, stored))
-                seen.append(store.physical(window_key(key, time, number), time))
-            else:
-                seen.append(recent.append(store.prefixes[time // 60_000], key, time, number, stored))
+            seen.append(recent.append(store.prefixes[time // 60_000], key, time, number, stored))
             if stored is not None:
                 store.observe(time)
     return seen
@@ -71,7 +67,7 @@ def play(given: list[tuple[Any, ...]], make: Callable[[Segments, Callable[[], in
 def test_random_records_are_found_as_in_python(seed: int, compiled: ModuleType) -> None:
     given = steps(seed)
 
-    assert play(given, compiled.Recent) == play(given, Recent)
+    assert play(given, compiled.Recent) == play(given, models.Recent)
 
 
 def test_records_of_a_key_are_in_order_and_one_of_the_same_number_is_replaced(compiled: ModuleType) -> None:
@@ -210,11 +206,11 @@ def results(kind: str, seed: int) -> tuple[list[object], dict[str, list[object]]
 
 @pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "join_prior"])
 def test_joins_have_the_same_results_whichever_path_keeps_their_records(
-    kind: str, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
-    expected = results(kind, seed=3)
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    with monkeypatch.context() as patch:
+        in_python(patch)
+        expected = results(kind, seed=3)
 
     assert len(expected[0]) > 100
     assert results(kind, seed=3) == expected
@@ -224,10 +220,7 @@ class Name(bytes):
     """The bytes of a key, as a serde may give them."""
 
 
-def test_a_join_takes_keys_that_a_serde_gives_as_a_kind_of_bytes(
-    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+def test_a_join_takes_keys_that_a_serde_gives_as_a_kind_of_bytes() -> None:
     names, builder = Serdes.of(lambda key: Name(key.encode()), bytes.decode), StreamsBuilder()
     left, right = (builder.stream(topic, Consumed(names, STRING)) for topic in ("left", "right"))
     options = StreamJoined(names, STRING, STRING)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from data_paths import fetched
+from models import in_python
 from streamsapp import (
     Consumed,
     KStream,
@@ -21,7 +22,6 @@ from streamsapp import (
     Record,
     Serdes,
     StreamsBuilder,
-    native,
 )
 from streamsapp.errors import StreamsError
 from streamsapp.native import StepKind
@@ -146,17 +146,16 @@ def test_random_records_take_the_same_steps_as_in_python(
         steps = rng.choices(list(STEPS), k=rng.choice([1, 1, 2, 3]))
         batches = [records(rng, rng.randrange(1, 30)) for _ in range(4)]
         limit = rng.choice([1, 5, 100])
-        monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
-        expected = play(program(steps, handler), batches, limit)
-        monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+        with monkeypatch.context() as patch:
+            in_python(patch)
+            expected = play(program(steps, handler), batches, limit)
 
         assert play(program(steps, handler), batches, limit) == expected, steps
         native_batches = [[fetched(compiled, each) for each in batch] for batch in batches]
         assert play(program(steps, handler), native_batches, limit) == expected, steps
 
 
-def test_each_step_passes_a_probe_while_one_is_there(compiled: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+def test_each_step_passes_a_probe_while_one_is_there(compiled: ModuleType) -> None:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed(TEXT, TEXT)).filter(lambda key, value: True).map_values(str.upper)
     odd, even = stream.split().branch(lambda key, value: value == "V1").default_branch().values()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
+from models import in_python
 from streamsapp import (
     Consumed,
     EmitStrategy,
@@ -22,7 +23,6 @@ from streamsapp import (
     Serdes,
     StreamsBuilder,
     TimeWindows,
-    native,
 )
 from streamsapp.serdes.windowed import time_windowed
 from streamsapp.state.api import ValueAndTimestamp
@@ -79,21 +79,20 @@ def program(way: str, windows: TimeWindows, emit: str) -> StreamTask:
 @pytest.mark.parametrize("emit", ["update", "commit", "close"])
 @pytest.mark.parametrize("way", WAYS)
 def test_random_records_are_counted_as_in_python(
-    way: str, emit: str, seed: int, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+    way: str, emit: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     windows = WINDOWS[seed % len(WINDOWS)]
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: None)
-    expected = play(program(way, windows, emit), seed)
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
+    with monkeypatch.context() as patch:
+        in_python(patch)
+        expected = play(program(way, windows, emit), seed)
 
     assert play(program(way, windows, emit), seed) == expected
 
 
 @pytest.mark.parametrize("emit", ["update", "commit"])
 def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
-    emit: str, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+    emit: str,
 ) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
     task = program("straight", TimeWindows.of(10), emit)
     sent: list[object] = []
     passed: list[int] = []
@@ -110,9 +109,8 @@ def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
 
 @pytest.mark.parametrize("emit", ["update", "commit"])
 def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
-    emit: str, compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+    emit: str,
 ) -> None:
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: compiled)
     task = program("other value", TimeWindows.of(10), emit)
     task.stores.stores[STORE].put("k", ValueAndTimestamp((1 << 63) - 1, 5), 0)
 

@@ -328,9 +328,8 @@ def test_a_thread_that_is_stopped_before_a_broker_answered_asks_for_nothing(it: 
         lambda store: store.put("eur", ("1", 0)),
         lambda store: store.delete("eur"),
         lambda store: store.put_if_absent("eur", ("1", 0)),
-        lambda store: store.layers.write_cell(b"eur", "1", 0),
     ],
-    ids=["put", "delete", "put_if_absent", "write_cell"],
+    ids=["put", "delete", "put_if_absent"],
 )
 def test_tasks_cannot_write_and_are_told_where_to(it: Globals, write: Any) -> None:
     thread = it.restored(table())

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-import data_paths
 from changelog import changelog_records
-from streamsapp import native
+from models import without_cells
 from streamsapp.dsl.operators.aggregate import Count
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
@@ -48,13 +47,13 @@ class Node:
 
 
 def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes stores have cells of C's, or of Python's."""
-    library = data_paths.compiled() if path == "native" else None
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: library)
+    """Makes stores have cells, or entries as of other values."""
+    if path == "entries":
+        without_cells(monkeypatch)
 
 
 @pytest.mark.seeds(10)
-@pytest.mark.parametrize("path", ["python", "native"])
+@pytest.mark.parametrize("path", ["entries", "cells"])
 def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_evictions(
     path: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +237,7 @@ class Counted:
 
 
 @pytest.mark.seeds(12)
-@pytest.mark.parametrize("path", ["python", "native"])
+@pytest.mark.parametrize("path", ["entries", "cells"])
 def test_counts_on_disk_agree_with_a_dictionary_whatever_happens_to_them(
     path: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +254,7 @@ def test_counts_on_disk_agree_with_a_dictionary_whatever_happens_to_them(
     counted.stores.close()
 
 
-@pytest.mark.parametrize("path", ["python", "native"])
+@pytest.mark.parametrize("path", ["entries", "cells"])
 def test_counts_that_are_queried_meanwhile_never_go_back(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

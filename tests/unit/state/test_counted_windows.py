@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-import data_paths
 from changelog import changelog_records
-from streamsapp import Serdes, Stores, TaskId, TimeWindows, native
+from streamsapp import Serdes, Stores, TaskId, TimeWindows
 from streamsapp.dsl.operators.window_count import WindowCount
 from streamsapp.dsl.operators.windowed import COUNTING
 from streamsapp.dsl.windows import EmitStrategy
@@ -30,12 +29,6 @@ from streamsapp.state.window_view import TimeView, WindowRange
 WINDOWS = TimeWindows.of(40_000, grace=50_000).advance_by(20_000)
 #: By key and start: count and time.
 Counts = dict[tuple[str, int], tuple[int, int]]
-
-
-@pytest.fixture(autouse=True, params=["python", "native"])
-def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = data_paths.compiled() if request.param == "native" else None
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: chosen)
 
 
 class Node:
@@ -242,9 +235,8 @@ def test_windows_that_are_new_are_not_looked_for_though_earlier_ones_were_forgot
             push(f"k{number}", "x", step * 1_000, None)
         commit(stores)
 
-    assert stores.stores["counts"].layers.cached_entries < 40 * 40 / 4
-    if native.data_path_at_hand() is not None:  # a cache of Python's does not know which windows it has forgotten
-        assert len(asked) == 1  # a first read, which finds out whether the store is open
+    assert stores.stores["counts"]._layers.cached_entries < 40 * 40 / 4
+    assert len(asked) == 1  # a first read, which finds out whether the store is open
     assert kept(stores) == {
         (f"k{number}", step * 1_000): (1, step * 1_000) for number in range(40) for step in range(40)
     }
@@ -312,7 +304,7 @@ def test_keys_may_be_anything_that_is_like_bytes(like: Callable[[bytes], Any], t
 def test_a_window_that_begins_later_than_all_is_not_looked_for_and_one_that_was_forgotten_is(tmp_path: Path) -> None:
     stores = opened(tmp_path, cache_bytes=1)
     _, _, push = counting(stores)
-    layers = stores.stores["counts"].layers
+    layers = stores.stores["counts"]._layers
     push("a", "x", 0, None)
     asked = layers.figures.read_misses
     for key in range(100):

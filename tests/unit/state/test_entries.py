@@ -11,7 +11,7 @@ import pytest
 
 from streamsapp import Serdes
 from streamsapp.serdes.api import Serde
-from streamsapp.state.entries import Cell, TimestampedFormat
+from streamsapp.state.entries import TimestampedFormat
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,7 @@ def test_rocksdb_has_the_time_before_the_value_that_the_changelog_has(
     stored = form.to_stored(value)
     expected = struct.pack(">q", timestamp) + serde.serialize(value)
 
-    cell: Any = Cell.of(stored, timestamp, 0)
-    assert form.physical((stored, timestamp)) == form.physical(cell) == expected
+    assert form.physical((stored, timestamp)) == expected
     assert form.entry(expected) == (stored, timestamp)
 
 

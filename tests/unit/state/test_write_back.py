@@ -6,11 +6,9 @@ import struct
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
 
 import pytest
 
-import data_paths
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import Serde
 from streamsapp.state.entries import ABSENT, Entry, PlainFormat, TimestampedFormat
@@ -54,17 +52,17 @@ def write(engine: MemoryStore, entries: Iterable[tuple[bytes, Entry]]) -> None:
         pass
 
 
-@pytest.fixture(params=["python", "native"])
-def library(request: pytest.FixtureRequest) -> ModuleType | None:
-    return data_paths.compiled() if request.param == "native" else None
+@pytest.fixture(params=[False, True], ids=["entries", "cells"])
+def in_cells(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
 
 
 def layers_on(
-    library: ModuleType | None, entries: dict[bytes, Entry], *, cache_bytes: int = 1 << 20
+    in_cells: bool, entries: dict[bytes, Entry], *, cache_bytes: int = 1 << 20
 ) -> tuple[WriteBack, CountingEngine]:
     resources = StateResources(16 << 20)
     resources.read_cache_share = cache_bytes
-    layers = WriteBack(TimestampedFormat(LONG), resources, keeps_timestamps=True, library=library)
+    layers = WriteBack(TimestampedFormat(LONG), resources, keeps_timestamps=True, in_cells=in_cells)
     engine = CountingEngine(entries)
     layers.attach(engine)
     return layers, engine
@@ -76,21 +74,21 @@ def read(layers: WriteBack, key: bytes) -> Entry:
     return stored, timestamp
 
 
-def test_a_key_is_fetched_once_and_then_read_from_memory(library: ModuleType | None) -> None:
-    layers, engine = layers_on(library, {b"a": (1, 10)})
+def test_a_key_is_fetched_once_and_then_read_from_memory(in_cells: bool) -> None:
+    layers, engine = layers_on(in_cells, {b"a": (1, 10)})
     assert [read(layers, b"a") for _ in range(3)] == [(1, 10)] * 3
     assert engine.gets == [b"a"]
     assert layers.figures.read_misses == 1
 
 
-def test_a_key_that_is_absent_is_remembered_as_absent(library: ModuleType | None) -> None:
-    layers, engine = layers_on(library, {})
+def test_a_key_that_is_absent_is_remembered_as_absent(in_cells: bool) -> None:
+    layers, engine = layers_on(in_cells, {})
     assert [read(layers, b"a") for _ in range(2)] == [ABSENT, ABSENT]
     assert engine.gets == [b"a"]
 
 
-def test_a_deleted_key_reads_as_absent_in_every_layer(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, {b"a": (1, 10)}, cache_bytes=0)
+def test_a_deleted_key_reads_as_absent_in_every_layer(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, {b"a": (1, 10)}, cache_bytes=0)
     layers.write(b"a", None, 99)
     assert read(layers, b"a") == ABSENT
     read(layers, b"push the cache out")
@@ -113,8 +111,8 @@ def test_a_plain_store_reads_without_timestamp_in_every_layer() -> None:
     assert dict(frozen or {}) == {b"a": (1, 99)}
 
 
-def test_frozen_writes_are_read_until_they_are_applied(library: ModuleType | None) -> None:
-    layers, engine = layers_on(library, {b"a": (1, 10)}, cache_bytes=0)
+def test_frozen_writes_are_read_until_they_are_applied(in_cells: bool) -> None:
+    layers, engine = layers_on(in_cells, {b"a": (1, 10)}, cache_bytes=0)
     layers.write(b"a", 2, 20)
     layers.freeze()
     layers.forget_cached()
@@ -125,22 +123,22 @@ def test_frozen_writes_are_read_until_they_are_applied(library: ModuleType | Non
     assert read(layers, b"a") == (2, 20)
 
 
-def test_a_second_freeze_before_the_first_is_applied_is_refused(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, {})
+def test_a_second_freeze_before_the_first_is_applied_is_refused(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, {})
     layers.write(b"a", 1, 1)
     layers.freeze()
     with pytest.raises(StateStoreError, match="still being committed"):
         layers.freeze()
 
 
-def test_an_epoch_without_writes_freezes_to_nothing(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, {})
+def test_an_epoch_without_writes_freezes_to_nothing(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, {})
     read(layers, b"a")
     assert layers.freeze() is None
 
 
-def test_revert_shows_the_committed_entries_again(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, {b"a": (1, 10)})
+def test_revert_shows_the_committed_entries_again(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, {b"a": (1, 10)})
     layers.write(b"a", 2, 20)
     layers.freeze()
     layers.write(b"b", 3, 30)
@@ -149,8 +147,8 @@ def test_revert_shows_the_committed_entries_again(library: ModuleType | None) ->
     assert layers.uncommitted_entries == 0
 
 
-def test_prefetch_asks_the_engine_once_and_only_for_what_is_missing(library: ModuleType | None) -> None:
-    layers, engine = layers_on(library, {b"a": (1, 10), b"b": (2, 20), b"c": (3, 30)})
+def test_prefetch_asks_the_engine_once_and_only_for_what_is_missing(in_cells: bool) -> None:
+    layers, engine = layers_on(in_cells, {b"a": (1, 10), b"b": (2, 20), b"c": (3, 30)})
     read(layers, b"a")
     layers.write(b"b", 9, 90)
     layers.forget_cached()
@@ -161,10 +159,10 @@ def test_prefetch_asks_the_engine_once_and_only_for_what_is_missing(library: Mod
 
 
 def test_the_cache_stays_within_two_budgets_and_never_forgets_what_was_just_read(
-    library: ModuleType | None,
+    in_cells: bool,
 ) -> None:
     entries: dict[bytes, Entry] = {b"%d" % i: (i, i) for i in range(1000)}
-    layers, engine = layers_on(library, entries, cache_bytes=100 * 350)
+    layers, engine = layers_on(in_cells, entries, cache_bytes=100 * 350)
     keys = list(entries)
     for i in range(len(keys)):
         for key in keys[max(0, i - 20) : i + 1]:
@@ -173,8 +171,8 @@ def test_the_cache_stays_within_two_budgets_and_never_forgets_what_was_just_read
     assert engine.gets == keys
 
 
-def test_read_stays_valid_when_the_cache_is_evicted(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, {}, cache_bytes=0)
+def test_read_stays_valid_when_the_cache_is_evicted(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, {}, cache_bytes=0)
     held, write = layers.read, layers.write
     for i in range(50):
         write(b"key", i, i)
@@ -196,8 +194,8 @@ def test_uncommitted_bytes_follow_the_size_of_what_is_written() -> None:
     assert layers.uncommitted_bytes == 0
 
 
-def test_scans_merge_all_layers_in_both_directions(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, dict.fromkeys((b"a", b"c", b"e", b"g"), (1, 1)))
+def test_scans_merge_all_layers_in_both_directions(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, dict.fromkeys((b"a", b"c", b"e", b"g"), (1, 1)))
     layers.write(b"c", None, 2)
     layers.write(b"d", 2, 2)
     layers.freeze()
@@ -238,8 +236,8 @@ def test_a_scan_of_a_memory_store_is_not_disturbed_by_the_epoch_applied_meanwhil
     assert seen == [(key, entry) for key, entry in sorted(expected.items()) if entry[0] is not None]
 
 
-def test_an_epoch_that_is_applied_while_a_scan_begins_is_seen(library: ModuleType | None) -> None:
-    layers, engine = layers_on(library, {})
+def test_an_epoch_that_is_applied_while_a_scan_begins_is_seen(in_cells: bool) -> None:
+    layers, engine = layers_on(in_cells, {})
     layers.write(b"a", 1, 1)
     layers.freeze()
     began = engine.scan
@@ -279,8 +277,8 @@ def test_a_memory_store_can_be_scanned_while_keys_come_and_go() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_a_detached_store_refuses_reads_that_miss(library: ModuleType | None) -> None:
-    layers, _ = layers_on(library, {b"a": (1, 1)})
+def test_a_detached_store_refuses_reads_that_miss(in_cells: bool) -> None:
+    layers, _ = layers_on(in_cells, {b"a": (1, 1)})
     read(layers, b"a")
     layers.attach(None)
     with pytest.raises(StateStoreError, match="closed"):

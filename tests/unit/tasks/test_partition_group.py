@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import data_paths
+from models import in_python
 from streamsapp import Serdes, TaskId, TopicPartition, native
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.record import InputRecord
@@ -22,10 +23,10 @@ from task_parts import config, handling, raw
 
 @pytest.fixture(autouse=True, scope="module", params=["python", "native"])
 def data_path(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The loop of both data paths; that in C takes records as they are fetched there."""
-    chosen = data_paths.compiled() if request.param == "native" else None
+    """The loop in C, and the one that takes what that leaves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "data_path_at_hand", lambda: chosen)
+        if request.param == "python":
+            in_python(patch)
         yield
 
 
@@ -65,8 +66,7 @@ class Group:
         partition = self.partitions[topic]
         for timestamp in timestamps:
             record: InputRecord = raw(self._offsets[partition], timestamp, topic=partition.topic, value=value)
-            if (library := native.data_path_at_hand()) is not None:
-                record = data_paths.fetched(library, record)
+            record = data_paths.fetched(native, record)
             self._offsets[partition] += 1
             self.group.add(partition, [record])
 

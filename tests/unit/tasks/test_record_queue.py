@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 import data_paths
+from models import in_python
 from streamsapp import Serdes, TaskId, TopicPartition, native
 from streamsapp.errors import DeserializationError, ProcessingError, StreamsError
 from streamsapp.processor.operator import Push
@@ -18,7 +19,7 @@ from streamsapp.processor.timestamps import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
-from streamsapp.record import InputRecord, RawRecord
+from streamsapp.record import InputRecord
 from streamsapp.tasks.lateness import LatenessFigures
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
@@ -31,9 +32,9 @@ TP = TopicPartition("in", 0)
 
 @pytest.fixture(autouse=True, params=["python", "native"])
 def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop of both data paths; that in C takes records as they are fetched there."""
-    chosen = data_paths.compiled() if request.param == "native" else None
-    monkeypatch.setattr(native, "data_path_at_hand", lambda: chosen)
+    """The loop in C, and the one that takes what that leaves."""
+    if request.param == "python":
+        in_python(monkeypatch)
 
 
 class Queue:
@@ -65,8 +66,7 @@ class Queue:
         )
 
     def add(self, *records: InputRecord) -> None:
-        library = native.data_path_at_hand()
-        self.queue.add(records if library is None else [data_paths.fetched(library, record) for record in records])
+        self.queue.add([data_paths.fetched(native, record) for record in records])
 
     def run(self, bound: int = sys.maxsize, limit: int = 100) -> int:
         return self.queue.run(self.control, bound, limit)
@@ -319,17 +319,8 @@ def test_records_behind_stream_time_are_late_by_the_difference_also_within_a_bat
     assert it.context.lateness.figures(0) == LatenessFigures((30 + 10 + 50) / 5, 50)
 
 
-class Unreadable(RawRecord):
-    """Has a header whose name is no text."""
-
-    def headers(self) -> NoReturn:
-        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-
-
 def with_unreadable_header(offset: int) -> InputRecord:
-    library, value = native.data_path_at_hand(), offset.to_bytes(8, "big")
-    if library is None:
-        return Unreadable("in", 0, offset, b"k", value, 5)
+    value = offset.to_bytes(8, "big")
     error: Any = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
     return native.Record("in", 0, offset, b"k", value, 5, error)
 

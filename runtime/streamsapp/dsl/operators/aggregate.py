@@ -12,20 +12,13 @@ from functools import partial
 from typing import Any
 
 from streamsapp import native
-from streamsapp.dsl.operators.forward_updates import (
-    HeldCells,
-    HeldKeys,
-    HeldUpdates,
-    Update,
-    VersionedTable,
-    forward_updates,
-)
+from streamsapp.dsl.operators.forward_updates import Update, VersionedTable, forward_updates
+from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
 from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import identity
 from streamsapp.serdes.serdes import require_bytes
-from streamsapp.state.counted_keys import CountedKeys
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
 
@@ -56,7 +49,7 @@ class StoredTableOperator(Operator):
         self._store_name = store_name
         self._send_old_values = send_old_values
         self._emit_at_commit = emit_at_commit
-        self._held: HeldUpdates | HeldKeys | HeldCells | None = None
+        self._held: Held | None = None
 
     def bind(self, context: NodeContext) -> Push:
         store = context.store(self._store_name)
@@ -66,8 +59,7 @@ class StoredTableOperator(Operator):
         if not self._emit_at_commit or context.forward is nowhere:
             update = forward_updates(context.forward, self._send_old_values)
         else:
-            held = self._held = HeldUpdates(context, self._send_old_values)
-            update = held.update
+            self._held, update = hold_updates(context, self._send_old_values)
         return self.bind_to_store(context, store, update)
 
     def _rereads(self, store: Any) -> bool:
@@ -77,6 +69,20 @@ class StoredTableOperator(Operator):
 
     def _short_cut(self, context: NodeContext, store: Any) -> ShortCut:
         return NO_SHORT_CUT if self._emit_at_commit else short_cut(context.forward, store.writes_as)
+
+    def _counts_to(
+        self, context: NodeContext, store: Any, key_of: Callable[..., Any], hidden: tuple[int, int]
+    ) -> tuple[ShortCut, Noted | None, Push | None]:
+        """Returns the ways on for counts in cells, which has one at most: a short cut or a push at once, or where they
+        are noted for the commit. ``key_of`` and ``hidden`` are those of :func:`hold_cells`."""
+        forward = context.forward
+        if forward is nowhere:
+            return NO_SHORT_CUT, None, None
+        cut = short_cut(forward, store.writes_as)
+        if not self._emit_at_commit:
+            return cut, None, forward
+        self._held, noted = hold_cells(forward, cut, store.deleted_at, key_of, hidden)
+        return NO_SHORT_CUT, noted, None
 
     @abstractmethod
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
@@ -196,93 +202,14 @@ class Count(StoredTableOperator):
     """Counts the records of a key. It is the leanest of the aggregations, as it is used most."""
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
-        unread = context.forward is nowhere
-        asked_more = self._send_old_values or context.record_is_read
-        if not store.counts_in_place or (self._emit_at_commit and asked_more and not unread):
+        asked_more = (self._send_old_values or context.record_is_read) and context.forward is not nowhere
+        if store.cells is None or (self._emit_at_commit and asked_more):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
-        is_held = self._emit_at_commit and not unread
-        library, cells = native.data_path_at_hand(), store.layers.cells
-        if library is not None and cells is not None:
-            return self._native_count(library, cells, context, store, is_held=is_held)
-        if not unread and not is_held:
-            return self._count_at_once(context, store)
-        held = self._held = HeldKeys(context.forward, store) if is_held else None
-        return self._count(context, store, held)
-
-    def _native_count(
-        self,
-        library: Any,
-        cells: native.Cells,
-        context: NodeContext,
-        store: KeyValueStoreImpl,
-        *,
-        is_held: bool,
-    ) -> Push:
-        forward, noted = context.forward, None
-        if is_held:
-            cut = short_cut(forward, store.writes_as)
-            self._held = held = HeldCells(forward, cut, library, store.deleted_at, identity, (0, 0))
-            noted = held.noted
-        at_once = None if is_held or forward is nowhere else forward
-        cut = NO_SHORT_CUT if at_once is None else self._short_cut(context, store)
         dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
-        push = native.CountPush(cells, store.key_bytes, context.on_error, dropped, cut, noted, at_once)
+        ways = self._counts_to(context, store, identity, (0, 0))
+        push = native.CountPush(store.cells, store.key_bytes, context.on_error, dropped, *ways)
         push.old_values, push.keeps_bytes = self._send_old_values, store.key_bytes is require_bytes
-        return push
-
-    def _count_at_once(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
-        key_bytes_of, counts = store.key_bytes, CountedKeys(store.layers)
-        count, result = counts.count, counts.result
-        forward, on_error, dropped = context.forward, context.on_error, context.dropped
-        send_old_values = self._send_old_values
-        instead_of, topic, emit = self._short_cut(context, store)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is None or value is None:
-                dropped(NULL_KEY_OR_VALUE)
-                return
-            try:
-                key_bytes = key_bytes_of(key)
-                if headers is None and id(forward) == instead_of:
-                    emit(result(key_bytes, timestamp, topic))
-                    return
-                cell = count(key_bytes, timestamp)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            counted = cell[0]
-            forward(key, (counted, counted - 1 if send_old_values else None), cell[1], headers)
-
-        return push
-
-    def _count(self, context: NodeContext, store: KeyValueStoreImpl, held: HeldKeys | None) -> Push:
-        """Forwards nothing at once, and notes each key that was counted in ``held``."""
-        key_bytes_of, count = store.key_bytes, CountedKeys(store.layers).count
-        on_error, dropped = context.on_error, context.dropped
-        held_keys, held_headers = (None, {}) if held is None else (held.keys, held.headers)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is None or value is None:
-                dropped(NULL_KEY_OR_VALUE)
-                return
-            try:
-                key_bytes = key_bytes_of(key)
-                cell = count(key_bytes, timestamp)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            if held_keys is None:
-                return
-            # One that is about to be sent is sent as it is then.
-            if held_keys.pop(key_bytes, None) is not None or not cell.held:
-                cell.held = 1
-                held_keys[key_bytes] = key
-            if headers is not None:
-                held_headers[key_bytes] = headers
-            elif held_headers:
-                held_headers.pop(key_bytes, None)
-
         return push
 
 

@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from streamsapp.dsl.operators.forward_updates import drain
+from streamsapp.dsl.operators.held import drain
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers

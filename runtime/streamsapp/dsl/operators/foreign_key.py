@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from streamsapp.dsl.operators.forward_updates import LateChange, drain, without_bytes
+from streamsapp.dsl.operators.forward_updates import LateChange
+from streamsapp.dsl.operators.held import drain, without_bytes
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push

@@ -17,17 +17,14 @@ from streamsapp.processor.operator import NodeContext, Operator, Push, handing_o
 from streamsapp.record import Headers
 
 
-def _native_step(
+def _step(
     kind: StepKind,
     function: Callable[..., Any] | None,
     context: NodeContext,
     adapt: Callable[[Any], Any] | None = None,
     operation: str | None = None,
-) -> Push | None:
-    """Returns the step in C, if that can be had. Errors of the ``operation`` are explained."""
-    library = native.data_path_at_hand()
-    if library is None:
-        return None
+) -> Push:
+    """Returns the step in C. Errors of the ``operation`` are explained."""
     on_error = context.on_error if operation is None else _explaining(context.on_error, operation)
     return native.Step(kind, function, adapt, context.forward, on_error)
 
@@ -43,15 +40,7 @@ class DropNullKeys(Operator):
     """Drops records without a key in front of a repartition topic: they belong to no group."""
 
     def bind(self, context: NodeContext) -> Push:
-        if (step := _native_step(StepKind.DROP_NULL_KEYS, None, context)) is not None:
-            return step
-        forward = context.forward
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is not None:
-                forward(key, value, timestamp, headers)
-
-        return push
+        return _step(StepKind.DROP_NULL_KEYS, None, context)
 
 
 @dataclass
@@ -62,21 +51,7 @@ class Filter(Operator):
     negate: bool
 
     def bind(self, context: NodeContext) -> Push:
-        kind = StepKind.FILTER_NOT if self.negate else StepKind.FILTER
-        if (step := _native_step(kind, self.predicate, context)) is not None:
-            return step
-        predicate, negate, forward, on_error = self.predicate, self.negate, context.forward, context.on_error
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                keep = (not predicate(key, value)) is negate
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            if keep:
-                forward(key, value, timestamp, headers)
-
-        return push
+        return _step(StepKind.FILTER_NOT if self.negate else StepKind.FILTER, self.predicate, context)
 
 
 @dataclass
@@ -86,20 +61,7 @@ class Map(Operator):
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
     def bind(self, context: NodeContext) -> Push:
-        if (step := _native_step(StepKind.MAP, self.mapper, context, _paired, "map")) is not None:
-            return step
-        mapper, forward, on_error = self.mapper, context.forward, context.on_error
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                pair = mapper(key, value)
-                new_key, new_value = pair if pair.__class__ is tuple else pair_of(pair)
-            except Exception as error:
-                on_error(no_pair(error, "map"), key, value, timestamp, headers)
-                return
-            forward(new_key, new_value, timestamp, headers)
-
-        return push
+        return _step(StepKind.MAP, self.mapper, context, _paired, "map")
 
 
 @dataclass
@@ -109,19 +71,7 @@ class SelectKey(Operator):
     selector: Callable[[Any, Any], Any]
 
     def bind(self, context: NodeContext) -> Push:
-        if (step := _native_step(StepKind.SELECT_KEY, self.selector, context)) is not None:
-            return step
-        selector, forward, on_error = self.selector, context.forward, context.on_error
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                new_key = selector(key, value)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            forward(new_key, value, timestamp, headers)
-
-        return push
+        return _step(StepKind.SELECT_KEY, self.selector, context)
 
 
 @dataclass
@@ -133,27 +83,7 @@ class MapValues(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         kind = StepKind.MAP_VALUES_KEYED if self.with_key else StepKind.MAP_VALUES
-        if (step := _native_step(kind, self.mapper, context)) is not None:
-            return step
-        mapper, forward, on_error = self.mapper, context.forward, context.on_error
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                new_value = mapper(value)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            forward(key, new_value, timestamp, headers)
-
-        def push_with_key(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                new_value = mapper(key, value)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            forward(key, new_value, timestamp, headers)
-
-        return push_with_key if self.with_key else push
+        return _step(kind, self.mapper, context)
 
 
 @dataclass
@@ -231,22 +161,7 @@ class FlatMapValues(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         kind = StepKind.FLAT_MAP_VALUES_KEYED if self.with_key else StepKind.FLAT_MAP_VALUES
-        if (step := _native_step(kind, self.mapper, context, _listed)) is not None:
-            return step
-        mapper, with_key, forward, on_error = self.mapper, self.with_key, context.forward, context.on_error
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                values = mapper(key, value) if with_key else mapper(value)
-                if values.__class__ is not list:
-                    values = _listed(values)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            for new_value in values:
-                forward(key, new_value, timestamp, headers)
-
-        return push
+        return _step(kind, self.mapper, context, _listed)
 
 
 @dataclass

@@ -1,0 +1,135 @@
+"""Holds the updates of a table with a store back for the commit, at which the last one of each key is sent.
+
+They are sent in the order of their last updates, as Kafka Streams' record caches do: their times go up where those of
+the records did, so no window below closes too early. Used by the table operators; called on a processing thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import islice
+from typing import Any, TypeAlias
+
+from streamsapp import native
+from streamsapp.dsl.operators.forward_updates import Update
+from streamsapp.dsl.operators.short_cut import ShortCut
+from streamsapp.processor.operator import NodeContext, Push
+from streamsapp.record import Headers, InputRecord, RawRecord
+
+#: ``(key, new, old, timestamp, headers, record)``; the record only where somebody below asks for it.
+HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | None]
+
+#: Each cell that is held, with its key, and with the start and end of its window if it has one; and the headers of its
+#: last record, by the cell's ``id``. Who counts notes what is held.
+Noted: TypeAlias = tuple[list[tuple[Any, ...]], dict[int, Headers]]
+
+
+class Held:
+    """Sends what was held back in slices: what is held while they are sent waits for the next commit."""
+
+    def __init__(
+        self,
+        waiting: dict[Hashable, HeldUpdate] | list[tuple[Any, ...]],
+        in_order: Callable[[], list[Any]],
+        send: Callable[[list[Any]], None],
+    ) -> None:
+        """Takes what waits, which others add to, functions that return it in the order of the last updates, and that
+        send some of it."""
+        self._waiting, self._in_order, self._send = waiting, in_order, send
+        self._batch = Batch([])
+
+    def emit(self, limit: int) -> int:
+        """Sends at most ``limit`` keys, and returns how many remain."""
+        if not self._batch:
+            self._batch = Batch(self._in_order())
+            self._waiting.clear()
+        self._send(self._batch.take(limit))
+        return len(self._batch) + len(self._waiting)
+
+
+def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Update]:
+    """Returns what holds updates, and the function that takes them: per key the last new value and the value before the
+    first of them. They are sent as part of the record that came last, too, if a node below asks for that."""
+    forward, with_records = context.forward, context.record_is_read
+    entries: dict[Hashable, HeldUpdate] = {}
+
+    def update(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        earlier = entries.pop(identity, None)
+        record = without_bytes(context.record) if with_records else None
+        entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers, record)
+
+    def send(updates: list[HeldUpdate]) -> None:
+        outer = context.record if with_records else None
+        for key, new, old, timestamp, headers, record in updates:
+            if with_records:
+                context.record = record
+            # A key that came and went between two commits never existed for those downstream.
+            if new is not None or old is not None:
+                forward(key, (new, old if send_old_values else None), timestamp, headers)
+        if with_records:
+            context.record = outer
+
+    return Held(entries, lambda: list(entries.values()), send), update
+
+
+def hold_cells(
+    forward: Push,
+    cut: ShortCut,
+    deleted_at: Callable[..., int],
+    key_of: Callable[..., Any],
+    hidden: tuple[int, int],
+) -> tuple[Held, Noted]:
+    """Returns what holds counts, each with its cell, which it keeps when another processor writes it meanwhile; and
+    where they are noted.
+
+    Of what stands behind a cell, ``deleted_at`` tells when it was deleted, if another processor has done that, and
+    ``key_of`` makes the key that is sent; ``hidden`` is how many bytes the physical key has before and behind those of
+    that key."""
+    instead_of, topic, emit = cut
+    cells: list[tuple[Any, ...]] = []
+    all_headers: dict[int, Headers] = {}
+
+    def send(held: list[tuple[Any, ...]]) -> None:
+        if id(forward) == instead_of and not all_headers:
+            for record in native.results(held, topic, deleted_at, *hidden):
+                emit(record)
+            return
+        for cell, *parts in held:
+            cell.held = 0
+            count, timestamp = cell
+            if count is None:
+                timestamp = deleted_at(*parts)
+            headers = all_headers.pop(id(cell), None) if all_headers else None
+            forward(key_of(*parts), (count, None), timestamp, headers)
+
+    return Held(cells, lambda: native.by_last_update(cells), send), (cells, all_headers)
+
+
+def without_bytes(record: InputRecord | None) -> InputRecord | None:
+    """Keeps the place of a record until the commit. Messages of as many keys as wait would fill the memory."""
+    if record is None:
+        return None
+    return RawRecord(record.topic(), record.partition(), record.offset(), None, None, record.timestamp()[1])
+
+
+class Batch:
+    """Holds values that are emitted in slices."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = iter(values)
+        self._remaining = len(values)
+
+    def take(self, limit: int) -> list[Any]:
+        taken = list(islice(self._values, limit))
+        self._remaining -= len(taken)
+        return taken
+
+    def __len__(self) -> int:
+        return self._remaining
+
+
+def drain(held: dict[Any, Any]) -> Batch:
+    """Empties a dictionary into a batch: whatever is held from now on waits for the next one."""
+    values = list(held.values())
+    held.clear()
+    return Batch(values)
