@@ -91,7 +91,7 @@ def modules() -> Iterator[tuple[Path, str]]:
     with ZipFile(jar) as archive:
         for folder, messages in ((MESSAGES, RUNNING), (BY_HAND, COMPARED)):
             for name, greatest in messages.items():
-                yield folder / f"{_snake(name)}.py", _formatted(_module(_schemas(archive, name), greatest))
+                yield folder / f"{_snake(name)}.py", _formatted(module(_schemas(archive, name), greatest))
 
 
 def _schemas(archive: ZipFile, name: str) -> list[Schema]:
@@ -106,7 +106,8 @@ def _schema(text: str) -> Schema:
     return found
 
 
-def _module(schemas: Sequence[Schema], greatest: int) -> str:
+def module(schemas: Sequence[Schema], greatest: int) -> str:
+    """The text of a module. Raises ``UnknownSchemaError``."""
     classes: dict[str, str] = {}
     for schema in schemas:
         for name, text in _Classes(schema, greatest).made():

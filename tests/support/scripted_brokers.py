@@ -85,14 +85,14 @@ class ScriptedBrokers:
         self.throttle_ms = 0
 
     def answer(self, request: Any, node: Node) -> Any:
-        name = type(request).__name__.split("_")[0]
+        name = request.name
         self.asked.append(name)
         code = self.answers[name].pop(0) if self.answers[name] else 0
         if code == LOST_REQUEST:
             raise UnreachableError("the request was lost")
         if code == NOT_SENT:
             raise NotSentError("nobody is connected")
-        made = getattr(self, _METHODS[name])(request, node, code)
+        made = getattr(self, _METHODS[name])(getattr(request, "message", request), node, code)
         if code == LOST_ANSWER:
             raise UnreachableError("the answer was lost")
         return made

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
-
 from streamsapp.brokers.bounds import check_told
+from streamsapp.brokers.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from streamsapp.brokers.messages.metadata import MetadataRequest, MetadataResponse
+from streamsapp.brokers.request import Request
 
 #: Kinds of coordinators.
 GROUP, TRANSACTION = 0, 1
+#: The first version that has kinds.
+_KINDS = 1
 
 
-def brokers_of_the_cluster() -> Any:
-    """Ask for all brokers, and for no topic."""
-    return MetadataRequest(topics=[], allow_auto_topic_creation=False, max_version=9)
+def brokers_of_the_cluster() -> Request[MetadataResponse]:
+    """Ask for all brokers, and for no topic; before this version, none would be all."""
+    return Request(MetadataRequest(allow_auto_topic_creation=False), least=1, greatest=9)
 
 
-def find_coordinator(kind: int, key: str) -> Any:
-    return FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key], max_version=4)
+def find_coordinator(kind: int, key: str) -> Request[FindCoordinatorResponse]:
+    return Request(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]), least=_KINDS)
 
 
-def coordinator_of(answer: Any) -> Any:
+def coordinator_of(answer: FindCoordinatorResponse) -> Coordinator | FindCoordinatorResponse:
     """The one coordinator that was asked for; newer brokers answer with a list."""
     return answer.coordinators[0] if answer.coordinators else answer
 
 
-def check_coordinator(answer: Any, key: str) -> None:
+def check_coordinator(answer: FindCoordinatorResponse, key: str) -> None:
     """Raises ``WrongAnswerError`` for an answer that names other coordinators than the one that was asked for."""
     if answer.coordinators:
         check_told("FindCoordinator", [key], [each.key for each in answer.coordinators])

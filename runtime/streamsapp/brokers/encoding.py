@@ -104,7 +104,10 @@ class Reader:
 
     def skip_tags(self) -> None:
         """Pass over what was added later, where that is possible."""
-        self.tags({})
+        if self._compact and (at := self._at) < len(self._data) and not self._data[at]:  # most have none
+            self._at = at + 1
+        else:
+            self.tags({})
 
     def tags(self, known: Mapping[int, Callable[[Reader], T]]) -> dict[int, T]:
         """The ``known`` tagged fields that come next, by number (KIP-482); passes over the others. None where a message

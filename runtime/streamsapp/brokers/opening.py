@@ -14,18 +14,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_length
+from streamsapp.brokers.codec import Whole
 from streamsapp.brokers.errors import NotSentError, RefusedError, RefusedTlsError
-from streamsapp.brokers.first_requests import ApiVersions, SaslAuthenticate, SaslHandshake
-from streamsapp.brokers.request_by_hand import RequestByHand
+from streamsapp.brokers.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from streamsapp.brokers.messages.sasl_authenticate import SaslAuthenticateRequest
+from streamsapp.brokers.messages.sasl_handshake import SaslHandshakeRequest
+from streamsapp.brokers.request import Request
 from streamsapp.brokers.sasl.login import Login
 from streamsapp.brokers.security import Security
 from streamsapp.brokers.tls import refused_tls
 from streamsapp.brokers.transport import TlsTransport, Transport
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Whole)
 
 #: A peer that vanished without a word is noticed after some ten seconds, also while a request waits for minutes.
 SOCKET_OPTIONS = [
@@ -143,7 +147,8 @@ class _Opening:
             if tls is None
             else "if it happens again, it may want another certificate: check ssl.certificate.location"
         )
-        versions: Mapping[int, tuple[int, int]] = self._ask(ApiVersions(), {ApiVersions.API_KEY: (0, 0)})
+        # Each broker answers version 0.
+        versions = _versions(self._ask(Request(ApiVersionsRequest()), {ApiVersionsRequest.API_KEY: (0, 0)}))
         if login is None:
             return OpenConnection(transport, versions)
         self.doing, self.hint = f"the login by {login.mechanism}", login.remedy
@@ -155,9 +160,10 @@ class _Opening:
 
     def _log_in(self, login: Login, versions: Mapping[int, tuple[int, int]]) -> float:
         """Returns the seconds after which the broker ends the session, or 0."""
-        code, has = self._ask(SaslHandshake(login.mechanism), versions)
+        chosen = self._ask(Request(SaslHandshakeRequest(login.mechanism), least=1), versions)
+        code = chosen.error_code
         if code == _UNSUPPORTED_MECHANISM:
-            named = ", ".join(has)[:_MOST_SAID] or "none"
+            named = ", ".join(chosen.mechanisms)[:_MOST_SAID] or "none"
             raise RefusedError(f"it has no sasl.mechanism {login.mechanism}; it has {named}")
         if code:
             why = "its port wants no SASL: check security.protocol" if code == _NO_SASL_HERE else "check sasl.mechanism"
@@ -166,20 +172,19 @@ class _Opening:
         try:
             says = next(conversation)
             for _ in range(_MOST_ANSWERS):
-                code, error, said, lifetime = self._ask(SaslAuthenticate(says), versions)
-                if code:
-                    raise RefusedError(
-                        f"it refuses the credentials: {error[:_MOST_SAID] or f'error {code}'}; {login.remedy}"
-                    )
+                answer = self._ask(Request(SaslAuthenticateRequest(says), greatest=1), versions)
+                if answer.error_code:
+                    error = (answer.error_message or "")[:_MOST_SAID] or f"error {answer.error_code}"
+                    raise RefusedError(f"it refuses the credentials: {error}; {login.remedy}")
                 try:
-                    says = conversation.send(said)
+                    says = conversation.send(answer.auth_bytes)
                 except StopIteration:
-                    return float(lifetime)
+                    return max(0, answer.session_lifetime_ms) / 1000
         finally:
             conversation.close()
         raise WrongAnswerError(f"the login by {login.mechanism} does not end")
 
-    def _ask(self, request: RequestByHand, versions: Mapping[int, tuple[int, int]]) -> Any:
+    def _ask(self, request: Request[A], versions: Mapping[int, tuple[int, int]]) -> A:
         """The answer to a request in the newest version that both sides know."""
         least, greatest = versions.get(request.API_KEY, (0, -1))
         least, greatest = max(least, request.min_version), min(greatest, request.max_version)
@@ -193,7 +198,8 @@ class _Opening:
         if request.parse_header(answer).correlation_id != self._requests:
             raise WrongAnswerError("it answers something else than it was asked; is it a broker of Kafka's?")
         try:
-            return request.decode(answer)
+            read: A = request.decode(answer)
+            return read
         except WrongAnswerError:
             raise
         except Exception as error:
@@ -228,3 +234,10 @@ class _Opening:
                 left = self._give_up - time.monotonic()
                 if left <= 0 or not watched.poll(left * 1000):
                     raise TimeoutError from None
+
+
+def _versions(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
+    """The least and the greatest version of each request that a broker knows, by its number."""
+    if answer.error_code:
+        raise WrongAnswerError(f"it does not say which requests it knows (error {answer.error_code})")
+    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}

@@ -1,7 +1,7 @@
-"""A request that is written by hand, and its answer read so: kafka-python's classes were a third of what it costs to
-send a small one, which is worth it for those that are sent again and again.
+"""The shape of a request. Those that are sent again and again are written by hand, and their answers read so; the
+others have a type, made from Kafka's schemas (``request``).
 
-Pure; used on the thread of the connection, whose protocol takes one of these as one of kafka-python's own.
+Pure; used on the thread of the connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _API_VERSIONS = 18
 
 
 class RequestByHand(ABC):
-    """A request of one kind. Its public attributes, and those with the versions, are what kafka-python looks at."""
+    """A request of one kind."""
 
     #: The kind's name and number.
     name: str
@@ -31,7 +31,7 @@ class RequestByHand(ABC):
     def __init__(self, versions: tuple[int, int]) -> None:
         """``versions``: the least and the greatest that it may be sent as."""
         self.min_version, self.max_version = self._min_version, self._max_version = versions
-        #: Set by kafka-python, to what the broker knows.
+        #: Set by the connection, to what the broker knows.
         self.API_VERSION: int | None = None
         self._client_id = b""
         self.correlation_id = 0
@@ -52,7 +52,7 @@ class RequestByHand(ABC):
 
     @property
     def header(self) -> RequestByHand:
-        """The object that kafka-python keeps until the answer comes: the request itself."""
+        """The object that a connection keeps until the answer comes: the request itself."""
         return self
 
     def encode(self, framed: bool = True, header: bool = True) -> bytes:

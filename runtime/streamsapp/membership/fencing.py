@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError
 from streamsapp.brokers import coordinators
 from streamsapp.brokers.connection import Connection, Node
 from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.messages.init_producer_id import InitProducerIdResponse
 from streamsapp.membership import wire
 
 log = logging.getLogger(__name__)
@@ -121,9 +122,12 @@ async def fence(connection: Connection, dead: Collection[str], wanted: Callable[
     return done
 
 
-async def take_over(connection: Connection, transactional_id: str, wanted: Callable[[], bool]) -> wire.Response | None:
+async def take_over(
+    connection: Connection, transactional_id: str, wanted: Callable[[], bool]
+) -> InitProducerIdResponse | None:
     """Fence one id; the broker's last answer, or ``None`` if it is not wanted any more."""
     coordinator: Node | None = None
+    answer: InitProducerIdResponse
     while wanted():
         try:
             if coordinator is None:

@@ -6,6 +6,7 @@ Pure but for the log; called on the membership's thread of the member that leads
 from __future__ import annotations
 
 import logging
+import struct
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -80,7 +81,7 @@ class SubscriptionReader:
                 definitions=known.tasks,
                 stateful=known.stateful,
             )
-        except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
+        except Exception as error:  # the bytes are anybody's
             log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
             return None
         return MemberSubscription(
@@ -268,7 +269,7 @@ def read_assignment(data: bytes) -> tuple[AssignmentInfo, GroupView]:
     """Raises ``MalformedError``."""
     try:
         user_data = wire.user_data_of_assignment(data)
-    except Exception as error:  # kafka-python raises what it likes
+    except (ValueError, struct.error) as error:
         raise MalformedError(str(error)) from error
     share = AssignmentInfo.decode(user_data)
     return share, GroupView.decode(share.group)

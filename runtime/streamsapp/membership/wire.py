@@ -1,27 +1,34 @@
-"""The requests of the group protocol and what is read from their answers, in kafka-python's classes.
+"""The requests of the group protocol and what is read from their answers.
 
-Pure; used on the membership's thread. The greatest version of each request is fixed: a newer one may mean something
-else. Kafka-python leaves out the fields that an older broker does not know.
+Pure; used on the membership's thread. Fields that an older broker does not know are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from kafka.protocol.consumer import (
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
-from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kafka.protocol.producer import InitProducerIdRequest
+from typing import TypeVar
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
+from streamsapp.brokers.codec import Whole, encoded, read
+from streamsapp.brokers.encoding import INT16, Reader
+from streamsapp.brokers.messages import consumer_protocol_assignment
+from streamsapp.brokers.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from streamsapp.brokers.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from streamsapp.brokers.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from streamsapp.brokers.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from streamsapp.brokers.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from streamsapp.brokers.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from streamsapp.brokers.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from streamsapp.brokers.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from streamsapp.brokers.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from streamsapp.brokers.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from streamsapp.brokers.request import Request
 from streamsapp.record import TopicPartition
 
 #: Shown by ``kafka-consumer-groups.sh``, which can read partitions of this type of group only.
@@ -32,8 +39,11 @@ PROTOCOL = "streamsapp"
 #: How long a fenced transactional id's next transaction might take; nobody begins one.
 _FENCING_TIMEOUT_MS = 60_000
 
-Request: TypeAlias = Any
-Response: TypeAlias = Any
+#: The versions of the forms of a subscription and of an assignment, that of a plain consumer of before cooperative
+#: rebalances and of after.
+_SUBSCRIPTION, _ASSIGNMENT = 1, 0
+
+M = TypeVar("M", bound=Whole)
 
 
 @dataclass(frozen=True)
@@ -57,66 +67,64 @@ class Identity:
     member_id: str
 
 
-def join(group: GroupSettings, member_id: str, metadata: bytes, reason: str) -> Request:
-    return JoinGroupRequest(
-        group_id=group.group_id,
-        session_timeout_ms=round(group.session_timeout * 1000),
-        rebalance_timeout_ms=round(group.rebalance_timeout * 1000),
-        member_id=member_id,
-        group_instance_id=group.instance_id,
-        protocol_type=PROTOCOL_TYPE,
-        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=PROTOCOL, metadata=metadata)],
-        reason=reason[:255],
-        max_version=9,
+def join(group: GroupSettings, member_id: str, metadata: bytes, reason: str) -> Request[JoinGroupResponse]:
+    return Request(
+        JoinGroupRequest(
+            group_id=group.group_id,
+            session_timeout_ms=round(group.session_timeout * 1000),
+            rebalance_timeout_ms=round(group.rebalance_timeout * 1000),
+            member_id=member_id,
+            group_instance_id=group.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(PROTOCOL, metadata)],
+            reason=reason[:255],
+        )
     )
 
 
-def leads(answer: Response) -> bool:
+def leads(answer: JoinGroupResponse) -> bool:
     """Return whether the answer to a JoinGroup makes this member assign. A static member that came back in time does
     not: the assignment of its group stands (KIP-814)."""
     return answer.leader == answer.member_id and not answer.skip_assignment
 
 
-def sync(group: GroupSettings, identity: Identity, assignments: Mapping[str, bytes]) -> Request:
-    one = SyncGroupRequest.SyncGroupRequestAssignment
-    return SyncGroupRequest(
-        group_id=group.group_id,
-        generation_id=identity.generation,
-        member_id=identity.member_id,
-        group_instance_id=group.instance_id,
-        protocol_type=PROTOCOL_TYPE,
-        protocol_name=PROTOCOL,
-        assignments=[one(member_id=member, assignment=data) for member, data in assignments.items()],
-        max_version=5,
+def sync(group: GroupSettings, identity: Identity, assignments: Mapping[str, bytes]) -> Request[SyncGroupResponse]:
+    return Request(
+        SyncGroupRequest(
+            group_id=group.group_id,
+            generation_id=identity.generation,
+            member_id=identity.member_id,
+            group_instance_id=group.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=PROTOCOL,
+            assignments=[SyncGroupRequestAssignment(member, data) for member, data in assignments.items()],
+        )
     )
 
 
-def leave(group: GroupSettings, member_id: str, reason: str) -> Request:
-    one = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason[:255])
-    return LeaveGroupRequest(group_id=group.group_id, member_id=member_id, members=[one], max_version=5)
+def leave(group: GroupSettings, member_id: str, reason: str) -> Request[LeaveGroupResponse]:
+    one = MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason[:255])
+    return Request(LeaveGroupRequest(group_id=group.group_id, member_id=member_id, members=[one]))
 
 
-def commit(group: GroupSettings, identity: Identity, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Request:
+def commit(
+    group: GroupSettings, identity: Identity, offsets: Mapping[TopicPartition, tuple[int, str]]
+) -> Request[OffsetCommitResponse]:
     """The request to commit offsets, by names of topics: the next version goes by their ids."""
-    topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
-    partition_of = topic_of.OffsetCommitRequestPartition
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), (offset, metadata) in offsets.items():
-        one = partition_of(
-            partition_index=partition,
-            committed_offset=offset,
-            committed_leader_epoch=-1,
-            committed_metadata=metadata,
+        one = OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=metadata
         )
         topics.setdefault(topic, []).append(one)
-    return OffsetCommitRequest(
-        group_id=group.group_id,
-        generation_id_or_member_epoch=identity.generation,
-        member_id=identity.member_id,
-        group_instance_id=group.instance_id,
-        retention_time_ms=-1,
-        topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in topics.items()],
-        max_version=9,
+    return Request(
+        OffsetCommitRequest(
+            group_id=group.group_id,
+            generation_id_or_member_epoch=identity.generation,
+            member_id=identity.member_id,
+            group_instance_id=group.instance_id,
+            topics=[OffsetCommitRequestTopic(topic, partitions) for topic, partitions in topics.items()],
+        )
     )
 
 
@@ -124,20 +132,20 @@ def commit(group: GroupSettings, identity: Identity, offsets: Mapping[TopicParti
 _OTHER_TYPES = ("share", "streams")
 
 
-def groups_of_other_types() -> Request:
+def groups_of_other_types() -> Request[ListGroupsResponse]:
     """Asks a broker for the groups that it coordinates and that cannot be joined. An older one, which knows no such
     groups, tells no types."""
-    return ListGroupsRequest(types_filter=list(_OTHER_TYPES), max_version=5)
+    return Request(ListGroupsRequest(types_filter=list(_OTHER_TYPES)))
 
 
-def type_and_state(answer: Response, group_id: str) -> tuple[str, str] | None:
+def type_and_state(answer: ListGroupsResponse, group_id: str) -> tuple[str, str] | None:
     """Returns the type of a group that cannot be joined, ``share`` or ``streams``, and its state; ``None`` if it is not
     among those that are told."""
-    found = next((each for each in answer.groups or () if each.group_id == group_id), None)
+    found = next((each for each in answer.groups if each.group_id == group_id), None)
     return None if found is None or found.group_type not in _OTHER_TYPES else (found.group_type, found.group_state)
 
 
-def check_joined(answer: Response) -> None:
+def check_joined(answer: JoinGroupResponse) -> None:
     """Raises ``WrongAnswerError`` for an answer to JoinGroup that makes nobody a member, and tells no error."""
     if answer.error_code:
         return
@@ -151,7 +159,7 @@ def check_joined(answer: Response) -> None:
         check_told("JoinGroup", {*members, answer.member_id}, members)
 
 
-def check_committed(answer: Response, offsets: Iterable[TopicPartition]) -> None:
+def check_committed(answer: OffsetCommitResponse, offsets: Iterable[TopicPartition]) -> None:
     """Raises ``WrongAnswerError`` unless an answer to OffsetCommit tells of each of these."""
     told = [
         TopicPartition(topic.name, partition.partition_index)
@@ -161,13 +169,13 @@ def check_committed(answer: Response, offsets: Iterable[TopicPartition]) -> None
     check_told("OffsetCommit", list(offsets), told)
 
 
-def check_fenced(answer: Response) -> None:
+def check_fenced(answer: InitProducerIdResponse) -> None:
     """Raises ``WrongAnswerError`` for an answer to InitProducerId without an error and without a producer."""
     if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
         raise WrongAnswerError(f"the answer to InitProducerId names no producer, but {answer.producer_id}")
 
 
-def commit_errors(answer: Response) -> dict[TopicPartition, int]:
+def commit_errors(answer: OffsetCommitResponse) -> dict[TopicPartition, int]:
     """The partitions whose offset was not committed, with the broker's error code."""
     return {
         TopicPartition(topic.name, partition.partition_index): partition.error_code
@@ -177,38 +185,30 @@ def commit_errors(answer: Response) -> dict[TopicPartition, int]:
     }
 
 
-def fence(transactional_id: str) -> Request:
+def fence(transactional_id: str) -> Request[InitProducerIdResponse]:
     """Whoever used this id before cannot write any more, and what it left open is aborted."""
-    return InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=_FENCING_TIMEOUT_MS,
-        producer_id=-1,
-        producer_epoch=-1,
-        max_version=4,
-    )
+    return Request(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS))
 
 
-def describe_transaction(transactional_id: str) -> Request:
+def describe_transaction(transactional_id: str) -> Request[DescribeTransactionsResponse]:
     """Ask for the id and epoch of the producer that may write under this id."""
-    return DescribeTransactionsRequest(transactional_ids=[transactional_id], max_version=0)
+    return Request(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
 
 
-def list_transactions(states: Sequence[str]) -> Request:
+def list_transactions(states: Sequence[str]) -> Request[ListTransactionsResponse]:
     """Of transactional ids in these states; of all if none is named."""
-    return ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=1)
+    return Request(ListTransactionsRequest(state_filters=list(states)))
 
 
 def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
     """A member's subscription, in the form of a plain consumer's."""
-    data: bytes = ConsumerProtocolSubscription(
-        version=1, topics=sorted(topics), user_data=user_data, owned_partitions=[]
-    ).encode()
-    return data
+    said = ConsumerProtocolSubscription(topics=sorted(topics), user_data=user_data)
+    return INT16.pack(_SUBSCRIPTION) + encoded(said, _SUBSCRIPTION)
 
 
 def user_data_of_subscription(metadata: bytes) -> bytes:
-    """Raises whatever a damaged one makes the decoder raise."""
-    return bytes(ConsumerProtocolSubscription.decode(metadata).user_data or b"")
+    """Raises ``ValueError`` or ``struct.error`` for a damaged one."""
+    return _said(ConsumerProtocolSubscription, metadata).user_data or b""
 
 
 def assignment(partitions: Iterable[TopicPartition], user_data: bytes) -> bytes:
@@ -216,12 +216,18 @@ def assignment(partitions: Iterable[TopicPartition], user_data: bytes) -> bytes:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
-    data: bytes = ConsumerProtocolAssignment(
-        version=0, assigned_partitions=list(topics.items()), user_data=user_data
-    ).encode()
-    return data
+    assigned = [consumer_protocol_assignment.TopicPartition(topic, numbers) for topic, numbers in topics.items()]
+    said = ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=user_data)
+    return INT16.pack(_ASSIGNMENT) + encoded(said, _ASSIGNMENT)
 
 
 def user_data_of_assignment(data: bytes) -> bytes:
-    """Raises whatever a damaged one makes the decoder raise."""
-    return bytes(ConsumerProtocolAssignment.decode(data).user_data or b"")
+    """Raises ``ValueError`` or ``struct.error`` for a damaged one."""
+    return _said(ConsumerProtocolAssignment, data).user_data or b""
+
+
+def _said(kind: type[M], data: bytes) -> M:
+    """A message that says its version. What a newer one has more follows at its end, and is left alone."""
+    reader = Reader(data, compact=False)
+    (version,) = reader.read(INT16)
+    return read(kind, reader, min(version, kind.VERSIONS[1]))

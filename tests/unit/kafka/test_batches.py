@@ -6,7 +6,6 @@ import random
 import time
 from collections import defaultdict
 from enum import Enum
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from confluent_kafka import KafkaError
 from batch_producers import Make, flush, make, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, ScriptedBrokers
 from streamsapp import TopicPartition
+from streamsapp.brokers.messages.metadata import MetadataResponseTopic
 from streamsapp.kafka.batches.partitions import Verdict, verdict
 from streamsapp.kafka.batches.produce import Reasons
 from streamsapp.kafka.batches.settings import batch_settings
@@ -269,7 +269,7 @@ def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_
 def test_a_topic_that_is_told_without_partitions_harms_nobody() -> None:
     told = list[tuple[str, int]]()
     nobody: Any = None
-    Topics(nobody, lambda *topic: told.append(topic))._take(SimpleNamespace(name="t", error_code=0, partitions=[]), 0)
+    Topics(nobody, lambda *topic: told.append(topic))._take(MetadataResponseTopic(name="t"), 0)
 
     assert told == [("t", 0)]
 

@@ -8,12 +8,11 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError
-from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import ProduceRequest as Theirs, ProduceResponse
 
 from streamsapp.brokers.bounds import WrongAnswerError
+from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.request_codec import version_of
 from streamsapp.kafka.batches.produce import ProduceRequest
 from streamsapp.kafka.batches.wire import Name
 
@@ -137,49 +136,18 @@ def read(version: int, data: bytes) -> None:
 
 @pytest.mark.parametrize(("least", "most", "chosen"), [(0, 12, 9), (0, 9, 9), (3, 8, 8), (0, 3, 3), (7, 7, 7)])
 def test_the_greatest_version_is_used_that_a_broker_knows(least: int, most: int, chosen: int) -> None:
-    broker = BrokerVersionData(None, {0: (least, most)})
-    assert broker.api_version(asked(9)) == chosen
+    assert version_of(asked(9), {0: (least, most)}, "a broker") == chosen
 
 
 @pytest.mark.parametrize("known", [(0, 2), (10, 12)])
 def test_a_broker_that_knows_none_of_them_is_told(known: tuple[int, int]) -> None:
-    with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest"):
-        BrokerVersionData(None, {0: known}).api_version(asked(9))
+    with pytest.raises(UnreachableError, match="ProduceRequest"):
+        version_of(asked(9), {0: known}, "a broker")
 
 
 def test_records_that_admit_their_partitions_are_sent_in_no_other_version_than_that_which_says_so() -> None:
     request = ProduceRequest("app", [(("t", 0), b"records")], 1.0, implicit=True)
-    assert BrokerVersionData(None, {0: (0, 13)}).api_version(request) == 12
+    assert version_of(request, {0: (0, 13)}, "a broker") == 12
     for known in ((0, 11), (13, 14)):
-        with pytest.raises(IncompatibleBrokerVersion, match="ProduceRequest"):
-            BrokerVersionData(None, {0: known}).api_version(request)
-
-
-def test_kafka_pythons_protocol_takes_them_among_its_own() -> None:
-    protocol = KafkaProtocol(client_id="client")
-    numbers = []
-    for version in (9, 3):
-        request = ProduceRequest(None, [(("t", 0), b"records")], 1.0)
-        request.API_VERSION = version
-        numbers.append(protocol.send_request(request))
-        other = theirs(None, {("t", 0): b"records"}, 1000)
-        other.API_VERSION = version
-        numbers.append(protocol.send_request(other))
-    framed = b""
-    for number, version in zip(numbers, (9, 9, 3, 3), strict=True):
-        data = answer(version, {("t", 0): number}, number)
-        framed += struct.pack(">i", len(data)) + data
-    (first, ours), (_, again), *rest = protocol.receive_bytes(framed[:30]) + protocol.receive_bytes(framed[30:])
-    assert (first, ours.codes) == (numbers[0], {("t", 0): numbers[0]})
-    assert again.responses[0].partition_responses[0].error_code == numbers[1]
-    assert [number for number, _ in rest] == numbers[2:]
-
-
-def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
-    protocol = KafkaProtocol(client_id="client")
-    request = ProduceRequest(None, [], 1.0)
-    request.API_VERSION = 9
-    number = protocol.send_request(request)
-    wrong = answer(9, {("t", 0): 0}, number)[:-3]
-    with pytest.raises(KafkaProtocolError, match="Unable to decode"):
-        protocol.receive_bytes(struct.pack(">i", len(wrong)) + wrong)
+        with pytest.raises(UnreachableError, match="ProduceRequest"):
+            version_of(request, {0: known}, "a broker")

@@ -8,8 +8,6 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import (
     EndTxnRequest as TheirEnd,
     EndTxnResponse,
@@ -20,6 +18,7 @@ from kafka.protocol.producer import (
 from streamsapp import TopicPartition
 from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.brokers.request_by_hand import RequestByHand
+from streamsapp.brokers.request_codec import version_of
 from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
 from streamsapp.kafka.batches.wire import Producer
 from streamsapp.kafka.group_member import Member
@@ -175,17 +174,5 @@ def test_only_versions_are_sent_that_mean_what_was_asked_for(implicit: bool) -> 
     end = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=implicit)
     assert (offsets.min_version, offsets.max_version) == ((5, 5) if implicit else (3, 4))
     assert (end.min_version, end.max_version) == ((5, 5) if implicit else (0, 4))
-    known = BrokerVersionData(None, {28: (0, 9), 26: (0, 9)})
     for each in (offsets, end):
-        assert known.api_version(each) == each.max_version
-
-
-def test_kafka_pythons_protocol_takes_them_as_its_own() -> None:
-    protocol = KafkaProtocol(client_id="client")
-    end = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=False)
-    end.API_VERSION = 4
-    number = protocol.send_request(end)
-    answer = EndTxnResponse(throttle_time_ms=9, error_code=51, version=4)
-    answer.with_header(correlation_id=number)
-    data = bytes(answer.encode(header=True))
-    assert protocol.receive_bytes(struct.pack(">i", len(data)) + data) == [(number, (51, None, 9))]
+        assert version_of(each, {28: (0, 9), 26: (0, 9)}, "a broker") == each.max_version

@@ -77,7 +77,7 @@ class Coordinator:
         return answer
 
     async def _answer(self, request: Any) -> Any:
-        name = type(request).__name__
+        name = request.name
         self.requests.append(request)
         script = self.answers[name]
         answer = script.pop(0) if len(script) > 1 else script[0]
@@ -92,7 +92,7 @@ class Coordinator:
             error_code=answer,
             coordinators=[],
             generation_id=self.generation,
-            member_id=request.member_id or "member-1" if name == "JoinGroupRequest" else "",
+            member_id=request.message.member_id or "member-1" if name == "JoinGroupRequest" else "",
             leader="somebody",
             skip_assignment=False,
             members=[],
@@ -101,7 +101,7 @@ class Coordinator:
         )
 
     def of(self, name: str) -> list[Any]:
-        return [request for request in self.requests if type(request).__name__ == f"{name}Request"]
+        return [getattr(it, "message", it) for it in self.requests if it.name == f"{name}Request"]
 
 
 class Recorder:

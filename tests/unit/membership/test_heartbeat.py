@@ -7,10 +7,9 @@ import struct
 from io import BytesIO
 
 import pytest
-from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer import HeartbeatRequest as Theirs, HeartbeatResponse
-from kafka.protocol.parser import KafkaProtocol
 
+from streamsapp.brokers.request_codec import version_of
 from streamsapp.membership.heartbeat import HeartbeatRequest
 from streamsapp.membership.wire import GroupSettings, Identity
 
@@ -68,11 +67,4 @@ def test_an_answer_that_is_cut_off_is_refused(version: int) -> None:
 
 @pytest.mark.parametrize(("known", "chosen"), [((0, 4), 4), ((0, 9), 4), ((0, 2), 2), ((0, 0), 0)])
 def test_the_greatest_version_is_used_that_a_broker_knows(known: tuple[int, int], chosen: int) -> None:
-    assert BrokerVersionData(None, {12: known}).api_version(asked(4)) == chosen
-
-
-def test_kafka_pythons_protocol_takes_it_as_its_own() -> None:
-    protocol = KafkaProtocol(client_id="client")
-    number = protocol.send_request(asked(4))
-    data = answer(4, 27, number=number)
-    assert protocol.receive_bytes(struct.pack(">i", len(data)) + data) == [(number, (27, 0))]
+    assert version_of(asked(4), {12: known}, "a broker") == chosen

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kafka.record.memory_records import MemoryRecords
-
 from streamsapp import native
-from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.partitions import RecordBatch
-from streamsapp.record import RawRecord
+from streamsapp.kafka.batches.wire import Name
+from streamsapp.record import InputRecord, RawRecord
 
 #: There is room for all records of a batch.
 _ROOM = 2**31 - 1
 
 
-def records_of(batch: RecordBatch) -> list[wire.Response]:
-    """The records of a batch, decoded."""
-    return [each for some in MemoryRecords(batch.data) for each in some]
+def records_of(batch: RecordBatch) -> list[InputRecord]:
+    """The records of a batch, which is neither compressed nor has a checksum yet."""
+    chunk = native.Chunk("", 0, batch.data, 0, [], _compressed, True)
+    return chunk.take(batch.count)
+
+
+def _compressed(codec: int, data: bytes) -> ValueError:
+    return ValueError(f"a batch that waits is compressed ({codec})")
 
 
 def divided(count: int, named: Collection[int]) -> tuple[list[int], list[list[int]]]:
@@ -36,11 +39,11 @@ def divided(count: int, named: Collection[int]) -> tuple[list[int], list[list[in
     return [], [kept[:half], kept[half:]]
 
 
-def batch_of(records: Sequence[wire.Response], since: float) -> RecordBatch:
+def batch_of(records: Sequence[InputRecord], since: float) -> RecordBatch:
     """Records that were taken out of a batch as one of their own; the first of them waits ``since`` then."""
     outbox = native.Outbox(_ROOM, _ROOM)
     outbox.add_topic("", 1)
-    given = [("", it.value, it.key, 0, None, None, it.timestamp, it.headers or None) for it in records]
+    given = [("", it.value(), it.key(), 0, None, None, it.timestamp()[1], it.headers() or None) for it in records]
     added = outbox.add(given, 0, _ROOM + 1)
     assert added == (len(given), native.Why.TAKEN)
     taken = outbox.take("", 0)
@@ -48,6 +51,6 @@ def batch_of(records: Sequence[wire.Response], since: float) -> RecordBatch:
     return RecordBatch(taken[0], taken[1], since)
 
 
-def raw(name: wire.Name, record: wire.Response) -> RawRecord:
+def raw(name: Name, record: InputRecord) -> RawRecord:
     """A record of a batch, as it is told of."""
-    return RawRecord(*name, -1, record.key, record.value, record.timestamp, record.headers or None)
+    return RawRecord(*name, -1, record.key(), record.value(), record.timestamp()[1], record.headers() or None)

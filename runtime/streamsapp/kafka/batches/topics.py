@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError
 
 from streamsapp.brokers.connection import Connection, Node
 from streamsapp.brokers.errors import RefusedError, RefusedTlsError, UnreachableError
+from streamsapp.brokers.messages.metadata import MetadataResponseTopic
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.client_log import client_log
 
@@ -90,22 +91,23 @@ class Topics:
             self._take(topic, now)
         self.answers += 1
 
-    def _take(self, topic: wire.Response, now: float) -> None:
+    def _take(self, topic: MetadataResponseTopic, now: float) -> None:
+        known_as = topic.name or ""  # later versions alone leave it out
         if topic.error_code:
-            first = self._errors.get(topic.name, (0, now, now))[1]
-            self._errors[topic.name] = (topic.error_code, first, now)
+            first = self._errors.get(known_as, (0, now, now))[1]
+            self._errors[known_as] = (topic.error_code, first, now)
             self._stale = self._stale or topic.error_code not in _REFUSED
             return
         count = len(topic.partitions)
         if {each.partition_index for each in topic.partitions} != {*range(count)}:
-            log.warning("a broker told of topic %s without some of its partitions; it is asked again", topic.name)
+            log.warning("a broker told of topic %s without some of its partitions; it is asked again", known_as)
             self._stale = True
             return
-        self._errors.pop(topic.name, None)
+        self._errors.pop(known_as, None)
         for each in topic.partitions:
-            name = (topic.name, each.partition_index)
+            name = (known_as, each.partition_index)
             if each.leader_id >= 0:
                 self._leaders[name] = each.leader_id
             else:
                 self.forget(name)
-        self._on_partitions(topic.name, count)
+        self._on_partitions(known_as, count)

@@ -16,6 +16,9 @@ from confluent_kafka import KafkaError
 from streamsapp.brokers.connection import Check, Connection, Node, Turns
 from streamsapp.brokers.coordinators import GROUP, TRANSACTION, check_coordinator, coordinator_of, find_coordinator
 from streamsapp.brokers.errors import NotSentError, RefusedError, RefusedTlsError, UnreachableError
+from streamsapp.brokers.messages.init_producer_id import InitProducerIdResponse
+from streamsapp.brokers.request import Request
+from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.batches import wire
 from streamsapp.kafka.batches.settings import BatchSettings
 from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitAnswer, TxnOffsetCommitRequest
@@ -114,14 +117,16 @@ class Transaction:
             else:
                 await self._pause(answer.error_code, TRANSACTION, self._id or "")
 
-    async def _init(self, request: wire.Request) -> wire.Response:
+    async def _init(self, request: Request[InitProducerIdResponse]) -> InitProducerIdResponse:
+        answer: InitProducerIdResponse
+        timeout, check = self._settings.request_timeout, wire.check_producer
         if self._id is None:
-            return await self._connection.ask_any(
-                lambda: request, self._settings.request_timeout, wire.check_producer, apart=True
-            )
-        node, timeout = await self._coordinator(TRANSACTION, self._id), self._settings.request_timeout
+            answer = await self._connection.ask_any(lambda: request, timeout, check, apart=True)
+            return answer
+        node = await self._coordinator(TRANSACTION, self._id)
         self.implicit = wire.admits_implicitly(await self._connection.send(wire.features(), node, timeout))
-        return await self._connection.send(request, node, timeout, wire.check_producer)
+        answer = await self._connection.send(request, node, timeout, check)
+        return answer
 
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
@@ -241,10 +246,10 @@ class Transaction:
         self,
         kind: int,
         key: str,
-        request: Callable[[], wire.Request],
+        request: Callable[[], RequestByHand],
         errors: Callable[[Any], list[int]],
         check: Check = lambda answer: None,
-    ) -> wire.Response:
+    ) -> Any:
         """Ask the coordinator of a kind until it has done so; returns its answer. A group's says that it loads also
         when the transaction's is just doing something, which is over in a moment (KIP-890)."""
         busy = _SOON
@@ -325,5 +330,5 @@ def _error_codes(answer: TxnOffsetCommitAnswer) -> list[int]:
     return [code for code in answer.codes if code]
 
 
-def _error_code(answer: wire.Response) -> list[int]:
+def _error_code(answer: Any) -> list[int]:
     return [answer.error_code] if answer.error_code else []

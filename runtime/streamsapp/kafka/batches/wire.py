@@ -1,4 +1,4 @@
-"""The requests of a producer that sends whole record batches, in kafka-python's classes, and what is read of answers;
+"""The requests of a producer that sends whole record batches, and what is read of answers;
 all but those that are asked for again and again, which are in ``produce`` and ``transaction_requests``.
 
 Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
@@ -9,20 +9,20 @@ transactions), the versions that say so are the only ones.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
-
-from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
-from kafka.protocol.producer import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    InitProducerIdRequest,
-)
-from kafka.version import __version__
+from typing import NamedTuple, TypeAlias
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
+from streamsapp.brokers.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from streamsapp.brokers.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from streamsapp.brokers.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from streamsapp.brokers.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from streamsapp.brokers.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from streamsapp.brokers.request import Request
 
-Request: TypeAlias = Any
-Response: TypeAlias = Any
 #: A topic and a number.
 Name: TypeAlias = tuple[str, int]
 
@@ -34,53 +34,50 @@ class Producer(NamedTuple):
     epoch: int
 
 
-def topics(names: Iterable[str]) -> Request:
+def topics(names: Iterable[str]) -> Request[MetadataResponse]:
     """Ask for the partitions of topics and their leaders. A topic that is missing is made where brokers do so, as for
     any producer."""
-    one = MetadataRequest.MetadataRequestTopic
-    return MetadataRequest(topics=[one(name=name) for name in names], allow_auto_topic_creation=True, max_version=9)
+    return Request(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]), greatest=9)
 
 
-def features() -> Request:
-    """Ask for what the cluster has agreed on, in the name that the connection has."""
-    return ApiVersionsRequest(client_software_name="kafka-python", client_software_version=__version__, max_version=3)
+def features() -> Request[ApiVersionsResponse]:
+    """Ask for what the cluster has agreed on, which the first version with tags tells."""
+    from streamsapp import __version__  # late: it takes a while
+
+    return Request(ApiVersionsRequest("streamsapp", __version__), greatest=3)
 
 
-def admits_implicitly(answer: Response) -> bool:
+def admits_implicitly(answer: ApiVersionsResponse) -> bool:
     """Returns whether transactions of this cluster admit partitions and groups with what is written to them, and have
     an epoch each (KIP-890)."""
     if answer.error_code or answer.finalized_features_epoch < 0:
         return False
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
-    return bool(levels.get("transaction.version", 0) >= 2)
+    return levels.get("transaction.version", 0) >= 2
 
 
-def init_producer(transactional_id: str | None, transaction_timeout_ms: int) -> Request:
+def init_producer(transactional_id: str | None, transaction_timeout_ms: int) -> Request[InitProducerIdResponse]:
     """Ask for an id; with a transactional id, whoever used it before cannot write any more."""
-    return InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=transaction_timeout_ms,
-        producer_id=-1,
-        producer_epoch=-1,
-        max_version=4,
-    )
+    return Request(InitProducerIdRequest(transactional_id, transaction_timeout_ms))
 
 
-def add_partitions(transactional_id: str, producer: Producer, names: Iterable[Name]) -> Request:
+def add_partitions(
+    transactional_id: str, producer: Producer, names: Iterable[Name]
+) -> Request[AddPartitionsToTxnResponse]:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in names:
         by_topic.setdefault(topic, []).append(partition)
-    one = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-    return AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=transactional_id,
-        v3_and_below_producer_id=producer.id,
-        v3_and_below_producer_epoch=producer.epoch,
-        v3_and_below_topics=[one(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
-        max_version=3,
+    return Request(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer.id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(topic, numbers) for topic, numbers in by_topic.items()],
+        )
     )
 
 
-def check_producer(answer: Response) -> None:
+def check_producer(answer: InitProducerIdResponse) -> None:
     """Raises ``WrongAnswerError`` for an answer to InitProducerId without an error and without a producer."""
     if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
         raise WrongAnswerError(
@@ -88,7 +85,7 @@ def check_producer(answer: Response) -> None:
         )
 
 
-def check_added(answer: Response, names: Iterable[Name]) -> None:
+def check_added(answer: AddPartitionsToTxnResponse, names: Iterable[Name]) -> None:
     """Raises ``WrongAnswerError`` unless an answer to AddPartitionsToTxn tells of each of these."""
     check_told(
         "AddPartitionsToTxn",
@@ -101,7 +98,7 @@ def check_added(answer: Response, names: Iterable[Name]) -> None:
     )
 
 
-def add_partitions_errors(answer: Response) -> list[int]:
+def add_partitions_errors(answer: AddPartitionsToTxnResponse) -> list[int]:
     """The error codes, without those of partitions that were left out for another's sake."""
     codes = [
         partition.partition_error_code
@@ -115,14 +112,8 @@ def add_partitions_errors(answer: Response) -> list[int]:
 OPERATION_NOT_ATTEMPTED = 55
 
 
-def add_offsets(transactional_id: str, producer: Producer, group_id: str) -> Request:
-    return AddOffsetsToTxnRequest(
-        transactional_id=transactional_id,
-        producer_id=producer.id,
-        producer_epoch=producer.epoch,
-        group_id=group_id,
-        max_version=4,
-    )
+def add_offsets(transactional_id: str, producer: Producer, group_id: str) -> Request[AddOffsetsToTxnResponse]:
+    return Request(AddOffsetsToTxnRequest(transactional_id, producer.id, producer.epoch, group_id))
 
 
 class TransactionError(Exception):

@@ -1,4 +1,4 @@
-"""The requests of a fetcher, most in kafka-python's classes, and what is read of answers; those to Fetch are read in C
+"""The requests of a fetcher, and what is read of answers; those to Fetch are read in C
 (``native/fetch/answer.c``), as they bring the records. Pure.
 
 The version of each request is fixed. Fetch names topics by their ids (KIP-516), so that a topic which was created anew
@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
-
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
+from typing import TypeAlias
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
-from streamsapp.brokers.encoding import compact_count
+from streamsapp.brokers.codec import decoded
+from streamsapp.brokers.encoding import INT32, compact_count
+from streamsapp.brokers.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from streamsapp.brokers.request import Request
+from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.fetching.session import FetchSession
 from streamsapp.kafka.fetching.settings import FetchSettings
 from streamsapp.record import TopicPartition
 
-Request: TypeAlias = Any
 #: The bytes of a request, by its number.
 Encoded: TypeAlias = Callable[[int], bytes]
 
-FETCH_VERSION, OFFSETS_VERSION = 13, 5
+FETCH_KEY, FETCH_VERSION, OFFSETS_VERSION = 1, 13, 5
 
 _SIZE, _HEADER = struct.Struct(">i"), struct.Struct(">hhih")
 #: From the replica's number to the session's; a partition, up to its tagged fields (KIP-482).
@@ -41,8 +47,8 @@ def fetch(
     each: int,
 ) -> Encoded:
     """Ask for records of what a session knows, of which these partitions are new or have moved, and those are to be
-    forgotten; ``each`` partition so many bytes. Written by hand: it is asked so often that kafka-python's classes were
-    a third of what few records cost."""
+    forgotten; ``each`` partition so many bytes. Written by hand: it is asked so often that types of
+    messages were a third of what few records cost."""
     asked: dict[bytes, list[bytes]] = {}
     for one in named:
         of_it = _PARTITION.pack(one.name.partition, -1, one.position, one.epoch, -1, each, _NO_TAGS)
@@ -63,7 +69,7 @@ def fetch(
     client_id = settings.client_id.encode()
 
     def encode(number: int) -> bytes:
-        header = _HEADER.pack(FetchRequest.API_KEY, FETCH_VERSION, number, len(client_id))
+        header = _HEADER.pack(FETCH_KEY, FETCH_VERSION, number, len(client_id))
         return b"".join((_SIZE.pack(len(header) + len(client_id) + 1 + len(body)), header, client_id, b"\0", body))
 
     return encode
@@ -71,26 +77,20 @@ def fetch(
 
 def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[TopicPartition, int]]) -> Encoded:
     """Ask where partitions begin (-2) or end (-1)."""
-    topic_of = ListOffsetsRequest.ListOffsetsTopic
-    partition_of = topic_of.ListOffsetsPartition
-    by_topic: dict[str, list[Any]] = {}
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, number), which in wanted:
-        one = partition_of(partition_index=number, current_leader_epoch=-1, timestamp=which)
-        by_topic.setdefault(topic, []).append(one)
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=int(settings.committed_only),
-        topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
-    )
-    return _encoded(request, OFFSETS_VERSION, settings.client_id)
+        by_topic.setdefault(topic, []).append(ListOffsetsPartition(partition_index=number, timestamp=which))
+    topics = [ListOffsetsTopic(topic, partitions) for topic, partitions in by_topic.items()]
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(settings.committed_only), topics=topics)
+    return _encoded(Request(request), OFFSETS_VERSION, settings.client_id)
 
 
 def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, list[tuple[TopicPartition, int, int]]]:
     """The milliseconds that the broker is to be left alone, and each partition's error and offset. Raises
     ``ValueError`` for anything that is no such answer to what was asked."""
     try:
-        read = ListOffsetsResponse.decode(answer, version=OFFSETS_VERSION, header=True)
-    except Exception as error:
+        read = decoded(ListOffsetsResponse, answer[INT32.size :], OFFSETS_VERSION)
+    except (ValueError, struct.error) as error:
         raise ValueError(f"the answer to a ListOffsets request cannot be read: {error!r}") from error
     told = [
         (TopicPartition(topic.name, each.partition_index), each.error_code, each.offset)
@@ -108,7 +108,7 @@ def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, 
 def lacks(versions: Mapping[int, tuple[int, int]]) -> bool:
     """True if a broker that knows these versions of requests does not know those above. Raises ``WrongAnswerError``
     if it knows none of their kind."""
-    wanted = {FetchRequest.API_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
+    wanted = {FETCH_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
     if not wanted.keys() <= versions.keys():
         raise WrongAnswerError("it knows no Fetch or ListOffsets requests; is it a broker of Kafka's?")
     return any(not versions[key][0] <= version <= versions[key][1] for key, version in wanted.items())
@@ -121,9 +121,11 @@ def _by_topic(parts: Mapping[bytes, Sequence[bytes]]) -> bytes:
     return b"".join(encoded)
 
 
-def _encoded(request: Request, version: int, client_id: str) -> Encoded:
+def _encoded(request: RequestByHand, version: int, client_id: str) -> Encoded:
+    request.API_VERSION = version
+
     def encode(number: int) -> bytes:
         request.with_header(correlation_id=number, client_id=client_id)
-        return bytes(request.encode(version=version, header=True, framed=True))
+        return request.encode()
 
     return encode
