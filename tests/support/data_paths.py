@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamsapp import TopicPartition, native
+from streamsapp.brokers.encoding import Reader
 from streamsapp.config.client_properties import ClientProperties, chosen
 from streamsapp.kafka import consumer, producer
 from streamsapp.kafka.consumer import PartitionConsumer
@@ -24,6 +25,11 @@ NOBODY = "127.0.0.1:1"
 def compiled() -> ModuleType:
     """The compiled part."""
     return native
+
+
+def mock_brokers(patch: pytest.MonkeyPatch) -> None:
+    """Lets clients use librdkafka's mock brokers, whose answers about topics' ids have a byte that no broker sends."""
+    patch.setattr(Reader, "end", lambda self: None)
 
 
 def take_client(client: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,7 +283,7 @@ class FetchedBrokers:
         )
 
     def describe_topics(self, topics: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
-        """As ``kafka.topic_ids`` asks for them."""
+        """As ``kafka.cluster`` asks for them."""
         return {
             topic: TopicIdentity(b64encode(self.ids[topic].bytes).decode().rstrip("="), "cluster")
             for topic in topics

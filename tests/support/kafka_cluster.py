@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
-from streamsapp.kafka import offsets
 from streamsapp.kafka.admin import Admin
+from streamsapp.kafka.cluster import Cluster
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition as StreamsPartition
 
@@ -122,10 +123,9 @@ class Kafka:
 
     def committed(self, group: str, topic: str) -> dict[int, tuple[int, str]]:
         """Offset and metadata of every partition for which the group has committed one."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         asked = [StreamsPartition(topic, each) for each in self.partitions_of(topic)]
-        found = repeated(lambda: offsets.committed(consumer, asked, 10), "reading committed offsets")
-        consumer.close()
+        with closing(Cluster({"bootstrap.servers": self.bootstrap_servers, "group.id": group})) as cluster:
+            found = repeated(lambda: cluster.committed(asked, 10), "reading committed offsets")
         return {partition.partition: committed for partition, committed in found.items()}
 
     def members_of(self, group: str) -> list[Any]:

@@ -23,8 +23,10 @@ from itertools import count, islice, product
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer, cimpl
 
+from data_paths import mock_brokers
 from native_counts import Times, staged
 from native_stress import consumer, producer
 from streamsapp import TopicPartition, native
@@ -314,5 +316,6 @@ def nomemory(broker: str) -> None:
 
 
 if __name__ == "__main__":
+    mock_brokers(pytest.MonkeyPatch())
     {"transactions": transactions, "bounces": bounces, "nomemory": nomemory}[sys.argv[1]](sys.argv[2])
     print("done")

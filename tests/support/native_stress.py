@@ -22,9 +22,11 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from kafka.protocol.consumer import FetchResponse
 from kafka.record.memory_records import MemoryRecords
 
+from data_paths import mock_brokers
 from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fetched_batch, harmed
 from native_counts import counted, windows_counted
 from streamsapp import Serdes, TopicPartition, native
@@ -329,5 +331,6 @@ def leave(broker: str) -> None:
 
 
 if __name__ == "__main__":
+    mock_brokers(pytest.MonkeyPatch())
     {"stress": stress, "leaks": leaks, "exit": leave}[sys.argv[1]](*sys.argv[2:])
     print("done")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
 
 from streamsapp import TopicPartition
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
@@ -66,8 +66,8 @@ class FakeClient:
     def begin_transaction(self) -> None:
         self._call("begin")
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: object) -> None:
-        sent = ", ".join(f"{partition}@{offset} {metadata}" for partition, (offset, metadata) in offsets.items())
+    def send_offsets_to_transaction(self, offsets: list[KafkaPartition], group: object, timeout: float) -> None:
+        sent = ", ".join(f"{it.topic}-{it.partition}@{it.offset} {it.metadata}" for it in offsets)
         self._call("offsets", f"offsets {sent} of {group}")
 
     def commit_transaction(self, timeout: float) -> None:

@@ -24,8 +24,8 @@ from streamsapp.config.client_properties import ClientProperties, chosen, client
 from streamsapp.config.known_properties import OWN
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
-from streamsapp.kafka import offsets
 from streamsapp.kafka.client_log import client_log
+from streamsapp.kafka.cluster import Cluster
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Fetching, Topics
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.settings import fetch_settings
@@ -36,7 +36,6 @@ from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.tls_renewal import TlsRenewal
-from streamsapp.kafka.topic_ids import topic_identities
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import TopicPartition
 
@@ -77,6 +76,7 @@ class PartitionConsumer:
         self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
         client, self._properties = chosen(properties)
+        self._cluster = Cluster(self._properties)
         self._tls = TlsRenewal(properties)
         try:
             self._consumer, self._client = self._made()
@@ -207,9 +207,7 @@ class PartitionConsumer:
     def topics(self, names: Collection[str]) -> Topics:
         """The topics that these names stand for, of those that there are. Raises ``StreamsError``."""
         try:
-            return self._repeated(
-                lambda: topic_identities(self._consumer, names, REQUEST_TIMEOUT), "looking up the ids of topics"
-            )
+            return self._repeated(lambda: self._cluster.topics(names, REQUEST_TIMEOUT), "looking up the ids of topics")
         except KafkaException as error:
             named = ", ".join(sorted(names))
             raise StreamsError(f"the brokers do not tell the ids of {named}: {error.args[0].str()}") from error
@@ -225,7 +223,7 @@ class PartitionConsumer:
         return self._fetcher is None and self._client.topics.doubts(topic)
 
     def _describe_topics(self, names: Collection[str], timeout: float) -> Topics:
-        return self._consumer.asked(lambda: topic_identities(self._consumer, names, timeout))
+        return self._cluster.topics(names, timeout)
 
     # ---- positions ---------------------------------------------------------------------------------------------
 
@@ -235,7 +233,7 @@ class PartitionConsumer:
             return {}
         try:
             return self._repeated(
-                lambda: offsets.committed(self._consumer, partitions, REQUEST_TIMEOUT), "reading the committed offsets"
+                lambda: self._cluster.committed(partitions, REQUEST_TIMEOUT), "reading the committed offsets"
             )
         except KafkaException as error:
             named = ", ".join(map(str, partitions))
@@ -250,7 +248,7 @@ class PartitionConsumer:
         """Committed offsets, of those partitions that have one; ``None`` if the broker does not tell them within
         ``timeout`` seconds."""
         try:
-            found = self._consumer.asked(lambda: offsets.committed(self._consumer, partitions, timeout))
+            found = self._cluster.committed(partitions, timeout)
         except KafkaException as error:
             log.debug("committed offsets are not known now: %s", error)
             return None
@@ -258,7 +256,7 @@ class PartitionConsumer:
 
     def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""
-        self._consumer.asked(lambda: offsets.commit(self._consumer, positions))
+        self._cluster.commit(positions)
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
@@ -294,6 +292,7 @@ class PartitionConsumer:
         """Leave the broker. A client whose request was given up is left to that request's thread."""
         if self._fetcher is not None:
             self._fetcher.close()
+        self._cluster.close()
         if self._requests.under_way or not (
             self._client.topics.close() and (self._fetcher is None or self._fetcher.ended)
         ):

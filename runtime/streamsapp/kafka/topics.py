@@ -31,9 +31,9 @@ from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
+from streamsapp.kafka.cluster import Cluster
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.tls_renewal import TlsRenewal
-from streamsapp.kafka.topic_ids import topic_identities
 from streamsapp.record import TopicIdentity, TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
 
@@ -59,6 +59,7 @@ class TopicAdmin:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._settings = settings
+        self._cluster = Cluster(properties)
         self._servers = properties.get("bootstrap.servers")
         #: The client's last message about brokers that are out of reach.
         self.last_error = "no answer"
@@ -155,7 +156,7 @@ class TopicAdmin:
 
     def topics(self, names: Collection[str]) -> dict[str, TopicIdentity]:
         """The topics that names stand for, of those that there are; raises ``KafkaException`` when no broker tells."""
-        return self._requests.ask(lambda: topic_identities(self._admin, names, TIMEOUT))
+        return self._requests.ask(lambda: self._cluster.topics(names, TIMEOUT))
 
     def only_compacts(self, topic: str) -> bool:
         """Return whether the broker keeps the last record of each key for good, so that one that is missing was
@@ -195,6 +196,7 @@ class TopicAdmin:
 
     def close(self) -> None:
         """Close the client; no thread uses it any more. A client whose request was given up stays open."""
+        self._cluster.close()
         if not self._requests.under_way:
             self._admin.close()
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import NewTopic
 
 import batch_language
@@ -31,7 +32,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.errors import FencedError, StateStoreError, TaskCorruptedError, TopicError
-from streamsapp.kafka import offsets
+from streamsapp.kafka.cluster import Cluster
 from streamsapp.runtime.micro_batches import batches as batches_module
 from streamsapp.runtime.micro_batches.lanes import DriverClaim
 from streamsapp.runtime.micro_batches.model import LaneOrder
@@ -406,11 +407,10 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning(app: Applicati
     committed = app.kafka.committed(group, app.words)
 
     make_words_anew(app)
-    consumer = Consumer({"bootstrap.servers": app.kafka.bootstrap_servers, "group.id": group})
     # Brokers delete the offsets of a deleted topic, some time later; a transaction under way can bring them back.
     eventually(lambda: not app.kafka.committed(group, app.words), "offsets of the topic are deleted")
-    offsets.commit(consumer, {TopicPartition(app.words, each): at for each, at in committed.items()})
-    consumer.close()
+    with closing(Cluster({"bootstrap.servers": app.kafka.bootstrap_servers, "group.id": group})) as cluster:
+        cluster.commit({TopicPartition(app.words, each): at for each, at in committed.items()})
     app.produce(70)
 
     app.catch_up(app.process())

@@ -24,11 +24,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         fake.properties = properties
         return fake
 
-    def send_to_transaction(producer: FakeClient, offsets: Any, group: object, timeout: float) -> None:
-        producer.send_offsets(offsets, group)
-
     monkeypatch.setattr(module, "RebootstrappingProducer", make)
-    monkeypatch.setattr(module, "send_to_transaction", send_to_transaction)
+    monkeypatch.setattr(module, "group_metadata", lambda member: member)
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake
 

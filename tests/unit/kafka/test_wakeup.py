@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from data_paths import take_client
+from data_paths import mock_brokers, take_client
 from streamsapp import TopicPartition
 from streamsapp.kafka import rest as rest_module
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
@@ -72,6 +72,7 @@ def is_still(descriptor: int, file: os.stat_result) -> bool:
 @pytest.fixture(autouse=True, params=["streamsapp", "librdkafka"])
 def fetching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     take_client(request.param, monkeypatch)
+    mock_brokers(monkeypatch)
 
 
 @pytest.fixture

@@ -17,6 +17,11 @@ def compiled() -> ModuleType:
     return data_paths.compiled()
 
 
+@pytest.fixture(autouse=True)
+def _mock_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    data_paths.mock_brokers(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """The address of a broker that makes every topic it hears of, with four partitions."""

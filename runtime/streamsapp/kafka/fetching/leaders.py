@@ -37,7 +37,7 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 #: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
 ListTopics = Callable[[str, float], Any]
-#: The topics that names stand for, as ``kafka.topic_ids`` asks for them.
+#: The topics that names stand for, as ``kafka.cluster`` asks for them.
 DescribeTopics = Callable[[Collection[str], float], Topics]
 #: Takes what was told of a topic of which these partitions are wanted.
 _Judge = Callable[[str, Iterable[TopicPartition], Any], None]

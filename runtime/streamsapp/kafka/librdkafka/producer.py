@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.group_member import Member
-from streamsapp.kafka.offsets import send_to_transaction
+from streamsapp.kafka.group_member import Member, group_metadata
 from streamsapp.kafka.rebootstrap import RebootstrappingProducer
 from streamsapp.kafka.refusals import Refusals, production_error, raw_record
 from streamsapp.kafka.requests import NoAnswerError, Requests
@@ -154,7 +153,8 @@ class LibrdkafkaProducer:
         return False
 
     def send_offsets(self, offsets: Offsets, member: Member, timeout: float) -> None:
-        self._bounded(lambda: send_to_transaction(self._producer, offsets, member, timeout))
+        sent = [KafkaPartition(*name, offset, metadata or None) for name, (offset, metadata) in offsets.items()]
+        self._bounded(lambda: self._producer.send_offsets_to_transaction(sent, group_metadata(member), timeout))
 
     def commit_transaction(self, timeout: float) -> None:
         self._bounded(lambda: self._producer.commit_transaction(timeout))

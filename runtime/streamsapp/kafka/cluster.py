@@ -1,0 +1,229 @@
+"""Asks brokers which topics names stand for (KIP-516), and which offsets a group has committed, over a connection of
+the runtime's: the same for both clients.
+
+confluent-kafka describes topics with its admin client only, and takes the metadata of offsets for C strings: it reads
+beyond the end of what Kafka Streams committed. Called on whichever thread asks; each call waits for its answer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp.brokers.bounds import check_told
+from streamsapp.brokers.codec import NO_UUID
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.coordinators import GROUP, check_coordinator, coordinator_of, find_coordinator
+from streamsapp.brokers.encoding import INT16, INT32, NO_TAGS, Reader, encoded_count, encoded_text
+from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from streamsapp.brokers.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from streamsapp.brokers.request import Request
+from streamsapp.brokers.request_by_hand import RequestByHand
+from streamsapp.brokers.settings import connection_settings
+from streamsapp.clock import SystemClock
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.deadline import Deadline
+from streamsapp.record import TopicIdentity, TopicPartition
+
+T = TypeVar("T")
+
+#: Offset and metadata.
+Committed: TypeAlias = tuple[int, str]
+
+#: How long a commit may take, and the end of the connection's thread, in seconds.
+_COMMIT, _END = 30.0, 1.0
+#: A group that is new has no coordinator for a moment; the pause before it is looked for again, in seconds.
+_NOT_YET, _PAUSE = (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS), 0.1
+#: The part of the time in which one broker is to answer.
+_ONE = 0.4
+
+_FETCHED = struct.Struct(">iq")
+
+
+class Cluster:
+    """The brokers, as one consumer or admin client asks them."""
+
+    def __init__(self, properties: ClientProperties) -> None:
+        """A connection is made when something is asked."""
+        self._properties = properties
+        self._group = str(properties.get("group.id", ""))
+        self._stable = str(properties.get("isolation.level", "read_committed")).lower() == "read_committed"
+        self._made: Connection | None = None
+        self._making = Lock()
+        self._closed = False
+        self._forever = Deadline(SystemClock())
+
+    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
+        """The topics that these names stand for now, of those names that there are and that may be described; with an
+        empty id where the brokers know none. Raises ``KafkaException`` when no broker answers."""
+        if not names:
+            return {}
+        wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
+
+        async def ask(connection: Connection) -> MetadataResponse:
+            message = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            answer: MetadataResponse = await connection.ask_any(
+                lambda: Request(message, least=4, greatest=12), _ONE * timeout
+            )
+            return answer
+
+        answer = self._asked(ask, timeout)
+        cluster = answer.cluster_id or ""
+        return {
+            each.name: TopicIdentity(cluster_id=cluster)
+            if each.topic_id == NO_UUID
+            else TopicIdentity.of(each.topic_id, cluster)
+            for each in answer.topics
+            if not each.error_code and each.name is not None and each.name in names
+        }
+
+    def committed(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
+        """Offset and metadata of the partitions for which the group has committed one. Raises ``KafkaException``."""
+        asked = list(partitions)
+        request = _OffsetFetchRequest(self._group, asked, stable=self._stable)
+        answer: _OffsetFetchAnswer = self._asked(
+            lambda connection: self._coordinated(connection, request, timeout), timeout
+        )
+        _check(answer.error_code)
+        for each in answer.offsets:
+            _check(each.error_code)
+        return {each.name: (each.offset, each.metadata) for each in answer.offsets if each.offset >= 0}
+
+    def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit for the group and wait for the answer, as a consumer that is no member. Raises ``KafkaException``."""
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, number), (offset, metadata) in offsets.items():
+            one = OffsetCommitRequestPartition(
+                partition_index=number, committed_offset=offset, committed_metadata=metadata
+            )
+            topics.setdefault(topic, []).append(one)
+        message = OffsetCommitRequest(
+            group_id=self._group,
+            topics=[OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
+        )
+
+        def ask(connection: Connection) -> Coroutine[Any, Any, OffsetCommitResponse]:
+            return self._coordinated(connection, Request(message, greatest=8), _COMMIT)
+
+        told = {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in self._asked(ask, _COMMIT).topics
+            for each in topic.partitions
+        }
+        for each in offsets:
+            _check(told.get(each, KafkaError._TIMED_OUT))
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        with self._making:
+            self._closed = True
+            if self._made is not None:
+                self._made.close(_END)
+
+    def _asked(self, ask: Callable[[Connection], Coroutine[Any, Any, T]], timeout: float) -> T:
+        try:
+            connection = self._connection()
+            return connection.run(lambda: ask(connection), timeout, self._forever)
+        except UnreachableError as error:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from error
+
+    def _connection(self) -> Connection:
+        with self._making:
+            if self._closed:
+                raise UnreachableError("the client is closed")
+            if self._made is None:
+                name = str(self._properties.get("client.id", "client"))
+                self._made = Connection(connection_settings(self._properties, f"{name}-cluster"))
+                self._made.start()
+            return self._made
+
+    async def _coordinated(self, connection: Connection, request: RequestByHand, timeout: float) -> Any:
+        """Ask the broker that coordinates the group, which is looked up each time: it is seldom asked."""
+        while True:
+            found = await connection.ask_any(
+                lambda: find_coordinator(GROUP, self._group),
+                _ONE * timeout,
+                lambda answer: check_coordinator(answer, self._group),
+            )
+            coordinator = coordinator_of(found)
+            if coordinator.error_code not in _NOT_YET:
+                break
+            await connection.sleep(_PAUSE)  # until the caller's time is over
+        _check(coordinator.error_code)
+        _, node = connection.two_ways_to(coordinator, GROUP, self._group)
+        return await connection.send(request, node, _ONE * timeout)
+
+
+class _Fetched(NamedTuple):
+    name: TopicPartition
+    offset: int
+    metadata: str
+    error_code: int
+
+
+class _OffsetFetchAnswer(NamedTuple):
+    error_code: int
+    offsets: list[_Fetched]
+
+
+class _OffsetFetchRequest(RequestByHand):
+    """Asks which offsets a group has committed. Metadata may be anything if another program committed it."""
+
+    name, API_KEY, first_compact = "OffsetFetchRequest", 9, 6
+    _with_throttle, _with_epoch, _with_stable = 3, 5, 7
+
+    def __init__(self, group: str, partitions: Collection[TopicPartition], *, stable: bool) -> None:
+        """``stable``: those of open transactions are waited for (KIP-447)."""
+        super().__init__((2, 7))
+        self._group, self._partitions, self._stable = group, partitions, stable
+
+    def parts(self, version: int, *, compact: bool) -> Iterator[bytes]:
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in self._partitions:
+            by_topic.setdefault(topic, []).append(number)
+        yield encoded_text(self._group, compact=compact)
+        yield encoded_count(len(by_topic), compact=compact)
+        for topic, numbers in by_topic.items():
+            yield encoded_text(topic, compact=compact)
+            yield encoded_count(len(numbers), compact=compact)
+            yield b"".join(map(INT32.pack, numbers))
+            yield NO_TAGS if compact else b""
+        if version >= self._with_stable:
+            yield b"\1" if self._stable else b"\0"
+
+    def read(self, reader: Reader, version: int) -> _OffsetFetchAnswer:
+        if version >= self._with_throttle:
+            reader.read(INT32)
+        found: list[_Fetched] = []
+        for _ in range(reader.count()):
+            topic = reader.text()
+            for _ in range(reader.count()):
+                number, offset = reader.read(_FETCHED)
+                if version >= self._with_epoch:
+                    reader.read(INT32)
+                metadata = reader.text_or_none("replace") or ""
+                (code,) = reader.read(INT16)
+                reader.skip_tags()
+                # librdkafka ends metadata with a zero, as C does.
+                found.append(_Fetched(TopicPartition(topic, number), offset, metadata.removesuffix("\0"), code))
+            reader.skip_tags()
+        (code,) = reader.read(INT16)
+        reader.skip_tags()
+        if not code:
+            check_told("OffsetFetch", list(self._partitions), [each.name for each in found])
+        return _OffsetFetchAnswer(code, found)
+
+
+def _check(code: int) -> None:
+    if code != KafkaError.NO_ERROR:
+        raise KafkaException(KafkaError(code))
