@@ -40,7 +40,7 @@ class ChangelogSlice:
 
     topic: str
     partition: int
-    #: A list, or a log of the native data path.
+    #: A list, or some of a log of cells.
     entries: Sequence[tuple[bytes, Any]]
     format: ChangelogFormat
 

@@ -40,7 +40,7 @@ GROUPS = 40
 FIRST, SECOND, TOTALS, COUNTS, WINDOWS = "first", "second", "totals", "counts", "windows"
 #: Every store has a changelog, and a sink topic of its name with every update.
 STORES = (FIRST, SECOND, TOTALS, COUNTS, WINDOWS)
-#: The stores of numbers: the native data path keeps them without objects.
+#: The stores of numbers: they are kept in cells, without objects.
 COUNTED = (COUNTS, WINDOWS)
 #: Every record is in so many windows, none of which ends before the run does.
 WINDOW_MS, ADVANCE_MS, GRACE_MS = 4_000, 1_000, 3_600_000

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def identity(value: Any) -> Any:
-    """Returns its argument: two forms of it are the same. The native data path does not call it."""
+    """Returns its argument: two forms of it are the same. The parts in C do not call it."""
     return value
 
 

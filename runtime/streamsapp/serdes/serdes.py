@@ -28,7 +28,7 @@ _UUID_SIZE = 36
 
 
 def require_bytes(value: bytes) -> bytes:
-    """Returns bytes as they are; raises ``TypeError`` for anything else. The native data path knows it."""
+    """Returns bytes as they are; raises ``TypeError`` for anything else. The parts in C know it."""
     if value.__class__ is bytes or isinstance(value, bytes):
         return value
     raise TypeError(f"got {type(value).__name__}; declare a serde, {_suggestion(value)}")

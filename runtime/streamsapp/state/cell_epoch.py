@@ -1,5 +1,5 @@
-"""The writes of one epoch to a store whose entries are cells of the native data path: a log of them in C, and what is
-seldom asked of an epoch beside it.
+"""The writes of one epoch to a store whose entries are cells: a log of them in C, and what is seldom asked of an epoch
+beside it.
 
 The processing thread writes by the store's cells, and the polling thread reads the log in its order: neither looks
 up a key. Whoever does finds its cell in the caches of the layers, and the cell knows its place in the log. Where the

@@ -21,7 +21,7 @@ enum { IN_EPOCH, IN_EPOCH_BEFORE, IN_BACKLOG, PLACES };
 
 enum { MOST_GENERATIONS = INT32_MAX }; /* their numbers begin anew then */
 
-/* An entry [count, timestamp] that is changed in place: streamsapp.state.entries.Cell in C. */
+/* An entry [count, timestamp] that is changed in place. */
 typedef struct {
     PyObject_HEAD
     PyObject *physical; /* the key that the store has for it */
