@@ -138,7 +138,7 @@ class _Opening:
     def opened(self) -> OpenConnection:
         tls, login = self._security.tls, self._security.login
         self._transport = transport = (
-            Transport(self._made) if tls is None else TlsTransport(self._made, tls.context(), self._host)
+            Transport(self._made) if tls is None else TlsTransport(self._made, tls.current(), self._host)
         )
         self._until(transport.shake_hands)
         self.doing = "the first request"

@@ -8,9 +8,9 @@ that the socket is to be watched, for room to write where ``wants_room``, and el
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
-from contextlib import suppress
+
+from streamsapp.brokers.tls import ClientTls
 
 _TIME = struct.Struct("@qq")
 
@@ -18,12 +18,15 @@ _TIME = struct.Struct("@qq")
 class Transport:
     """A plain connection."""
 
-    #: Set with ``BlockingIOError``.
-    wants_room = False
-
     def __init__(self, made: socket.socket) -> None:
         made.setblocking(False)
         self._socket = made
+        self._sends = False
+
+    @property
+    def wants_room(self) -> bool:
+        """What ``BlockingIOError`` has meant: room to write is wanted, or something to read."""
+        return self._sends
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -33,18 +36,18 @@ class Transport:
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
         """The number of bytes that were taken."""
-        self.wants_room = True
+        self._sends = True
         return self._socket.send(data)
 
     def recv_into(self, view: memoryview) -> int:
         """Fills as much of a view as there is to be read by now; 0 at the end."""
-        self.wants_room = False
+        self._sends = False
         return self._socket.recv_into(view, 0, socket.MSG_WAITALL)
 
     @property
-    def pending(self) -> int:
-        """Bytes to be read at once, though the socket has none."""
-        return 0
+    def pending(self) -> bool:
+        """True if more is to be read at once, though the socket may have none."""
+        return False
 
     def wait_in_system(self, read: float, write: float) -> None:
         """From now on reads and writes wait for so many seconds, and no other thread of the interpreter meanwhile."""
@@ -60,45 +63,28 @@ class Transport:
 class TlsTransport(Transport):
     """A connection by TLS."""
 
-    def __init__(self, made: socket.socket, context: ssl.SSLContext, name: str) -> None:
-        """The other side has to prove that it has this name, if the context says so."""
-        made.setblocking(False)
-        self._secured = context.wrap_socket(made, server_hostname=name, do_handshake_on_connect=False)
-        super().__init__(self._secured)
+    def __init__(self, made: socket.socket, tls: ClientTls, name: str) -> None:
+        """The other side has to prove that it has this name, unless the client's settings say otherwise."""
+        super().__init__(made)
+        self._tls = tls.connection(made.fileno(), name)
 
     def shake_hands(self) -> None:
-        try:
-            self._secured.do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-            raise self._waits(error) from None
+        self._tls.shake_hands()
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
-        try:
-            return self._secured.send(data)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-            raise self._waits(error) from None
+        return self._tls.send(data)
 
     def recv_into(self, view: memoryview) -> int:
-        read = 0
-        try:
-            while read < len(view) and (more := self._secured.recv_into(view[read:])):
-                read += more
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-            if not read:
-                raise self._waits(error) from None
-        return read
+        return self._tls.recv_into(view)
 
     @property
-    def pending(self) -> int:
-        return self._secured.pending()
+    def wants_room(self) -> bool:
+        return self._tls.wants_room
 
-    def wait_in_system(self, read: float, write: float) -> None:
-        """Python's TLS does not wait for a moment: its owner watches the socket."""
+    @property
+    def pending(self) -> bool:
+        return self._tls.pending
 
     def close(self) -> None:
-        with suppress(OSError, ValueError):
-            self._secured.close()
-
-    def _waits(self, error: ssl.SSLError) -> BlockingIOError:
-        self.wants_room = isinstance(error, ssl.SSLWantWriteError)
-        return BlockingIOError()
+        self._tls.close()
+        super().close()

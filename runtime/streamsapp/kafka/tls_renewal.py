@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from streamsapp.brokers.tls import tls_context, tls_files
+from streamsapp.brokers.tls import client_tls, tls_files
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import ConfigError
 
@@ -29,7 +29,7 @@ class TlsRenewal:
             return False
         files = tls_files(self._properties)
         try:
-            tls_context(self._properties)
+            client_tls(self._properties)
         except ConfigError as error:
             log.warning("TLS: files were renewed and cannot be used: %s; those before stay in use", error)
             return False

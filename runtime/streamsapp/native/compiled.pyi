@@ -388,6 +388,52 @@ class Chunk:
     def take_packed(self, limit: int, /) -> PackedRecords:
         """The same, for a store that is restored. Raises the exception that ``decompress`` has returned."""
 
+class TlsError(OSError):
+    """TLS has failed. ``args`` are OpenSSL's reason, and the text of what is wrong with the other side's certificate,
+    which is empty if that was believed."""
+
+class Tls:
+    """A TLS connection over a socket, used by one thread at a time; the socket stays its owner's.
+
+    All raise ``TlsError``, or ``OSError`` of the socket's; ``BlockingIOError`` where the socket is to be watched, for
+    room to write where ``wants_room``."""
+
+    wants_room: bool
+    #: True if the last ``recv_into`` has left something that need not be waited for.
+    pending: bool
+    #: As ``TLSv1.3``; empty once it is closed.
+    version: str
+
+    def shake_hands(self) -> None:
+        """Begin, or go on after ``BlockingIOError``."""
+
+    def send(self, data: bytes | bytearray | memoryview, /) -> int:
+        """The number of bytes that were taken."""
+
+    def recv_into(self, view: bytearray | memoryview, /) -> int:
+        """Fills a view with all that is there by now; 0 at the end. Waits for nothing, but as the socket does."""
+
+    def close(self) -> None: ...
+
+class TlsContext:
+    """The authorities, the certificate and the ciphers of a client's connections by TLS. Paths of files and folders in
+    PEM; raises ``TlsError`` for one that cannot be used."""
+
+    def __init__(self, *, verified: bool) -> None:
+        """Raises ``ImportError`` where the OpenSSL of Python's ``ssl`` cannot be found."""
+
+    def trust(self, file: str | None, folder: str | None, /) -> None:
+        """Believes these authorities, or the system's if there is neither."""
+
+    def check_revoked(self, file: str, /) -> None: ...
+    def show(self, certificate: str, key: str, password: bytes, /) -> None: ...
+    def use_ciphers(self, ciphers: str, /) -> None:
+        """For TLS 1.2, in OpenSSL's form."""
+
+    def connection(self, descriptor: int, name: str, checked: bool, /) -> Tls:
+        """Over a connected socket. The other side has to prove that it has this name or address, if that is
+        ``checked``."""
+
 def answer(answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
     """An answer to Fetch, version 13, without its length: the milliseconds that the broker is to be left alone, an
     error, the session, and the partitions. Raises ``ValueError`` for anything else."""

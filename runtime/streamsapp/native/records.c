@@ -23,6 +23,9 @@
 #include "push/sink.h"
 #include "push/step.h"
 #include "push/windows.h"
+#include "tls/tls.h"
+#include "tls/tls_context.h"
+#include "tls/tls_error.h"
 
 static PyMethodDef functions[] = {
     {"answer", sa_answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
@@ -38,15 +41,16 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "compil
 PyMODINIT_FUNC PyInit_compiled(void); /* called by the interpreter that imports the module */
 
 PyMODINIT_FUNC PyInit_compiled(void) {
-    PyTypeObject *types[] = {&sa_record_type,   &sa_recent_type,     &sa_cell_type,        &sa_cell_log_type,
-                             &sa_cell_run_type, &sa_cells_type,      &sa_window_type,      &sa_step_type,
-                             &sa_sink_type,     &sa_count_push_type, &sa_window_push_type, &sa_loop_type,
-                             &sa_outbox_type,   &sa_chunk_type,      &sa_packed_type};
-    if (sa_make_names()) return NULL;
+    PyTypeObject *types[] = {
+        &sa_record_type, &sa_recent_type, &sa_cell_type,   &sa_cell_log_type,    &sa_cell_run_type,    &sa_cells_type,
+        &sa_window_type, &sa_step_type,   &sa_sink_type,   &sa_count_push_type,  &sa_window_push_type, &sa_loop_type,
+        &sa_outbox_type, &sa_chunk_type,  &sa_packed_type, &sa_tls_context_type, &sa_tls_type};
+    if (sa_make_names() || sa_make_tls_error()) return NULL;
     sa_make_crc_table();
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */
+    if (module && PyModule_AddObjectRef(module, "TlsError", sa_tls_error)) Py_CLEAR(module);
     /* Whoever looks for push functions learns where a step has its own. */
     PyObject *slots = module ? Py_BuildValue("(s)", "forward") : NULL;
     PyTypeObject *pushing[] = {&sa_step_type, &sa_count_push_type, &sa_window_push_type};

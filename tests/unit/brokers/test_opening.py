@@ -138,10 +138,14 @@ def test_a_certificate_that_is_not_believed_is_refused_with_the_remedy(opened: O
         assert "127.0.0.1:" in str(refused.value)
 
 
-def test_the_name_of_a_certificate_may_be_left_unchecked(opened: Opened) -> None:
-    authority = trustme.CA()
-    with HandshakingBroker(tls=server_of(authority, "elsewhere.example")) as broker:
-        assert opened(broker.address, trusting(authority, **{"ssl.endpoint.identification.algorithm": "none"})).versions
+def test_certificates_are_checked_unless_the_user_says_otherwise(opened: Opened) -> None:
+    known, other = trustme.CA(), trustme.CA()
+    any_name = {"ssl.endpoint.identification.algorithm": "none"}
+    with HandshakingBroker(tls=server_of(known, "elsewhere.example")) as broker:
+        assert opened(broker.address, trusting(known, **any_name)).versions
+        with pytest.raises(RefusedTlsError, match="not believed"):
+            opened(broker.address, trusting(other, **any_name))
+        assert opened(broker.address, trusting(other, **{"enable.ssl.certificate.verification": "false"})).versions
 
 
 def test_tls_to_a_plain_port_names_the_protocol(opened: Opened) -> None:

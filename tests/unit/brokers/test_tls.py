@@ -6,15 +6,15 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-from kafka.errors import KafkaConnectionError
 
-from streamsapp.brokers.tls import RenewedTls, refused_tls
+from streamsapp.brokers.tls import ClientTls, RenewedTls, client_tls, refused_tls
 from streamsapp.kafka.tls_renewal import TlsRenewal
 from streamsapp.renewed_files import RenewedFiles
 
@@ -54,35 +54,35 @@ def properties(folder: Path) -> dict[str, str]:
     return {"security.protocol": "SSL"} | {key: str(folder / name) for key, name in named.items()}
 
 
-def subjects(context: ssl.SSLContext) -> list[object]:
-    return [each["serialNumber"] for each in context.get_ca_certs()]
-
-
 @both_ways
 def test_new_connections_have_the_files_as_they_are_now(renew: Put, tmp_path: Path) -> None:
-    renew(tmp_path / "tls", trustme.CA())
+    authority = trustme.CA()
+    renew(tmp_path / "tls", authority)
     tls = RenewedTls(properties(tmp_path / "tls"))
-    first = tls.context()
-    assert tls.context() is first
+    first = tls.current()
+    assert tls.current() is first
+    assert refusal(server_of(authority), first) is None
 
-    renew(tmp_path / "tls", trustme.CA())
+    authority = trustme.CA()
+    renew(tmp_path / "tls", authority)
 
-    second = tls.context()
-    assert subjects(second) != subjects(first)
-    assert tls.context() is second
+    second = tls.current()
+    assert tls.current() is second
+    assert refusal(server_of(authority), second) is None
+    assert "not believed" in (refused_tls(refusal(server_of(authority), first) or OSError()) or "")
 
 
 def test_files_that_do_not_fit_yet_wait_for_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     put(tmp_path / "tls", trustme.CA())
     tls = RenewedTls(properties(tmp_path / "tls"))
-    first = tls.context()
+    first = tls.current()
     put(tmp_path / "next", trustme.CA())
 
     (tmp_path / "next/tls.crt").replace(tmp_path / "tls/tls.crt")
-    assert tls.context() is first
+    assert tls.current() is first
     assert "cannot be used: ssl.certificate.location" in caplog.text
     (tmp_path / "next/tls.key").replace(tmp_path / "tls/tls.key")
-    assert tls.context() is not first
+    assert tls.current() is not first
 
 
 @both_ways
@@ -122,32 +122,34 @@ def test_a_folder_of_authorities_changes_with_its_files(tmp_path: Path) -> None:
 # ---- refused ---------------------------------------------------------------------------------------------------------
 
 
-def refusal(server: ssl.SSLContext | None, client: ssl.SSLContext, name: str = "localhost") -> BaseException:
-    """The error of a client that connects, and waits for a first answer."""
+def refusal(server: ssl.SSLContext | None, client: ClientTls, name: str = "localhost") -> BaseException | None:
+    """The error of a client that connects, and waits for a first answer; ``None`` if there is no error."""
     here, there = socket.socketpair()
 
     def serve() -> None:
-        with there:
-            try:
-                if server is None:
-                    there.recv(1000)
-                    there.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                else:
-                    server.wrap_socket(there, server_side=True).recv(1)
-            except OSError:
-                pass  # the client is told
+        with there, suppress(OSError):  # the client is told
+            if server is None:
+                there.recv(1000)
+                there.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            else:
+                with server.wrap_socket(there, server_side=True) as secured:
+                    secured.recv(1)
 
     thread = threading.Thread(target=serve)
     thread.start()
-    here.settimeout(30)
-    try:
-        with here, client.wrap_socket(here, server_hostname=name) as secured:
-            secured.recv(1)
-    except OSError as error:
-        return error
-    finally:
-        thread.join()
-    raise AssertionError("nothing was refused")
+    with here:
+        secured = client.connection(here.fileno(), name)
+        try:
+            secured.shake_hands()
+            secured.send(b"?")
+            secured.recv_into(bytearray(1))
+        except OSError as error:
+            return error
+        finally:
+            secured.close()
+            here.shutdown(socket.SHUT_RDWR)
+            thread.join()
+    return None
 
 
 def server_of(authority: trustme.CA, **issued: Any) -> ssl.SSLContext:
@@ -156,10 +158,12 @@ def server_of(authority: trustme.CA, **issued: Any) -> ssl.SSLContext:
     return context
 
 
-def client_of(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority.configure_trust(context)
-    return context
+def client_of(authority: trustme.CA, shown: trustme.LeafCert | None = None) -> ClientTls:
+    given = {"ssl.ca.pem": authority.cert_pem.bytes().decode()}
+    if shown is not None:
+        chain = "".join(each.bytes().decode() for each in shown.cert_chain_pems)
+        given |= {"ssl.certificate.pem": chain, "ssl.key.pem": shown.private_key_pem.bytes().decode()}
+    return client_tls(given)
 
 
 LAST_YEAR = {"not_before": datetime(2020, 1, 1, tzinfo=UTC), "not_after": datetime(2021, 1, 1, tzinfo=UTC)}
@@ -170,29 +174,35 @@ def test_a_refused_connection_says_who_refuses_it_why_and_what_to_do() -> None:
     asking = server_of(known)
     asking.verify_mode = ssl.CERT_REQUIRED
     other.configure_trust(asking)
-    stranger = client_of(known)
-    known.issue_cert("me").configure_cert(stranger)
+    stranger = client_of(known, known.issue_cert("me"))
     told = {
         "not believed": refusal(server_of(known), client_of(other)),
         "has expired": refusal(server_of(known, **LAST_YEAR), client_of(known)),
         "ostname mismatch": refusal(server_of(known), client_of(known), "elsewhere"),
+        "IP address mismatch": refusal(server_of(known), client_of(known), "127.0.0.1"),
         "refuses this client": refusal(asking, client_of(known)),
         "unknown ca": refusal(asking, stranger),
         "TLS failed": refusal(None, client_of(known)),
     }
-    remedies = ["ssl.ca.location", "renew it", "bootstrap_servers", "ssl.certificate.location", "their authority"]
+    names = ["bootstrap_servers", "bootstrap_servers"]
+    remedies = ["ssl.ca.location", "renew it", *names, "ssl.certificate.location", "their authority"]
 
     for (words, error), remedy in zip(told.items(), [*remedies, "security.protocol"], strict=True):
-        wrapped = KafkaConnectionError("no TLS connection to a:1")
-        wrapped.__cause__ = error
-        for given in (error, KafkaConnectionError(error), wrapped):
-            text = refused_tls(given) or ""
-            assert words in text, error
-            assert remedy in text
+        assert error is not None
+        text = refused_tls(error) or ""
+        assert words in text, error
+        assert remedy in text
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("reset"), ssl.SSLEOFError(8, "EOF"), KafkaConnectionError("gone"), KafkaConnectionError()]
-)
+def test_a_client_that_is_known_is_let_in() -> None:
+    known = trustme.CA()
+    asking = server_of(known)
+    asking.verify_mode = ssl.CERT_REQUIRED
+    known.configure_trust(asking)
+
+    assert refusal(asking, client_of(known, known.issue_cert("me"))) is None
+
+
+@pytest.mark.parametrize("error", [OSError("reset"), ConnectionError("closed"), TimeoutError()])
 def test_a_connection_that_breaks_is_not_refused(error: Exception) -> None:
     assert refused_tls(error) is None

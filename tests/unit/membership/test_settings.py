@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.server
 import json
-import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -218,25 +217,6 @@ def test_an_identity_provider_of_an_unknown_authority_is_not_asked(secured: Rene
 def test_authorities_that_cannot_be_read_are_named_at_the_start(given: dict[str, str], fault: str) -> None:
     with pytest.raises(ConfigError, match=fault):
         _oidc("https://127.0.0.1:1/token", **given)
-
-
-def test_certificates_are_checked_unless_the_user_says_otherwise() -> None:
-    strict = _context(security_protocol="ssl")
-    assert strict.check_hostname
-    assert strict.verify_mode == ssl.CERT_REQUIRED
-
-    any_name = _context(**{"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"})
-    assert not any_name.check_hostname
-    assert any_name.verify_mode == ssl.CERT_REQUIRED
-
-    none = _context(**{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"})
-    assert none.verify_mode == ssl.CERT_NONE
-
-
-def _context(**kafka: str) -> ssl.SSLContext:
-    tls = connection(**kafka).security.tls
-    assert tls is not None
-    return tls.context()
 
 
 @pytest.mark.parametrize(

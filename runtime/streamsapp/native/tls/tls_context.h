@@ -1,0 +1,18 @@
+/* What TLS connections of a client have in common: authorities, its own certificate, ciphers. Made by
+ * brokers/tls_context.py, with the interpreter's lock; a connection that began keeps what it began with. */
+#ifndef SA_TLS_TLS_CONTEXT_H
+#define SA_TLS_TLS_CONTEXT_H
+
+#include <Python.h>
+
+#include "tls/openssl.h"
+
+typedef struct {
+    PyObject_HEAD
+    SslContext *context;
+    PyObject *password; /* bytes, while a key is read */
+} TlsContext;
+
+extern PyTypeObject sa_tls_context_type;
+
+#endif
