@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from streamsapp.state.api import KeyValueStore as KeyValueStore, ValueAndTimestamp as ValueAndTimestamp
     from streamsapp.state.builders import Stores as Stores
     from streamsapp.state.iterators import KeyValueIterator as KeyValueIterator
-    from streamsapp.state.versioned import VersionedRecord as VersionedRecord
-    from streamsapp.state.windowed_api import (
+    from streamsapp.state.kinds.versioned import VersionedRecord as VersionedRecord
+    from streamsapp.state.kinds.windowed_api import (
         SessionStore as SessionStore,
         VersionedKeyValueStore as VersionedKeyValueStore,
         WindowStore as WindowStore,
@@ -124,8 +124,8 @@ _HOMES = {
     "streamsapp.state.api": ("KeyValueStore", "ValueAndTimestamp"),
     "streamsapp.state.builders": ("Stores",),
     "streamsapp.state.iterators": ("KeyValueIterator",),
-    "streamsapp.state.versioned": ("VersionedRecord",),
-    "streamsapp.state.windowed_api": ("SessionStore", "VersionedKeyValueStore", "WindowStore"),
+    "streamsapp.state.kinds.versioned": ("VersionedRecord",),
+    "streamsapp.state.kinds.windowed_api": ("SessionStore", "VersionedKeyValueStore", "WindowStore"),
     "streamsapp.testing.session": ("Session",),
     "streamsapp.topology.builder": ("Topology",),
 }

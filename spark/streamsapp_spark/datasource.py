@@ -38,7 +38,7 @@ from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest import load
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.state.versioned import VersionedType
+from streamsapp.state.kinds.versioned import VersionedType
 from streamsapp_spark.snapshots.choice import AsOf, chosen
 from streamsapp_spark.snapshots.download import numbered
 from streamsapp_spark.tables.application import ManifestPlace, StoredApplication, stored_application

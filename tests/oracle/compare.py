@@ -20,7 +20,7 @@ from streamsapp import Serdes, StreamsConfig, Windowed
 from streamsapp.errors import StreamsAppError
 from streamsapp.record import Headers
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.session import SessionType
+from streamsapp.state.kinds.session import SessionType
 from streamsapp.testing import TestInputTopic, TopologyTestDriver
 
 Program = dict[str, Any]

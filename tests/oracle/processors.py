@@ -15,7 +15,7 @@ from streamsapp.processor.api import Cancellable, Processor, ProcessorContext, P
 from streamsapp.record import Record
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
-from streamsapp.state.versioned import VersionedRecord
+from streamsapp.state.kinds.versioned import VersionedRecord
 
 Step = dict[str, Any]
 

@@ -10,7 +10,7 @@ import application
 from application import Json
 from streamsapp import Serdes, TaskId, Windowed
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 

@@ -18,7 +18,7 @@ from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
 from streamsapp.runtime.thread_failure import ThreadFailure
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.testing import MockClock
 from task_parts import config
 

@@ -20,7 +20,7 @@ from kafka_cluster import Kafka
 from streamsapp import Serdes, StreamsConfig, StreamsRuntime, TaskId, Topology
 from streamsapp.kafka.retry import repeated
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 #: Longer than anything takes that works, shorter than pytest waits.

@@ -11,10 +11,10 @@ from streamsapp import errors, native
 from streamsapp.native import StepKind
 from streamsapp.processor.operator import PlainSink, Push
 from streamsapp.record import Headers
+from streamsapp.state.engine.segments import Segments
+from streamsapp.state.kinds.recent_entries import Item, Recent as RecentEntries
+from streamsapp.state.kinds.window import window_key
 from streamsapp.state.managed_store import ManagedStore
-from streamsapp.state.recent_entries import Item, Recent as RecentEntries
-from streamsapp.state.segments import Segments
-from streamsapp.state.window import window_key
 
 
 def in_python(patch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.native import StepKind
-from streamsapp.state.segments import Segments
+from streamsapp.state.engine.segments import Segments
 
 BATCH, BATCHES = 1000, 20
 TRANSACTIONS = 8

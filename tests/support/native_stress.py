@@ -36,8 +36,8 @@ from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.native import StepKind
 from streamsapp.outgoing import ChangelogSlice
-from streamsapp.state.entries import TimestampedFormat
-from streamsapp.state.segments import Segments
+from streamsapp.state.engine.entries import TimestampedFormat
+from streamsapp.state.engine.segments import Segments
 
 BATCH = 5_000
 ROUNDS = 12

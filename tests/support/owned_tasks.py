@@ -20,8 +20,8 @@ from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole, TaskState

@@ -19,9 +19,9 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
-from streamsapp.state.resources import StateResources
-from streamsapp.state.store_type import StoreType
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.store_type import StoreType
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole
 from streamsapp.testing import MockClock

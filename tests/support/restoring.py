@@ -26,8 +26,8 @@ from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask

@@ -24,7 +24,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.directory_store import DirectoryStore
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.runtime.application_layout import lay_out
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 #: Longer than a session of Spark's on a busy machine.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from streamsapp.state.grace_buffer import GraceBuffer
-from streamsapp.state.outer_join import OuterJoinStore
-from streamsapp.state.session import SessionStoreImpl
-from streamsapp.state.suppress_buffer import SuppressionBuffer
-from streamsapp.state.versioned import VersionedStoreImpl
+from streamsapp.state.kinds.grace_buffer import GraceBuffer
+from streamsapp.state.kinds.outer_join import OuterJoinStore
+from streamsapp.state.kinds.session import SessionStoreImpl
+from streamsapp.state.kinds.suppress_buffer import SuppressionBuffer
+from streamsapp.state.kinds.versioned import VersionedStoreImpl
 
 #: Not compared: rows that wait in joins and in ``suppress``, and versions. Their results are.
 _LEFT_OUT = (GraceBuffer, OuterJoinStore, SuppressionBuffer, VersionedStoreImpl)

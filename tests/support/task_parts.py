@@ -13,7 +13,7 @@ from streamsapp import Processor, ProcessorContext, Record, Serdes, StreamsConfi
 from streamsapp.clock import Clock
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import Headers, RawRecord
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling

@@ -65,7 +65,7 @@ def _candidates(topology: Topology, config: StreamsConfig, topic: str) -> Iterat
 
 def _changelog(topology: Topology, name: str) -> Iterator[_Found]:
     """Keys and values of stores without windows are those of the store; the others have forms of their own."""
-    from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE  # late: only this needs stores
+    from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE  # late: only this needs stores
 
     for sub in topology.sub_topologies():
         for store in sub.stores:

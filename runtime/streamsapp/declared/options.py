@@ -31,9 +31,9 @@ from streamsapp.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, 
 from streamsapp.errors import TopologyError
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
-from streamsapp.state.store_type import StoreType
-from streamsapp.state.versioned import VersionedType
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.store_type import StoreType
+from streamsapp.state.kinds.versioned import VersionedType
 
 #: Of nodes, stores and topics; names of stores become parts of topics' names.
 Name: TypeAlias = Annotated[

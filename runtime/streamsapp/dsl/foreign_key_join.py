@@ -35,7 +35,7 @@ from streamsapp.serdes.foreign_key_messages import SubscriptionResponse, respons
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.wrapping import CONFIGURED, CONFIGURED_KEY
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
 
 if TYPE_CHECKING:
     from streamsapp.topology.builder import Topology

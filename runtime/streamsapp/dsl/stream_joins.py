@@ -34,9 +34,9 @@ from streamsapp.serdes.left_or_right import left_or_right_serde
 from streamsapp.serdes.lists import list_serde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.builders import WindowStoreSupplier
-from streamsapp.state.join_window import JoinWindowType
-from streamsapp.state.outer_join import OUTER_JOIN
-from streamsapp.state.store_type import StoreType
+from streamsapp.state.kinds.join_window import JoinWindowType
+from streamsapp.state.kinds.outer_join import OUTER_JOIN
+from streamsapp.state.kinds.store_type import StoreType
 
 
 @dataclass(frozen=True)

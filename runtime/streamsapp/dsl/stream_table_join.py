@@ -21,7 +21,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.grace_buffer import GraceType
+from streamsapp.state.kinds.grace_buffer import GraceType
 
 JoinType: TypeAlias = Literal["join", "left_join"]
 

@@ -15,7 +15,7 @@ from streamsapp.dsl.table_supplier import TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.suppress_buffer import SUPPRESSION
+from streamsapp.state.kinds.suppress_buffer import SUPPRESSION
 
 _PREFIX = "KTABLE-SUPPRESS-"
 

@@ -16,11 +16,11 @@ from streamsapp.processor.api import duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
-from streamsapp.state.session import SessionType
-from streamsapp.state.store_type import StoreType
-from streamsapp.state.versioned import VersionedType
-from streamsapp.state.window import WindowType
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.session import SessionType
+from streamsapp.state.kinds.store_type import StoreType
+from streamsapp.state.kinds.versioned import VersionedType
+from streamsapp.state.kinds.window import WindowType
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from streamsapp.query.queries import serialize, windowed
 from streamsapp.query.remote_reader import decode, encode
 from streamsapp.serdes.json_text import read_json, write_json, write_shown
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.versions import VersionedRecord
+from streamsapp.state.kinds.versions import VersionedRecord
 
 _BOOLEANS = {"true": True, "false": False}
 

@@ -20,7 +20,7 @@ from streamsapp.query import Queries, Staleness
 from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, Wanted, merged
 from streamsapp.query.remote_reader import Patience, decode
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
-from streamsapp.state.window_view import WindowRange
+from streamsapp.state.layers.window_view import WindowRange
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, json_response
 
 _LIMIT, _MAX_LIMIT = 1000, 10_000

@@ -16,9 +16,9 @@ from streamsapp.java_names.lookup import java_names
 from streamsapp.membership.api import Peer
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.entries import Entry
-from streamsapp.state.views import StoreView
-from streamsapp.state.window_view import WindowOf, WindowRange
+from streamsapp.state.engine.entries import Entry
+from streamsapp.state.layers.views import StoreView
+from streamsapp.state.layers.window_view import WindowOf, WindowRange
 from streamsapp.tasks.states import TaskRole
 
 #: Stands for the global stores of an instance, as if they were those of a task.

@@ -24,8 +24,8 @@ from streamsapp.query.api import (
     Wanted,
 )
 from streamsapp.query.routing import hosts_of, may_answer
-from streamsapp.state.entries import Entry
-from streamsapp.state.views import StoreView
+from streamsapp.state.engine.entries import Entry
+from streamsapp.state.layers.views import StoreView
 from streamsapp.tasks.states import TaskRole
 
 T = TypeVar("T")

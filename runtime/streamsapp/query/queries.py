@@ -29,8 +29,8 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.iterators import KeyValueIterator
-from streamsapp.state.versions import VersionedRecord
-from streamsapp.state.window_view import WindowRange
+from streamsapp.state.kinds.versions import VersionedRecord
+from streamsapp.state.layers.window_view import WindowRange
 
 #: Entries that are read at once, per partition.
 PAGE = 1000

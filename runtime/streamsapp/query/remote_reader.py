@@ -22,7 +22,7 @@ from streamsapp.errors import InvalidQueryError, StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
 from streamsapp.serdes.json_text import read_json
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.versions import VersionedRecord
+from streamsapp.state.kinds.versions import VersionedRecord
 from streamsapp.tasks.states import TaskRole
 from streamsapp.web.connections import HEAD_BYTES
 from streamsapp.web.tokens import TokenFile, bearer

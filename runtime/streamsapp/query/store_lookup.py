@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.query.api import GLOBAL, StoreInfo
 from streamsapp.serdes.api import or_configured
-from streamsapp.state.versioned import VersionedType
-from streamsapp.state.versions import VersionLayout
+from streamsapp.state.kinds.versioned import VersionedType
+from streamsapp.state.kinds.versions import VersionLayout
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.nodes import GlobalStore
 from streamsapp.topology.partitioning import placed_by_key

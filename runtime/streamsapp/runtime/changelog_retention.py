@@ -21,7 +21,7 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
-from streamsapp.state.store_type import KEPT_LONGER_MS
+from streamsapp.state.kinds.store_type import KEPT_LONGER_MS
 from streamsapp.state.task_stores import Expiry
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask

@@ -259,9 +259,9 @@ class StreamsRuntime(JavaNames):
         :class:`~streamsapp.serdes.windowed.Windowed`, and their values. ``from_time`` and ``to_time`` bound the
         windows' starts, both inclusive, in milliseconds since 1970.
 
-        A versioned store gives the :class:`~streamsapp.state.versioned.VersionedRecord` that a key has now, or had at
-        the time ``as_of``. With ``from_time`` or ``to_time``, or without a key, it gives an iterator over keys and the
-        versions that were valid in that time (KIP-960, KIP-968).
+        A versioned store gives the :class:`~streamsapp.state.kinds.versioned.VersionedRecord` that a key has now, or
+        had at the time ``as_of``. With ``from_time`` or ``to_time``, or without a key, it gives an iterator over keys
+        and the versions that were valid in that time (KIP-960, KIP-968).
 
         ``stale`` lets replicas answer too. Raises ``StoreNotAvailableError`` while a task moves: ask again. Do not call
         it on the instance's own threads, as it may wait for another instance.

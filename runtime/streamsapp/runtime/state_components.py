@@ -23,7 +23,7 @@ from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.topology.builder import Topology
 
 

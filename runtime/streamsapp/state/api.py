@@ -16,7 +16,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.state.iterators import KeyValueIterator
 
 if TYPE_CHECKING:
-    from streamsapp.state.store_type import StoreType
+    from streamsapp.state.kinds.store_type import StoreType
 
 K = TypeVar("K")
 V = TypeVar("V")

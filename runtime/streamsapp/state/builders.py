@@ -9,11 +9,11 @@ from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
-from streamsapp.state.session import SessionType
-from streamsapp.state.store_type import StoreType
-from streamsapp.state.versioned import VersionedType
-from streamsapp.state.window import WindowType
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.session import SessionType
+from streamsapp.state.kinds.store_type import StoreType
+from streamsapp.state.kinds.versioned import VersionedType
+from streamsapp.state.kinds.window import WindowType
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class Stores:
     def window_store_builder(
         supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a :class:`~streamsapp.state.windowed_api.WindowStore` of plain values; serdes of ``None`` stand for
-        the configured defaults."""
+        """Builds a :class:`~streamsapp.state.kinds.windowed_api.WindowStore` of plain values; serdes of ``None`` stand
+        for the configured defaults."""
         kind = supplier.type(keeps_timestamps=False)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -154,7 +154,7 @@ class Stores:
     def timestamped_window_store_builder(
         supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a :class:`~streamsapp.state.windowed_api.WindowStore` of
+        """Builds a :class:`~streamsapp.state.kinds.windowed_api.WindowStore` of
         :class:`~streamsapp.state.api.ValueAndTimestamp`; serdes of ``None`` stand for the configured defaults."""
         kind = supplier.type(keeps_timestamps=True)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
@@ -174,8 +174,8 @@ class Stores:
     def session_store_builder(
         supplier: SessionStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a :class:`~streamsapp.state.windowed_api.SessionStore` of plain values; serdes of ``None`` stand for
-        the configured defaults."""
+        """Builds a :class:`~streamsapp.state.kinds.windowed_api.SessionStore` of plain values; serdes of ``None`` stand
+        for the configured defaults."""
         kind = SessionType(supplier.retention_ms, in_memory=supplier.engine is Engine.MEMORY)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -197,8 +197,8 @@ class Stores:
     def versioned_key_value_store_builder(
         supplier: VersionedStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a :class:`~streamsapp.state.windowed_api.VersionedKeyValueStore`, whose reads give
-        :class:`~streamsapp.state.versioned.VersionedRecord`."""
+        """Builds a :class:`~streamsapp.state.kinds.windowed_api.VersionedKeyValueStore`, whose reads give
+        :class:`~streamsapp.state.kinds.versioned.VersionedRecord`."""
         kind = VersionedType(supplier.history_retention_ms)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 

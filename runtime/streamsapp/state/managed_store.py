@@ -14,14 +14,14 @@ from streamsapp.errors import StateStoreError
 from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.engine import StoreEngine
-from streamsapp.state.entries import LONG_SIZE, PlainFormat, TimestampedFormat
-from streamsapp.state.epoch import Writes
-from streamsapp.state.read_only import ReadOnlyLayers
-from streamsapp.state.resources import StateResources
-from streamsapp.state.store_type import PlainLayout, StateStore, StoreParts, StoreType
-from streamsapp.state.views import Readers
-from streamsapp.state.write_back import WriteBack
+from streamsapp.state.engine.entries import LONG_SIZE, PlainFormat, TimestampedFormat
+from streamsapp.state.engine.epoch import Writes
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.store_engine import StoreEngine
+from streamsapp.state.kinds.store_type import PlainLayout, StateStore, StoreParts, StoreType
+from streamsapp.state.layers.read_only import ReadOnlyLayers
+from streamsapp.state.layers.views import Readers
+from streamsapp.state.layers.write_back import WriteBack
 
 T = TypeVar("T")
 

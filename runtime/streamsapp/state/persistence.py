@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from streamsapp import native
-from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
-from streamsapp.state.engine import StoreEngine
-from streamsapp.state.entries import PhysicalEntry
+from streamsapp.state.engine.backlog import SLICE_SIZE, BackloggedStore
+from streamsapp.state.engine.entries import PhysicalEntry
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, provenance_key
+from streamsapp.state.engine.store_engine import StoreEngine
 from streamsapp.state.managed_store import ManagedStore
 from streamsapp.state.provenance import Provenance
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, provenance_key
 
 _TASK_PREFIX = b"task/"
 _LAYOUT_PREFIX = b"layout/"

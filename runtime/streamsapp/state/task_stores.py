@@ -23,17 +23,17 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde, DefaultSerdes, or_configured
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.backlog import SLICE_SIZE
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
+from streamsapp.state.engine.backlog import SLICE_SIZE
+from streamsapp.state.engine.memory_engine import MemoryStore
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import remove
+from streamsapp.state.engine.segments import Segments
+from streamsapp.state.kinds.store_type import KEPT_FOR
+from streamsapp.state.layers.views import Readers, StoreView
 from streamsapp.state.managed_store import FrozenEpoch, ManagedStore, StoreChanges
-from streamsapp.state.memory_engine import MemoryStore
 from streamsapp.state.persistence import Persistence
 from streamsapp.state.provenance import Provenance
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import remove
-from streamsapp.state.segments import Segments
-from streamsapp.state.store_type import KEPT_FOR
-from streamsapp.state.views import Readers, StoreView
 
 _NO_INPUTS: Inputs = {}
 

@@ -14,7 +14,7 @@ from typing import Any
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan

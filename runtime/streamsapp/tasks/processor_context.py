@@ -19,7 +19,7 @@ from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
 from streamsapp.serdes.api import DefaultSerdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
-from streamsapp.state.kinds import of_kind
+from streamsapp.state.kinds.by_name import of_kind
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.task_context import TaskContext

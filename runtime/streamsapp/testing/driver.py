@@ -22,11 +22,11 @@ from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, InputRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.kinds import of_kind
-from streamsapp.state.resources import StateResources
-from streamsapp.state.session import SessionStoreImpl
-from streamsapp.state.versioned import VersionedStoreImpl
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.by_name import of_kind
+from streamsapp.state.kinds.session import SessionStoreImpl
+from streamsapp.state.kinds.versioned import VersionedStoreImpl
+from streamsapp.state.kinds.window import WindowStoreImpl
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.fed_records import fed_record
 from streamsapp.tasks.record_queue import ProcessingControl

@@ -23,8 +23,8 @@ from streamsapp.processor.api import Duration, Processor, ProcessorContext
 from streamsapp.record import InputRecord, Record, TopicPartition
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.window import WindowStoreImpl
 from streamsapp.tasks.fed_records import fed_record
 from streamsapp.testing.driver import TopologyTestDriver
 from streamsapp.testing.topics import TestOutputTopic

@@ -11,8 +11,8 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import KeyValueStore, ValueAndTimestamp
 from streamsapp.state.iterators import KeyValueIterator
-from streamsapp.state.key_value import TimestampedKeyValueStoreImpl
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.kinds.key_value import TimestampedKeyValueStoreImpl
+from streamsapp.state.kinds.window import WindowStoreImpl
 
 
 @java_names("KeyValueStore")

@@ -14,7 +14,7 @@ from enum import Enum
 from streamsapp.errors import TopicError, TopologyError
 from streamsapp.record import TaskId
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.store_type import KEPT_FOR
+from streamsapp.state.kinds.store_type import KEPT_FOR
 from streamsapp.topology.nodes import SubTopology
 from streamsapp.topology.partitioning import repartition_topic
 

@@ -18,7 +18,7 @@ from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, lay_out
 from streamsapp.state.api import Engine
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology

@@ -15,7 +15,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime.global_stores.task import GlobalTask
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp_spark.replay.job import Application
 from streamsapp_spark.replay.task_inputs import from_kafka
 

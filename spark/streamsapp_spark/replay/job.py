@@ -19,7 +19,7 @@ from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout, lay_out
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.replay.stages import Stages

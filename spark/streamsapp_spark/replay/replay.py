@@ -16,9 +16,9 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.managed_store import FrozenEpoch
-from streamsapp.state.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan

@@ -23,7 +23,7 @@ from streamsapp.errors import DeserializationError, ProcessingError, Serializati
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime import cyclic_gc
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay.global_stores import global_stores
 from streamsapp_spark.replay.job import Application, ReplayJob, application

@@ -37,7 +37,7 @@ from streamsapp.remote.bootstraps import HistoryRange, seed_folder
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import KeyValueType
+from streamsapp.state.kinds.key_value import KeyValueType
 from streamsapp_spark.history.end_offsets import PartitionOffsets, ranges
 from streamsapp_spark.programs.manifest import ManifestProgram
 from streamsapp_spark.replay.job import Application, ReplayJob, application

@@ -13,9 +13,9 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.entries import NO_TIMESTAMP
-from streamsapp.state.versioned import VersionedType
-from streamsapp.state.versions import Version, VersionLayout
+from streamsapp.state.engine.entries import NO_TIMESTAMP
+from streamsapp.state.kinds.versioned import VersionedType
+from streamsapp.state.kinds.versions import Version, VersionLayout
 
 Entries = Iterator[tuple[bytes, bytes]]
 

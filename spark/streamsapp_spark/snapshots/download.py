@@ -17,8 +17,8 @@ from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectDamagedError, ObjectMissingError
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 from streamsapp.remote.snapshot_fetch import DATABASE
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import TaskDatabase
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import TaskDatabase
 
 _DOWNLOADS = 8
 

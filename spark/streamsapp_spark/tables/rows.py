@@ -12,8 +12,8 @@ from typing import Any
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.session import SessionStoreImpl
-from streamsapp.state.versioned import VersionedRecord, VersionedStoreImpl
+from streamsapp.state.kinds.session import SessionStoreImpl
+from streamsapp.state.kinds.versioned import VersionedRecord, VersionedStoreImpl
 from streamsapp.tasks.assembly import task_stores
 from streamsapp_spark.snapshots.database_comparison import Comparison, EntryReader
 from streamsapp_spark.snapshots.download import bring, database_of

@@ -35,7 +35,7 @@ spec:
         from streamsapp import Topology
         from streamsapp.processor.api import Processor
         from streamsapp.state.api import StoreBuilder
-        from streamsapp.state.key_value import KEY_VALUE
+        from streamsapp.state.kinds.key_value import KEY_VALUE
         class Count(Processor):
             def process(self, record): ...
         topology = Topology().add_source("in", "{topic}").add_processor("count", Count, "in")

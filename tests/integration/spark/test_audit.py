@@ -19,7 +19,7 @@ from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.builders import Stores
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.snapshots.download import bring
 

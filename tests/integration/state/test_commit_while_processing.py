@@ -15,8 +15,8 @@ from changelog import changelog_records
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.builders import KeyValueStoreSupplier, Stores
-from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")

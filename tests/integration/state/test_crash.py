@@ -14,7 +14,7 @@ from streamsapp.record import RawRecord, TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.builders import Stores
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")

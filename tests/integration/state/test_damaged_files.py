@@ -14,8 +14,8 @@ from streamsapp.errors import TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.builders import Stores
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import TaskDatabase
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import TaskDatabase
 from streamsapp.state.task_stores import TaskStores
 
 FAMILY = "key_value/store"

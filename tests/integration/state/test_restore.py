@@ -10,9 +10,9 @@ import pytest
 from streamsapp.record import RawRecord, TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
-from streamsapp.state.resources import StateResources
-from streamsapp.state.store_type import StoreType
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.store_type import StoreType
 from streamsapp.state.task_stores import TaskStores
 
 STRING = Serde[str](str.encode, bytes.decode, immutable=True, name="string")

@@ -16,8 +16,8 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import Stores
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import TaskDatabase
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import TaskDatabase
 from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")

@@ -21,7 +21,7 @@ from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import Stores
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from task_parts import Each, forwards
 

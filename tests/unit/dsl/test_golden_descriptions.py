@@ -17,7 +17,7 @@ from streamsapp.processor.api import Processor
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE
+from streamsapp.state.kinds.key_value import KEY_VALUE
 
 GOLDEN = Path(__file__).parent / "golden"
 STRING = Serdes.string()

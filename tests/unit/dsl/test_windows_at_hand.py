@@ -9,8 +9,8 @@ import pytest
 
 from streamsapp import TimeWindows, UnlimitedWindows
 from streamsapp.dsl.operators.window_count import windows_by_step
-from streamsapp.state.counted_windows import CountedWindows
-from streamsapp.state.segments import Segments
+from streamsapp.state.engine.segments import Segments
+from streamsapp.state.kinds.counted_windows import CountedWindows
 
 
 def counted(asked: list[int]) -> CountedWindows:

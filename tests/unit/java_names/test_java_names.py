@@ -19,10 +19,10 @@ from streamsapp.errors import ConfigError
 from streamsapp.java_names import properties
 from streamsapp.query.api import KeyQueryMetadata
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.session import SessionStoreImpl
-from streamsapp.state.versioned import VersionedStoreImpl
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.session import SessionStoreImpl
+from streamsapp.state.kinds.versioned import VersionedStoreImpl
+from streamsapp.state.kinds.window import WindowStoreImpl
 from streamsapp.tasks.processor_context import UserContext
 from streamsapp.testing.stores import PlainValues, PlainWindows
 

@@ -18,7 +18,7 @@ from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.native import Why
 from streamsapp.outgoing import ChangelogSlice
 from streamsapp.serdes.api import AnySerde, Serde
-from streamsapp.state.entries import Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
+from streamsapp.state.engine.entries import Entry, HeadersLoggedFormat, LoggedEntry, PlainFormat, TimestampedFormat
 
 #: Serdes, and what stores keep of their values.
 KINDS: dict[str, tuple[AnySerde, Callable[[random.Random], Any]]] = {

@@ -25,7 +25,7 @@ from streamsapp import (
     native,
 )
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.entries import TimestampedFormat
+from streamsapp.state.engine.entries import TimestampedFormat
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import raw, sent_by, task_of
 

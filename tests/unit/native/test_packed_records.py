@@ -15,7 +15,7 @@ from fetched_batches import CODECS, fetched_batch, flipped
 from streamsapp import Serdes, native
 from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.record import InputRecord
-from streamsapp.state.entries import PhysicalEntry, PlainFormat, TimestampedFormat
+from streamsapp.state.engine.entries import PhysicalEntry, PlainFormat, TimestampedFormat
 
 FORMATS = {False: PlainFormat(Serdes.bytes()), True: TimestampedFormat(Serdes.bytes())}
 BASE = 7

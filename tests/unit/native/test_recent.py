@@ -15,8 +15,8 @@ import models
 from models import in_python
 from streamsapp import Consumed, JoinWindows, Produced, Serdes, StreamJoined, StreamsBuilder
 from streamsapp.record import Headers
-from streamsapp.state.segments import Segments
-from streamsapp.state.window import window_key
+from streamsapp.state.engine.segments import Segments
+from streamsapp.state.kinds.window import window_key
 from streamsapp.testing import TopologyTestDriver
 
 STRING = Serdes.string()

@@ -18,7 +18,7 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.key_value import KEY_VALUE
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.tasks.states import TaskRole
 
 KEY = "a"

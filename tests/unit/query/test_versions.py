@@ -17,8 +17,8 @@ from streamsapp.membership.api import Peer
 from streamsapp.query.remote_reader import PeerResponse
 from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
-from streamsapp.state.versioned import VersionedRecord, VersionedType
-from streamsapp.state.versions import VersionLayout
+from streamsapp.state.kinds.versioned import VersionedRecord, VersionedType
+from streamsapp.state.kinds.versions import VersionLayout
 from streamsapp.web.request_routing import HttpRequest
 
 HISTORY = 200_000

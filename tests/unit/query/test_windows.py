@@ -20,8 +20,8 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.session import SessionType
-from streamsapp.state.window import WindowType
+from streamsapp.state.kinds.session import SessionType
+from streamsapp.state.kinds.window import WindowType
 from streamsapp.web.request_routing import HttpRequest, HttpResponse
 
 SIZE, MINUTE = 100, 60_000

@@ -20,9 +20,9 @@ from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.session import SessionType
-from streamsapp.state.store_type import StoreType
-from streamsapp.state.versioned import VersionedType
+from streamsapp.state.kinds.session import SessionType
+from streamsapp.state.kinds.store_type import StoreType
+from streamsapp.state.kinds.versioned import VersionedType
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock

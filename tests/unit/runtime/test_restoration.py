@@ -14,7 +14,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StateStoreError, StreamsError, TopicError
 from streamsapp.runtime import restoration
 from streamsapp.state.api import Engine
-from streamsapp.state.rocksdb import DatabaseBatch, TaskDatabase
+from streamsapp.state.engine.rocksdb import DatabaseBatch, TaskDatabase
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 

@@ -8,8 +8,8 @@ from streamsapp import Serdes, TaskId
 from streamsapp.runtime.micro_batches import state_rows
 from streamsapp.runtime.micro_batches.state_rows import StateRows
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.state.task_stores import TaskStores
 
 TASK = TaskId(0, 0)

@@ -24,7 +24,7 @@ from streamsapp.serdes.murmur2 import murmur2, partition_for
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.entries import PlainFormat, storing
+from streamsapp.state.engine.entries import PlainFormat, storing
 
 VECTORS = json.loads((Path(__file__).parent / "java_vectors.json").read_text())
 NO_SERDE = {"murmur2", "offset_metadata"}

@@ -11,10 +11,10 @@ import pytest
 
 from streamsapp import Serdes, TaskId
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.entries import Entry
-from streamsapp.state.epoch import Epoch
-from streamsapp.state.key_value import KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.entries import Entry
+from streamsapp.state.engine.epoch import Epoch
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.state.task_stores import TaskStores
 from task_parts import raw
 

@@ -18,8 +18,8 @@ from streamsapp.dsl.operators.aggregate import Count
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.task_stores import TaskStores
 
 

@@ -10,8 +10,8 @@ from streamsapp import Serdes, TaskId, TopicPartition
 from streamsapp.errors import StateStoreError
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.commit_point import CommitPoint
-from streamsapp.state.key_value import KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.state.task_stores import TaskStores
 from task_parts import raw
 

@@ -20,11 +20,11 @@ from streamsapp.record import Headers, RawRecord
 from streamsapp.serdes.api import Serde
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import RocksDBStore
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import RocksDBStore
+from streamsapp.state.kinds.window import window_key
+from streamsapp.state.layers.window_view import TimeView, WindowRange
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.state.window import window_key
-from streamsapp.state.window_view import TimeView, WindowRange
 
 WINDOWS = TimeWindows.of(40_000, grace=50_000).advance_by(20_000)
 #: By key and start: count and time.

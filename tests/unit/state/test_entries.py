@@ -11,7 +11,7 @@ import pytest
 
 from streamsapp import Serdes
 from streamsapp.serdes.api import Serde
-from streamsapp.state.entries import TimestampedFormat
+from streamsapp.state.engine.entries import TimestampedFormat
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ import sys, tracemalloc
 import orjson
 from streamsapp import Serdes
 from streamsapp.serdes.api import Serde
-from streamsapp.state.entries import TimestampedFormat, kept_key
+from streamsapp.state.engine.entries import TimestampedFormat, kept_key
 
 form, size, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 kept = {

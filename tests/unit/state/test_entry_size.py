@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsapp.state.buffered_record import Buffered
-from streamsapp.state.entries import LoggedEntry
-from streamsapp.state.entry_size import _AGAIN, EntrySize
-from streamsapp.state.epoch import Epoch
+from streamsapp.state.engine.entries import LoggedEntry
+from streamsapp.state.engine.epoch import Epoch
+from streamsapp.state.kinds.buffered_record import Buffered
+from streamsapp.state.layers.entry_size import _AGAIN, EntrySize
 
 
 class CountedEpoch(Epoch):

@@ -11,9 +11,9 @@ from changelog import changelog_records
 from streamsapp import Serdes, TaskId
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.buffered_record import decode
-from streamsapp.state.grace_buffer import GraceBuffer, GraceType
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.buffered_record import decode
+from streamsapp.state.kinds.grace_buffer import GraceBuffer, GraceType
 from streamsapp.state.task_stores import TaskStores
 
 

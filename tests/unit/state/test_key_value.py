@@ -13,8 +13,8 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.state.builders import Stores
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE, KeyValueStoreImpl
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE, KeyValueStoreImpl
 from streamsapp.state.task_stores import TaskStores
 
 STRING = Serde[str](str.encode, bytes.decode, immutable=True, name="string")

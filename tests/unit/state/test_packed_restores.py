@@ -16,9 +16,9 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import RawRecord
 from streamsapp.state import persistence
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.entries import Entry
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.entries import Entry
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.state.task_stores import TaskStores
 from task_parts import raw
 

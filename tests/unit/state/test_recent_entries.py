@@ -23,9 +23,9 @@ from streamsapp import (
     StreamsBuilder,
     TimeWindows,
 )
-from streamsapp.state.recent_entries import Item, Recent
-from streamsapp.state.rocksdb import RocksDBStore
-from streamsapp.state.segments import Segments
+from streamsapp.state.engine.rocksdb import RocksDBStore
+from streamsapp.state.engine.segments import Segments
+from streamsapp.state.kinds.recent_entries import Item, Recent
 from streamsapp.testing import TopologyTestDriver
 
 STRING = Serdes.string()

@@ -16,8 +16,8 @@ from streamsapp.errors import StateStoreError, TopologyError
 from streamsapp.record import RawRecord
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.resources import StateResources
-from streamsapp.state.session import SessionType, session_key
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.session import SessionType, session_key
 from streamsapp.state.task_stores import TaskStores
 
 MINUTE = 60_000

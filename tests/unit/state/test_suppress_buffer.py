@@ -12,9 +12,9 @@ from streamsapp.errors import StateStoreError
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.buffered_record import Buffered, decode
-from streamsapp.state.resources import StateResources
-from streamsapp.state.suppress_buffer import SUPPRESSION, SuppressionBuffer
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.buffered_record import Buffered, decode
+from streamsapp.state.kinds.suppress_buffer import SUPPRESSION, SuppressionBuffer
 from streamsapp.state.task_stores import TaskStores
 
 _VERSION: Headers = [("v", b"\x03")]

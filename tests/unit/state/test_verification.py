@@ -9,7 +9,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from streamsapp.errors import TaskCorruptedError
-from streamsapp.state.verification import verify
+from streamsapp.state.engine.verification import verify
 
 
 @pytest.fixture

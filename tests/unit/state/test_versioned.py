@@ -13,14 +13,14 @@ from streamsapp import Materialized, Serdes, Stores, StreamsBuilder, TaskId
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.errors import StateStoreError, TopologyError
 from streamsapp.record import RawRecord
-from streamsapp.state.resources import StateResources
-from streamsapp.state.task_stores import TaskStores
-from streamsapp.state.versioned import (
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.versioned import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
     VersionedRecord,
     VersionedType,
 )
+from streamsapp.state.task_stores import TaskStores
 
 HISTORY = 100
 

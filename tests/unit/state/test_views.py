@@ -12,10 +12,10 @@ import pytest
 from streamsapp import Serdes, TaskId
 from streamsapp.errors import StoreNotAvailableError
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
-from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.layers.views import Readers, StoreView
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.state.views import Readers, StoreView
 
 
 def make_stores(directory: Path, engine: Engine = Engine.ROCKSDB) -> TaskStores:

@@ -15,11 +15,11 @@ from streamsapp.errors import StateStoreError, TopologyError
 from streamsapp.record import RawRecord
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
-from streamsapp.state.backlog import BackloggedStore
-from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import TaskDatabase
+from streamsapp.state.engine.backlog import BackloggedStore
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.rocksdb import TaskDatabase
+from streamsapp.state.kinds.window import window_key
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.state.window import window_key
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE

@@ -11,11 +11,11 @@ import pytest
 
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import Serde
-from streamsapp.state.entries import ABSENT, Entry, PlainFormat, TimestampedFormat
-from streamsapp.state.epoch import Epoch
-from streamsapp.state.memory_engine import MemoryStore
-from streamsapp.state.resources import StateResources
-from streamsapp.state.write_back import WriteBack
+from streamsapp.state.engine.entries import ABSENT, Entry, PlainFormat, TimestampedFormat
+from streamsapp.state.engine.epoch import Epoch
+from streamsapp.state.engine.memory_engine import MemoryStore
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.layers.write_back import WriteBack
 
 LONG = Serde[int](struct.Struct(">q").pack, lambda raw: struct.unpack(">q", raw)[0], immutable=True, name="long")
 

@@ -14,7 +14,7 @@ from streamsapp import (
     Windowed,
 )
 from streamsapp.dsl.ktable import KTable
-from streamsapp.state.versioned import VersionedRecord
+from streamsapp.state.kinds.versioned import VersionedRecord
 from streamsapp.testing import TopologyTestDriver
 
 

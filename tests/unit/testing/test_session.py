@@ -25,7 +25,7 @@ from streamsapp import (
     Windowed,
 )
 from streamsapp.errors import SerializationError, TopologyError
-from streamsapp.state.versioned import VersionedRecord
+from streamsapp.state.kinds.versioned import VersionedRecord
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 

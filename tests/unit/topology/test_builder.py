@@ -14,8 +14,8 @@ from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
-from streamsapp.state.store_type import StoreType
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.store_type import StoreType
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode
 

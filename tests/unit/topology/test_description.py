@@ -13,7 +13,7 @@ import pytest
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE
+from streamsapp.state.kinds.key_value import KEY_VALUE
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.java_order import string_hash
 

@@ -8,11 +8,11 @@ from streamsapp.errors import TopicError, TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record, TaskId, TopicPartition
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
-from streamsapp.state.session import SessionType
-from streamsapp.state.store_type import StoreType
-from streamsapp.state.versioned import VersionedType
-from streamsapp.state.window import WindowType
+from streamsapp.state.kinds.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.kinds.session import SessionType
+from streamsapp.state.kinds.store_type import StoreType
+from streamsapp.state.kinds.versioned import VersionedType
+from streamsapp.state.kinds.window import WindowType
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import InternalTopic, InternalTopicKind, internal_topics, missing_topics
 from streamsapp.topology.partition_grouper import group_by_partition

@@ -19,8 +19,8 @@ from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import identity
 from streamsapp.serdes.serdes import require_bytes
-from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.versioned import VersionedStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.versioned import VersionedStoreImpl
 
 NULL_KEY_OR_VALUE = "null key or value"
 DELETES = (

@@ -20,7 +20,7 @@ from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.numbers import FixedSizeSerde
-from streamsapp.state.entries import NO_TIMESTAMP
+from streamsapp.state.engine.entries import NO_TIMESTAMP
 from streamsapp.topology.partitioning import repartition_topic
 
 #: Partial aggregates that are held at most, if their values may be of any size.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.entries import Entry
+from streamsapp.state.engine.entries import Entry
 
 
 class TimedStore(Protocol):

@@ -26,7 +26,7 @@ from streamsapp.serdes.foreign_key_messages import (
     subscription_serde,
 )
 from streamsapp.serdes.murmur3 import murmur3_128
-from streamsapp.state.key_value import KeyValueStoreImpl, prefix_end
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl, prefix_end
 from streamsapp.topology.partitioning import repartition_topic
 
 NULL_FOREIGN_KEY = "null foreign key"

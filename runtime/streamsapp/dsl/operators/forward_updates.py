@@ -11,7 +11,11 @@ from typing import Any, TypeAlias
 from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
+from streamsapp.state.kinds.versioned import (
+    PUT_RETURN_CODE_NOT_PUT,
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+    VersionedStoreImpl,
+)
 
 EXPIRED_VERSION = "it is older than the history of the versioned table"
 

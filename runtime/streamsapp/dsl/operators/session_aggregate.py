@@ -14,8 +14,8 @@ from streamsapp.dsl.windows import SessionWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.recent_entries import Item
-from streamsapp.state.session import SessionStoreImpl
+from streamsapp.state.kinds.recent_entries import Item
+from streamsapp.state.kinds.session import SessionStoreImpl
 
 
 class SessionAggregate(WindowedAggregate[SessionWindows]):

@@ -19,8 +19,8 @@ from streamsapp.dsl.windows import SlidingWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.entries import ABSENT, Entry
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.engine.entries import ABSENT, Entry
+from streamsapp.state.kinds.window import WindowStoreImpl
 
 
 class _Touched(NamedTuple):

@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.unjoined import Outer, Unjoined
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.join_window import JoinWindowStore
+from streamsapp.state.kinds.join_window import JoinWindowStore
 
 #: ``(key, value of this side, value of the other side)``
 Joiner: TypeAlias = Callable[[Any, Any, Any], Any]

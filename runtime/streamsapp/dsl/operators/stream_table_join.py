@@ -12,8 +12,8 @@ from typing import Any
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.buffered_record import Buffered
-from streamsapp.state.grace_buffer import GraceBuffer
+from streamsapp.state.kinds.buffered_record import Buffered
+from streamsapp.state.kinds.grace_buffer import GraceBuffer
 
 NULL_JOIN_KEY_OR_VALUE = "null join key or value"
 

@@ -14,8 +14,8 @@ from streamsapp.dsl.suppressed import BufferConfig
 from streamsapp.errors import BufferFullError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.buffered_record import Buffered, origin
-from streamsapp.state.suppress_buffer import SuppressionBuffer
+from streamsapp.state.kinds.buffered_record import Buffered, origin
+from streamsapp.state.kinds.suppress_buffer import SuppressionBuffer
 
 
 class Suppress(Operator):

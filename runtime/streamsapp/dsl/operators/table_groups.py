@@ -14,7 +14,7 @@ from streamsapp.dsl.operators.stateless import no_pair, pair_of
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
 #: Values of one of these classes that are equal have the same bytes.
 _EQUAL_AS_BYTES = frozenset({str, bytes, int, bool})

@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
 
 @dataclass

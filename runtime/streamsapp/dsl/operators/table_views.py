@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from streamsapp.processor.operator import NodeContext
 from streamsapp.serdes.api import identity
 from streamsapp.serdes.windowed import Windowed
-from streamsapp.state.entries import ABSENT
-from streamsapp.state.versioned import VersionedStoreImpl
+from streamsapp.state.engine.entries import ABSENT
+from streamsapp.state.kinds.versioned import VersionedStoreImpl
 
 #: The value of a key, not ``None``, and its timestamp; ``(None, -1)`` where the table has no such row.
 Get: TypeAlias = Callable[[Any], tuple[Any, int]]

@@ -15,8 +15,8 @@ from streamsapp.dsl.operators.table_views import Get, GetAsOf, TableView
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.entries import ABSENT
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.engine.entries import ABSENT
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
 NULL_KEY = "null key"
 #: The reason why a late change is dropped where tables are joined (KIP-914).

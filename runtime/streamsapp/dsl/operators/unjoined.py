@@ -13,8 +13,8 @@ from typing import Any
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.processor.operator import NodeContext
 from streamsapp.record import Headers
-from streamsapp.state.outer_join import OuterJoinStore
-from streamsapp.state.segments import NO_TIME
+from streamsapp.state.engine.segments import NO_TIME
+from streamsapp.state.kinds.outer_join import OuterJoinStore
 
 _NEVER = (1 << 63) - 1
 

@@ -16,7 +16,7 @@ from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows, Windows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.kinds.window import WindowStoreImpl
 
 
 class WindowAggregate(WindowedAggregate[Windows]):

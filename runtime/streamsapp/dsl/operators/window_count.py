@@ -20,8 +20,8 @@ from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.serdes.windowed import windowed
-from streamsapp.state.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
-from streamsapp.state.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
+from streamsapp.state.kinds.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
+from streamsapp.state.kinds.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
 
 
 class WindowCount(WindowAggregate):

@@ -16,9 +16,9 @@ from pathlib import Path
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TaskCorruptedError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.provenance import Provenance
-from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.topology.nodes import GlobalStore
 

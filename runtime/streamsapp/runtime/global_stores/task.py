@@ -22,7 +22,7 @@ from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Respon
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.runtime.global_stores.stores import GLOBAL_TASK, GlobalStores
-from streamsapp.state.resources import StateResources
+from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule

@@ -28,8 +28,8 @@ from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.listeners import StateRestoreListener
 from streamsapp.runtime.thread_failure import ThreadFailure
-from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.views import StoreView
+from streamsapp.state.kinds.key_value import KeyValueStoreImpl
+from streamsapp.state.layers.views import StoreView
 from streamsapp.topology.nodes import GlobalStore
 
 log = logging.getLogger(__name__)

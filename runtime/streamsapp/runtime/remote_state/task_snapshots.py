@@ -24,7 +24,7 @@ from streamsapp.runtime.remote_state.local_record import LocalState
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.snapshot_content import snapshot_content
 from streamsapp.state.commit_point import CommitPoint
-from streamsapp.state.verification import verify
+from streamsapp.state.engine.verification import verify
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Committed entries: RocksDB below its backlog, or memory."""

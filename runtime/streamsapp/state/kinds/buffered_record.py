@@ -1,0 +1,198 @@
+"""The records that wait in the buffers of ``suppress`` and of joins with a grace, in the bytes that Kafka Streams logs.
+
+Made on the processing thread that holds the task; read on whatever thread restores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct, error
+from sys import getsizeof
+from typing import Any, NamedTuple
+
+from streamsapp.errors import StateStoreError
+from streamsapp.record import Headers, InputRecord, RawRecord, check_headers
+from streamsapp.serdes.api import identity
+from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, headers_size
+
+_LONG = Struct(">q")
+_INT = Struct(">i")
+_TWO_LONGS = Struct(">qq")
+#: In place of a length: there is no value, or it is the one before.
+_NONE, _AS_PRIOR = -1, -2
+#: Of an entry besides its key, values and headers, as Kafka Streams counts: buffer time, timestamp, offset, partition.
+_FIXED_BYTES = 28
+
+
+class Buffered(NamedTuple):
+    """An update that waits: values in bytes, and the record that it came with."""
+
+    #: By which it is ordered: the end of its window, or the time of the key's first update that waits.
+    time: int
+    #: The value before the first update that waits.
+    prior: bytes | None
+    old: bytes | None
+    new: bytes | None
+    timestamp: int
+    #: ``None`` for an update that came with no record.
+    topic: str | None
+    partition: int
+    offset: int
+    headers: Headers | None
+
+    def __sizeof__(self) -> int:
+        parts = (self.prior, self.new) if self.old is self.prior else (self.prior, self.old, self.new)
+        size = tuple.__sizeof__(self) + sum(getsizeof(part) for part in parts if part is not None)
+        return size + headers_size(self.headers)
+
+    def size(self, key: bytes) -> int:
+        """Bytes in memory, as Kafka Streams counts them: ``max_bytes`` means the same in both."""
+        size = _FIXED_BYTES + len(key) + len(self.topic or "") + len(self.prior or b"") + len(self.new or b"")
+        if self.old is not None and self.old != self.prior:
+            size += len(self.old)
+        for name, value in self.headers or ():
+            size += len(name) + len(value or b"")
+        return size
+
+    @property
+    def record(self) -> RawRecord | None:
+        """The record that it came with, as far as it is known."""
+        if self.topic is None:
+            return None
+        return RawRecord(self.topic, self.partition, self.offset, None, None, self.timestamp, self.headers)
+
+    def encode(self) -> bytes:
+        """The changelog's value."""
+        topic = (self.topic or "").encode()
+        headers = self.headers or ()
+        parts = [_TWO_LONGS.pack(self.timestamp, self.offset), _sized(topic), _INT.pack(self.partition)]
+        parts.append(_INT.pack(len(headers)))
+        for name, value in headers:
+            parts += (_sized(name.encode()), _sized(value))
+        as_prior = self.old is not None and self.old == self.prior
+        parts += (_sized(self.prior), _INT.pack(_AS_PRIOR) if as_prior else _sized(self.old), _sized(self.new))
+        parts.append(_LONG.pack(self.time))
+        return b"".join(parts)
+
+
+def origin(record: InputRecord | None) -> tuple[str | None, int, int]:
+    """Topic, partition and offset of the record that an update came with."""
+    return (None, -1, -1) if record is None else (record.topic(), record.partition(), record.offset())
+
+
+def loggable(headers: Headers | None) -> Headers | None:
+    """Returns headers as the changelog has them: a value that is text is encoded, as the client does where it is sent.
+    Raises for what cannot be logged."""
+    if not headers:
+        return headers
+    check_headers(headers)
+    # The type says bytes; those that users add may be anything that passes the check.
+    given: list[tuple[str, Any]] = list(headers)
+    if not any(isinstance(value, str) for _, value in given):
+        return headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in given]
+
+
+def _sized(data: bytes | None) -> bytes:
+    return _INT.pack(_NONE) if data is None else _INT.pack(len(data)) + data
+
+
+def decode(data: bytes) -> Buffered:
+    """A changelog's value; ``ValueError`` for what is none."""
+    try:
+        return _Reader(data).buffered()
+    except (error, UnicodeDecodeError) as cause:
+        raise ValueError("it ends in the middle, or has bytes that are no text") from cause
+
+
+class _Reader:
+    """Reads a changelog's value from its beginning to its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def buffered(self) -> Buffered:
+        timestamp, offset = self._long(), self._long()
+        topic = self._bytes() or b""
+        partition, count = self._int(), self._int()
+        if not -1 <= count <= len(self._data) // 8:
+            raise ValueError(f"it says that it has {count} headers")
+        headers = [((self._bytes() or b"").decode(), self._bytes()) for _ in range(count)]
+        prior = self._bytes()
+        length = self._int()
+        old = prior if length == _AS_PRIOR else self._take(length)
+        new, time = self._bytes(), self._long()
+        if self._at != len(self._data):
+            raise ValueError(f"{len(self._data) - self._at} bytes follow its end")
+        return Buffered(time, prior, old, new, timestamp, topic.decode() or None, partition, offset, headers or None)
+
+    def _long(self) -> int:
+        value: int = _LONG.unpack_from(self._data, self._at)[0]
+        self._at += 8
+        return value
+
+    def _int(self) -> int:
+        value: int = _INT.unpack_from(self._data, self._at)[0]
+        self._at += 4
+        return value
+
+    def _bytes(self) -> bytes | None:
+        return self._take(self._int())
+
+    def _take(self, length: int) -> bytes | None:
+        if length == _NONE:
+            return None
+        start, self._at = self._at, self._at + length
+        if not start <= self._at <= len(self._data):
+            raise ValueError(f"it says that a part of it has {length} bytes")
+        return self._data[start : self._at]
+
+
+class BufferedFormat:
+    """Entries are :class:`Buffered`; their values were serialised when they came."""
+
+    def __init__(self, operator: str, headers: Headers | None = None) -> None:
+        """``headers`` are those of every record of the changelog, and required of what is restored."""
+        self.has_headers = headers is not None
+        self.number_size = 0
+        self.to_stored: Callable[[Any], Any] = identity
+        self.from_stored: Callable[[Any], Any] = identity
+        self._operator = operator
+        self._headers = headers
+
+    def raw(self, stored: Buffered) -> bytes:
+        return stored.encode()
+
+    def physical(self, entry: Entry) -> bytes:
+        return self.raw(entry[0])
+
+    def restored(self, record: InputRecord) -> bytes | None:
+        raw = record.value()
+        if raw is None:
+            return None
+        for name, value in self._headers or ():
+            if dict(record.headers() or ()).get(name) != value:
+                form = f"{name}={(value or b'').hex()}"
+                raise self._unreadable(record, f"it has no header {form}, the only form that is read")
+        try:
+            decode(raw)
+        except ValueError as cause:
+            raise self._unreadable(record, str(cause)) from cause
+        return raw
+
+    def headers(self, entry: Entry) -> Headers | None:
+        return None if entry[0] is None else self._headers
+
+    def entry(self, physical: bytes) -> Entry:
+        return decode(physical), NO_TIMESTAMP
+
+    def readable(self, entry: Entry) -> Entry:
+        return entry[0], NO_TIMESTAMP
+
+    def _unreadable(self, record: InputRecord, why: str) -> StateStoreError:
+        where = f"{record.topic()}-{record.partition()}@{record.offset()}"
+        return StateStoreError(
+            f"record {where} is nothing that a buffer of {self._operator} holds: {why}. Let the application that "
+            "wrote it send all that it holds, or reset this one"
+        )
