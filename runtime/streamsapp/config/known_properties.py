@@ -72,7 +72,7 @@ _VALUES: Mapping[str, frozenset[str]] = {
 
 #: Texts that are read as they are.
 _TEXTS = frozenset({
-    "client.rack", "https.ca.location", "https.ca.pem", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
+    "https.ca.location", "https.ca.pem", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
     "sasl.oauthbearer.config", "sasl.oauthbearer.extensions", "sasl.oauthbearer.scope",
     "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "ssl.ca.location", "ssl.ca.pem",
     "ssl.certificate.location", "ssl.certificate.pem", "ssl.cipher.suites", "ssl.crl.location", "ssl.key.location",
@@ -96,9 +96,8 @@ WITHOUT_EFFECT = frozenset({
 
 #: The rest of librdkafka's list, by which a slip of the keyboard is told from what only librdkafka knows.
 _OF_LIBRDKAFKA = frozenset({
-    "builtin.features", "compression.level", "debug", "enabled_events", "group.protocol.type", "log.queue", "log_level",
-    "max.poll.interval.ms", "plugin.library.paths", "queuing.strategy", "socket.receive.buffer.bytes",
-    "socket.send.buffer.bytes", "topic.blacklist",
+    "builtin.features", "client.rack", "compression.level", "debug", "enabled_events", "group.protocol.type",
+    "log.queue", "log_level", "max.poll.interval.ms", "plugin.library.paths", "queuing.strategy", "topic.blacklist",
 })  # fmt: skip
 #: The same of connections: the membership in the group has one of the runtime's with either client.
 _OF_CONNECTIONS = ("sasl.", "ssl.", "https.", "security.", "enable.sasl.", "enable.ssl.")

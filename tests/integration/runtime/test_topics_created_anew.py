@@ -24,10 +24,8 @@ from streamsapp import (
     StreamsRuntime,
     Topology,
 )
+from streamsapp.config.known_properties import CLIENTS
 from streamsapp.errors import StoreNotAvailableError, TopicError
-
-#: A property that is left to librdkafka's consumer.
-PATHS = {"native": {}, "librdkafka": {"client.rack": "a"}}
 
 
 def counting(source: str, sink: str, *, repartition: bool = False) -> Topology:
@@ -67,12 +65,12 @@ def records(count: int) -> list[tuple[bytes, bytes, int]]:
 
 
 @pytest.mark.parametrize("count", [3, 5, pytest.param(8, marks=pytest.mark.long)])
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("client", CLIENTS)
 def test_all_records_of_a_source_topic_that_is_created_anew_count_once(
-    kafka: Kafka, instances: Instances, path: str, count: int
+    kafka: Kafka, instances: Instances, client: str, count: int
 ) -> None:
     source, sink = kafka.create_topic("in"), kafka.create_topic("counts")
-    config = instances.config(processing_guarantee="exactly_once", kafka=PATHS[path])
+    config = instances.config(processing_guarantee="exactly_once", client=client)
     instance = instances.start(counting(source, sink), config)
     produce(kafka, source, records(5))
     eventually(lambda: last_counts(kafka.read(sink)) == {b"k": 5})

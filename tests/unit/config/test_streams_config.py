@@ -80,16 +80,16 @@ def test_no_secret_shows_in_the_text_of_a_configuration() -> None:
         "admin.ssl.keystore.password": "hunter2",
         "ssl.certificate.pem": "hunter2",
     }
-    shown = repr(config(kafka=secrets | {"client.rack": "eu-1"}))
+    shown = repr(config(kafka=secrets | {"ssl.ca.location": "eu-1"}))
     assert "hunter2" not in shown
     assert "eu-1" in shown
 
 
 def test_what_was_passed_in_cannot_change_a_configuration_later() -> None:
-    properties = {"client.rack": "a"}
+    properties = {"ssl.ca.location": "a"}
     made = config(kafka=properties)
-    properties["client.rack"] = "b"
-    assert made.kafka["client.rack"] == "a"
+    properties["ssl.ca.location"] = "b"
+    assert made.kafka["ssl.ca.location"] == "a"
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.threads = 3  # type: ignore[misc]
 
@@ -126,7 +126,7 @@ def test_members_of_enumerations_become_the_text_that_they_are() -> None:
         host_id=App.ORDERS,
         client_tags={App.ORDERS: App.ORDERS},
         topic_properties={App.ORDERS: App.ORDERS},
-        kafka={"client.rack": App.ORDERS},
+        kafka={"ssl.ca.location": App.ORDERS},
     )
 
     texts = [it.application_id, it.client_id, it.group_instance_id, it.dead_letter_queue_topic, it.host_id]

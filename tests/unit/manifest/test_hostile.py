@@ -33,7 +33,7 @@ spec:
       - groupByKey: {}
       - count: {store: counts}
   code: {files: {wordcount.py: "x = 1"}}
-  kafka: {bootstrapServers: "kafka:9092", properties: {client.rack: eu, sasl.mechanism: PLAIN}}
+  kafka: {bootstrapServers: "kafka:9092", properties: {ssl.ca.location: eu, sasl.mechanism: PLAIN}}
   processing: {guarantee: exactly_once, threads: 2, instances: auto, commitIntervalMs: 100}
   remoteState: {url: s3://bucket/prefix, endpoint: http://minio:9000, snapshotIntervalSeconds: 60}
   bootstrap: {until: {in: {"0": 12}}}

@@ -27,7 +27,7 @@ spec:
   image: registry.example/streamsapp-runtime:1.0
   kafka:
     bootstrapServers: "kafka:9092"
-    properties: {client.rack: eu, socket.keepalive.enable: true}
+    properties: {ssl.ca.location: eu, socket.keepalive.enable: true}
     secretRef: {name: kafka-credentials}
   processing:
     guarantee: exactly_once
@@ -200,11 +200,11 @@ def test_other_text_is_no_quantity(quantity: str) -> None:
 
 
 def test_numbers_to_the_base_60_are_text_as_they_are_for_kubectl() -> None:
-    text = FULL.replace("client.rack: eu", "client.rack: 1:20, sasl.username: 1:20.5").replace(
+    text = FULL.replace("ssl.ca.location: eu", "ssl.ca.location: 1:20, sasl.username: 1:20.5").replace(
         "timeoutSeconds: 3600}", "maintenanceWindows: [{start: 22:00, end: 04:30}]}"
     )
     document: Any = parse_yaml(text)
-    assert document["spec"]["kafka"]["properties"]["client.rack"] == "1:20"
+    assert document["spec"]["kafka"]["properties"]["ssl.ca.location"] == "1:20"
     assert document["spec"]["kafka"]["properties"]["sasl.username"] == "1:20.5"
     (window,) = decode(document).spec.rollout.maintenance_windows
     assert (window.start, window.end) == ("22:00", "04:30")
