@@ -15,8 +15,8 @@ from compiled_trees import tree_compiled_with
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "support"
 SANITIZERS = ("libasan.so", "libubsan.so")
-
-pytestmark = pytest.mark.long
+#: The unit tests of what reads bytes of brokers; the long tests here run the rest under sanitizers.
+UNIT_TESTS = ("answers", "fuzz_corpus", "packed_records")
 
 
 def run(program: str, part: str, broker: str, **environment: str) -> str:
@@ -38,7 +38,10 @@ def sanitizer(name: str) -> str:
     found = subprocess.run(
         ["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    return found if Path(found).is_absolute() else pytest.skip(f"the compiler has no {name}")
+    if Path(found).is_absolute():
+        return found
+    assert "CI" not in os.environ, f"the compiler has no {name}: tests run without sanitizers"
+    pytest.skip(f"the compiler has no {name}")
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,23 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+@pytest.mark.timeout(900)  # it compiles, and each test takes some times as long
+def test_unit_tests_pass_under_sanitizers(sanitized: dict[str, str]) -> None:
+    files = [str(Path(__file__).with_name(f"test_{name}.py")) for name in UNIT_TESTS]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not long", *files],
+        env={**os.environ, **sanitized},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "AddressSanitizer" not in done.stderr
+    assert "runtime error" not in done.stderr
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "part"),
     [
@@ -80,10 +100,12 @@ def test_sanitizers_find_nothing(program: str, part: str, broker: str, sanitized
     assert "runtime error" not in told
 
 
+@pytest.mark.long
 def test_no_memory_is_lost_over_many_records(broker: str, compiled: ModuleType) -> None:
     run("native_stress.py", "leaks", broker)
 
 
+@pytest.mark.long
 def test_the_interpreter_ends_while_records_are_on_their_way(broker: str, compiled: ModuleType) -> None:
     for _ in range(3):
         run("native_stress.py", "exit", broker)
