@@ -22,6 +22,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PROCESSORS = ("x86_64", "aarch64")
 #: Debian 10, Ubuntu 20.04 and RHEL 8 have at least this.
 GLIBC = "2.28"
+_PLACES = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_config_var('MULTIARCH'))"
 _HAS_HEADERS = (
     "import sys, sysconfig; from pathlib import Path; "
     "sys.exit(f'{sys.version_info[0]}.{sys.version_info[1]}' != sys.argv[1] "
@@ -36,8 +37,9 @@ def build_wheels(source: Path, out: Path, versions: Sequence[str], environment: 
         for version in versions:
             if python := _interpreter(version):
                 builder = _environment_of(python, Path(folder, version))
+                include = _headers_by_processor(python, Path(folder, f"include-{version}"))
                 for processor in PROCESSORS:
-                    settings = _cross_settings(version, processor)
+                    settings = {**_cross_settings(version, processor), "CFLAGS": f"-I{include}"}
                     _build(builder, source, out, processor, {**environment, **settings})
             else:
                 print(f"no wheels for Python {version}: no python{version} with its headers is on PATH", flush=True)
@@ -59,9 +61,20 @@ def _environment_of(python: str, folder: Path) -> str:
     return builder
 
 
+def _headers_by_processor(python: str, folder: Path) -> Path:
+    """Returns a folder with the headers that Debian's Python has for its own processor, for each of them: what they
+    say about sizes is the same. Another Python has none of that kind."""
+    said = subprocess.run([python, "-c", _PLACES], capture_output=True, text=True, check=True).stdout.split()
+    include = Path(said[0])
+    for processor in PROCESSORS:
+        place = folder / f"{processor}-linux-gnu"
+        place.mkdir(parents=True)
+        (place / include.name).symlink_to(include.parent / said[1] / include.name)
+    return folder
+
+
 def _cross_settings(version: str, processor: str) -> dict[str, str]:
-    """Returns the variables by which CPython and setuptools build for another machine, whose ``pyconfig.h`` has the
-    same sizes."""
+    """Returns the variables by which CPython and setuptools build for another machine."""
     return {
         **compiler.zig(Path(sys.executable), cache_dir(), "-target", f"{processor}-linux-gnu.{GLIBC}"),
         "_PYTHON_HOST_PLATFORM": f"linux-{processor}",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -18,6 +21,11 @@ from instances import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 
+RELEASE = (sys.executable, str(ROOT / "tools" / "release.py"))
+#: The version of Python that wheels are made for.
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+TAG = f"cp{PYTHON.replace('.', '')}"
+
 pytestmark = pytest.mark.long
 
 
@@ -25,7 +33,7 @@ pytestmark = pytest.mark.long
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All parts of a release of this tree."""
     folder = tmp_path_factory.mktemp("release") / "dist"
-    subprocess.run([sys.executable, str(ROOT / "tools" / "release.py"), str(folder)], check=True)
+    subprocess.run([*RELEASE, str(folder), PYTHON], check=True)
     return folder
 
 
@@ -55,14 +63,15 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    [wheel] = dist.glob("*.whl")
+    [wheel] = dist.glob(f"*{platform.machine()}.whl")
     return Installed(tmp_path_factory.mktemp("installed"), wheel)
 
 
-def test_a_release_has_five_parts_and_their_hashes(dist: Path) -> None:
+def test_a_release_has_wheels_for_both_processors_and_other_parts_and_their_hashes(dist: Path) -> None:
     version = release.project_version()
     parts = {
-        f"streamsapp-{version}-py3-none-any.whl",
+        f"streamsapp-{version}-{TAG}-{TAG}-manylinux_2_28_x86_64.whl",
+        f"streamsapp-{version}-{TAG}-{TAG}-manylinux_2_28_aarch64.whl",
         f"streamsapp-{version}.tar.gz",
         f"streamsapp-chart-{version}.tgz",
         f"streamsapp-{version}.cdx.json",
@@ -72,9 +81,43 @@ def test_a_release_has_five_parts_and_their_hashes(dist: Path) -> None:
     assert lines == [f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  {name}" for name in sorted(parts)]
 
 
+@pytest.mark.parametrize(("processor", "machine"), [("x86_64", 62), ("aarch64", 183)])
+def test_a_wheel_has_the_module_for_its_processor_and_needs_no_newer_library_of_c(
+    processor: str, machine: int, dist: Path
+) -> None:
+    [wheel] = dist.glob(f"*{processor}.whl")
+    assert wheel.stat().st_size < 5_000_000
+    with ZipFile(wheel) as opened:
+        [name] = [each for each in opened.namelist() if each.endswith(".so")]
+        module = opened.read(name)
+        [about] = [each for each in opened.namelist() if each.endswith(".dist-info/WHEEL")]
+        assert f"Tag: {TAG}-{TAG}-manylinux_2_28_{processor}\n" in opened.read(about).decode()
+    assert name == f"streamsapp/native/compiled.cpython-{TAG[2:]}-{processor}-linux-gnu.so"
+    assert int.from_bytes(module[18:20], "little") == machine  # e_machine of ELF's header
+    versions = {tuple(map(int, each.split(b"."))) for each in re.findall(rb"GLIBC_([0-9.]+)", module)}
+    assert versions
+    assert max(versions) <= (2, 28)
+
+
+def test_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
+    answer = subprocess.run([*RELEASE, str(tmp_path / "dist"), "3.99"], capture_output=True, text=True, check=True)
+    assert "no wheels for Python 3.99: no python3.99 with its headers is on PATH\n" in answer.stdout
+    assert not list((tmp_path / "dist").glob("*.whl"))
+
+
+def test_the_source_archive_installs_where_there_is_a_compiler(dist: Path, tmp_path: Path) -> None:
+    [source] = dist.glob("*.tar.gz")
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(source)], check=True)
+    program = "import streamsapp.native.compiled as it; print(it.__file__)"
+    answer = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert answer.stdout.startswith(str(tmp_path / "venv"))
+
+
 def test_the_same_tree_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
     again = tmp_path / "dist"
-    subprocess.run([sys.executable, str(ROOT / "tools" / "release.py"), str(again)], check=True)
+    subprocess.run([*RELEASE, str(again), PYTHON], check=True)
     assert (again / release.HASHES).read_text() == (dist / release.HASHES).read_text()
 
 
