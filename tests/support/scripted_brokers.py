@@ -213,9 +213,8 @@ class ScriptedBrokers:
 
 def _received(request: RequestByHand, kind: Any) -> Any:
     """The request as a broker reads its bytes."""
-    request.API_VERSION = request.max_version
-    request.with_header(1, "producer")
-    return kind.decode(request.encode()[4:], version=request.API_VERSION, header=True)
+    version = request.versions[1]
+    return kind.decode(request.encoded(version, 1, "producer")[4:], version=version, header=True)
 
 
 class ScriptedConnection(Connection):

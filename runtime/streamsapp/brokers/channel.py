@@ -16,7 +16,7 @@ from streamsapp.brokers.bounds import WrongAnswerError, check_length, throttle, 
 from streamsapp.brokers.errors import NotSentError, UnreachableError
 from streamsapp.brokers.event_loop import Awaited, EventLoop, Timer
 from streamsapp.brokers.opening import OpenConnection
-from streamsapp.brokers.request_codec import decoded, encoded, number_of, version_of
+from streamsapp.brokers.request_by_hand import RequestByHand, number_of
 from streamsapp.brokers.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Asked:
 
     __slots__ = ("channel", "ends_at", "number", "outcome", "request", "timeout", "timer", "version")
 
-    def __init__(self, request: Any, timeout: float, outcome: Awaited[Any]) -> None:
+    def __init__(self, request: RequestByHand, timeout: float, outcome: Awaited[Any]) -> None:
         self.request = request
         self.timeout = timeout
         self.outcome = outcome
@@ -123,11 +123,12 @@ class Channel:
         self.used_at = self._loop.now()
         self._number = asked.number = (self._number + 1) & _NUMBERS
         try:
-            asked.version = version_of(asked.request, self._versions, self._name)
-            data = encoded(asked.request, asked.version, asked.number, client_id)
+            asked.version = asked.request.newest(self._versions)
+            data = asked.request.encoded(asked.version, asked.number, client_id)
         except Exception as error:
             self._loop.cancel(asked.timer)
-            asked.outcome.fail(error)
+            unknown = isinstance(error, WrongAnswerError)
+            asked.outcome.fail(UnreachableError(f"broker {self._name}: {error}") if unknown else error)
             return
         asked.channel, asked.ends_at = self, self._sent + len(self._unsent) + len(data)
         self._asked.append(asked)
@@ -202,7 +203,7 @@ class Channel:
         if not self._asked or self._asked[0].number != number:
             raise WrongAnswerError(f"it answers request {number}, which is not the one that is due")
         asked = self._asked[0]
-        read = decoded(asked.request, answer)
+        read = asked.request.decoded(answer, asked.version)
         self._asked.popleft()
         self._loop.cancel(asked.timer)
         if milliseconds := getattr(read, "throttle_time_ms", 0):

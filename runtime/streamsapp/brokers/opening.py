@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from typing import TypeVar
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_length
@@ -23,6 +22,7 @@ from streamsapp.brokers.messages.api_versions import ApiVersionsRequest, ApiVers
 from streamsapp.brokers.messages.sasl_authenticate import SaslAuthenticateRequest
 from streamsapp.brokers.messages.sasl_handshake import SaslHandshakeRequest
 from streamsapp.brokers.request import Request
+from streamsapp.brokers.request_by_hand import number_of
 from streamsapp.brokers.sasl.login import Login
 from streamsapp.brokers.security import Security
 from streamsapp.brokers.tls import refused_tls
@@ -186,19 +186,14 @@ class _Opening:
 
     def _ask(self, request: Request[A], versions: Mapping[int, tuple[int, int]]) -> A:
         """The answer to a request in the newest version that both sides know."""
-        least, greatest = versions.get(request.API_KEY, (0, -1))
-        least, greatest = max(least, request.min_version), min(greatest, request.max_version)
-        if least > greatest:
-            raise WrongAnswerError(f"it does not know {request.name} in a version that this client knows")
+        version = request.newest(versions)
         self._requests += 1
-        request.API_VERSION = greatest
-        request.with_header(self._requests, self._client_id)
-        self._send(request.encode())
-        answer = BytesIO(self._exactly(check_length(self._exactly(4), self._most)))
-        if request.parse_header(answer).correlation_id != self._requests:
+        self._send(request.encoded(version, self._requests, self._client_id))
+        answer = self._exactly(check_length(self._exactly(4), self._most))
+        if number_of(answer) != self._requests:
             raise WrongAnswerError("it answers something else than it was asked; is it a broker of Kafka's?")
         try:
-            read: A = request.decode(answer)
+            read: A = request.decoded(answer, version)
             return read
         except WrongAnswerError:
             raise

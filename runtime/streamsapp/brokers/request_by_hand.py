@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from io import BytesIO
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader
 
 _HEADER = struct.Struct(">hhih")
@@ -30,11 +30,7 @@ class RequestByHand(ABC):
 
     def __init__(self, versions: tuple[int, int]) -> None:
         """``versions``: the least and the greatest that it may be sent as."""
-        self.min_version, self.max_version = self._min_version, self._max_version = versions
-        #: Set by the connection, to what the broker knows.
-        self.API_VERSION: int | None = None
-        self._client_id = b""
-        self.correlation_id = 0
+        self.versions = versions
 
     @abstractmethod
     def parts(self, version: int, *, compact: bool) -> Iterable[bytes]:
@@ -44,52 +40,37 @@ class RequestByHand(ABC):
     def read(self, reader: Reader, version: int) -> Any:
         """The answer to this version. Raises ``ValueError`` or ``struct.error`` for anything that is none."""
 
-    def expect_response(self) -> bool:
-        return True
+    def newest(self, known: Mapping[int, tuple[int, int]]) -> int:
+        """The greatest version that both sides know; ``known``: the least and the greatest that the broker does, by
+        requests' numbers. Raises ``WrongAnswerError`` if there is none."""
+        least, greatest = self.versions
+        theirs = known.get(self.API_KEY, (0, -1))
+        if theirs[1] < least or theirs[0] > greatest:
+            told = f", but in {theirs[0]} to {theirs[1]}" if self.API_KEY in known else ""
+            raise WrongAnswerError(
+                f"it does not know {self.name} in a version of {least} to {greatest}{told}: it is too old, or too new"
+            )
+        return min(greatest, theirs[1])
 
-    def with_header(self, correlation_id: int, client_id: str) -> None:
-        self.correlation_id, self._client_id = correlation_id, client_id.encode()
-
-    @property
-    def header(self) -> RequestByHand:
-        """The object that a connection keeps until the answer comes: the request itself."""
-        return self
-
-    def encode(self, framed: bool = True, header: bool = True) -> bytes:
-        """The whole request, with its length before it."""
-        version = self._version
-        compact = version >= self.first_compact
+    def encoded(self, version: int, number: int, client_id: str) -> bytes:
+        """The whole request, with its length before it; ``number`` is its correlation id."""
+        compact, client = version >= self.first_compact, client_id.encode()
         tags = NO_TAGS if compact else b""
-        parts = [
-            _HEADER.pack(self.API_KEY, version, self.correlation_id, len(self._client_id)),
-            self._client_id,
-            tags,
-            *self.parts(version, compact=compact),
-            tags,
-        ]
+        head = _HEADER.pack(self.API_KEY, version, number, len(client))
+        parts = [head, client, tags, *self.parts(version, compact=compact), tags]
         return b"".join((INT32.pack(sum(map(len, parts))), *parts))
 
-    def get_response_class(self) -> RequestByHand:
-        return self
-
-    def parse_header(self, answer: BytesIO) -> _AnswerHeader:
-        return _AnswerHeader(*INT32.unpack(answer.read(4)))
-
-    def decode(self, answer: BytesIO) -> Any:
-        """Raises as ``read`` does."""
-        version = self._version
-        reader = Reader(answer.read(), compact=version >= self.first_compact)
+    def decoded(self, answer: bytes, version: int) -> Any:
+        """A whole answer, after its length. Raises as ``read`` does."""
+        reader = Reader(answer, compact=version >= self.first_compact)
+        reader.read(INT32)
         if self.API_KEY != _API_VERSIONS:
             reader.skip_tags()  # the header's
         read = self.read(reader, version)
         reader.end()
         return read
 
-    @property
-    def _version(self) -> int:
-        assert self.API_VERSION is not None, "the connection has chosen a version"
-        return self.API_VERSION
 
-
-class _AnswerHeader(NamedTuple):
-    correlation_id: int
+def number_of(answer: bytes) -> int:
+    """The correlation id of a whole answer, after its length."""
+    return int(INT32.unpack_from(answer)[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
-from io import BytesIO
 from itertools import product
 from random import Random
 
@@ -154,9 +153,7 @@ def test_a_tag_takes_as_many_bytes_as_it_says() -> None:
 def test_the_answer_to_the_first_request_has_a_header_of_its_own(version: int) -> None:
     """It is never compact, so that a client reads it which does not know the broker yet."""
     request: Request[ApiVersionsResponse] = Request(ApiVersionsRequest("streamsapp", "1"))
-    request.API_VERSION = version
-    request.with_header(5, "client")
-    sent = request.encode()
+    sent = request.encoded(version, 5, "client")
     assert struct.unpack_from(">ihhi", sent) == (len(sent) - 4, 18, version, 5)
     answer = ApiVersionsResponse(api_keys=[ApiVersion(18, 0, 4)])
-    assert request.decode(BytesIO(encoded(answer, version))) == answer
+    assert request.decoded(struct.pack(">i", 5) + encoded(answer, version), version) == answer

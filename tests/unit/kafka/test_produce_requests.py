@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 import struct
-from io import BytesIO
 from typing import Any
 
 import pytest
 from kafka.protocol.producer import ProduceRequest as Theirs, ProduceResponse
 
 from streamsapp.brokers.bounds import WrongAnswerError
-from streamsapp.brokers.errors import UnreachableError
-from streamsapp.brokers.request_codec import version_of
+from streamsapp.brokers.request_by_hand import number_of
 from streamsapp.kafka.batches.produce import ProduceRequest
 from streamsapp.kafka.batches.wire import Name
 
@@ -34,11 +32,8 @@ def theirs(transactional_id: str | None, given: dict[Name, bytes], timeout_ms: i
     return Theirs(transactional_id=transactional_id, acks=-1, timeout_ms=timeout_ms, topic_data=topics)
 
 
-def asked(version: int, given: dict[Name, bytes] | None = None, number: int = 5) -> ProduceRequest:
-    request = ProduceRequest("app", (given or {("t", 0): b"records"}).items(), 12.345)
-    request.API_VERSION = version
-    request.with_header(number, "client")
-    return request
+def asked(given: dict[Name, bytes] | None = None) -> ProduceRequest:
+    return ProduceRequest("app", (given or {("t", 0): b"records"}).items(), 12.345)
 
 
 def answer(
@@ -76,20 +71,19 @@ def test_requests_are_the_same_bytes(seed: int, version: int) -> None:
     expected.with_header(correlation_id=number, client_id=client_id)
 
     request = ProduceRequest(transactional_id, given.items(), timeout / 1000)
-    request.API_VERSION = version
-    request.with_header(number, client_id)
 
-    assert request.encode() == bytes(expected.encode(version=version, header=True, framed=True))
+    assert request.encoded(version, number, client_id) == bytes(
+        expected.encode(version=version, header=True, framed=True)
+    )
 
 
 @pytest.mark.parametrize("reasons", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_are_read(version: int, reasons: bool) -> None:
     codes = {("t", 0): 0, ("ü" * 100, 3): -1, ("t", 1 << 30): 45, **{("many", number): number for number in range(200)}}
-    request = asked(version, dict.fromkeys(codes, b"records"))
-    data = BytesIO(answer(version, codes, 77, 123, reasons and version >= 8))
-    assert request.parse_header(data).correlation_id == 77
-    found = request.decode(data)
+    data = answer(version, codes, 77, 123, reasons and version >= 8)
+    assert number_of(data) == 77
+    found = asked(dict.fromkeys(codes, b"records")).decoded(data, version)
     assert (found.codes, found.throttle_time_ms) == (codes, 123)
     assert found.offsets == dict.fromkeys(codes, 7)
 
@@ -129,25 +123,23 @@ def test_an_answer_tells_once_of_each_partition_and_of_no_other(version: int, to
 
 
 def read(version: int, data: bytes) -> None:
-    request, given = asked(version, {("t", 0): b"records", ("u", 1): b"records"}), BytesIO(data)
-    request.parse_header(given)
-    request.decode(given)
+    asked({("t", 0): b"records", ("u", 1): b"records"}).decoded(data, version)
 
 
 @pytest.mark.parametrize(("least", "most", "chosen"), [(0, 12, 9), (0, 9, 9), (3, 8, 8), (0, 3, 3), (7, 7, 7)])
 def test_the_greatest_version_is_used_that_a_broker_knows(least: int, most: int, chosen: int) -> None:
-    assert version_of(asked(9), {0: (least, most)}, "a broker") == chosen
+    assert asked().newest({0: (least, most)}) == chosen
 
 
 @pytest.mark.parametrize("known", [(0, 2), (10, 12)])
 def test_a_broker_that_knows_none_of_them_is_told(known: tuple[int, int]) -> None:
-    with pytest.raises(UnreachableError, match="ProduceRequest"):
-        version_of(asked(9), {0: known}, "a broker")
+    with pytest.raises(WrongAnswerError, match="ProduceRequest"):
+        asked().newest({0: known})
 
 
 def test_records_that_admit_their_partitions_are_sent_in_no_other_version_than_that_which_says_so() -> None:
     request = ProduceRequest("app", [(("t", 0), b"records")], 1.0, implicit=True)
-    assert version_of(request, {0: (0, 13)}, "a broker") == 12
+    assert request.newest({0: (0, 13)}) == 12
     for known in ((0, 11), (13, 14)):
-        with pytest.raises(UnreachableError, match="ProduceRequest"):
-            version_of(request, {0: known}, "a broker")
+        with pytest.raises(WrongAnswerError, match="ProduceRequest"):
+            request.newest({0: known})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-from io import BytesIO
 from typing import Any
 
 import pytest
@@ -17,8 +16,7 @@ from kafka.protocol.producer import (
 
 from streamsapp import TopicPartition
 from streamsapp.brokers.bounds import WrongAnswerError
-from streamsapp.brokers.request_by_hand import RequestByHand
-from streamsapp.brokers.request_codec import version_of
+from streamsapp.brokers.request_by_hand import RequestByHand, number_of
 from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
 from streamsapp.kafka.batches.wire import Producer
 from streamsapp.kafka.group_member import Member
@@ -28,20 +26,19 @@ COMMITS, ENDS = range(3, 6), range(6)
 
 
 def as_sent(request: Any, version: int, number: int) -> bytes:
+    if isinstance(request, RequestByHand):
+        return request.encoded(version, number, "client")
     request.API_VERSION = version
     request.with_header(correlation_id=number, client_id="client")
-    if isinstance(request, RequestByHand):
-        return request.encode()
     return bytes(request.encode(version=version, header=True, framed=True))
 
 
 def answered(request: RequestByHand, answer: Any, version: int, cut: int | None = None) -> Any:
     """As the request reads an answer in kafka-python's encoding, or its first bytes."""
     answer.with_header(correlation_id=77)
-    request.API_VERSION = version
-    data = BytesIO(bytes(answer.encode(header=True))[:cut])
-    assert request.parse_header(data).correlation_id == 77
-    return request.decode(data)
+    data = bytes(answer.encode(header=True))[:cut]
+    assert number_of(data) == 77
+    return request.decoded(data, version)
 
 
 def offsets_of(rng: random.Random) -> dict[TopicPartition, tuple[int, str]]:
@@ -172,7 +169,7 @@ def test_an_answer_that_is_cut_off_is_refused(version: int) -> None:
 def test_only_versions_are_sent_that_mean_what_was_asked_for(implicit: bool) -> None:
     offsets = commits(random.Random(1), implicit=implicit)
     end = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=implicit)
-    assert (offsets.min_version, offsets.max_version) == ((5, 5) if implicit else (3, 4))
-    assert (end.min_version, end.max_version) == ((5, 5) if implicit else (0, 4))
+    assert offsets.versions == ((5, 5) if implicit else (3, 4))
+    assert end.versions == ((5, 5) if implicit else (0, 4))
     for each in (offsets, end):
-        assert version_of(each, {28: (0, 9), 26: (0, 9)}, "a broker") == each.max_version
+        assert each.newest({28: (0, 9), 26: (0, 9)}) == each.versions[1]

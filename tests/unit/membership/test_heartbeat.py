@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
-from io import BytesIO
 
 import pytest
 from kafka.protocol.consumer import HeartbeatRequest as Theirs, HeartbeatResponse
 
-from streamsapp.brokers.request_codec import version_of
+from streamsapp.brokers.request_by_hand import number_of
 from streamsapp.membership.heartbeat import HeartbeatRequest
 from streamsapp.membership.wire import GroupSettings, Identity
 
@@ -17,12 +16,9 @@ VERSIONS = range(5)
 NAMES = ("g", "", "ü" * 70, "x" * 249)
 
 
-def asked(version: int, group_id: str = "g", instance_id: str | None = None, number: int = 5) -> HeartbeatRequest:
+def asked(group_id: str = "g", instance_id: str | None = None) -> HeartbeatRequest:
     group = GroupSettings(group_id, instance_id, 7.5, 0.1, 60.0, 0.25)
-    request = HeartbeatRequest(group, Identity(12, "member"))
-    request.API_VERSION = version
-    request.with_header(number, "client")
-    return request
+    return HeartbeatRequest(group, Identity(12, "member"))
 
 
 def answer(version: int, code: int, throttled: int = 0, number: int = 5) -> bytes:
@@ -42,29 +38,27 @@ def test_requests_are_the_same_bytes(seed: int, version: int) -> None:
     expected.API_VERSION = version
     expected.with_header(correlation_id=number, client_id="client")
 
-    request = asked(version, group_id, instance_id, number)
+    sent = asked(group_id, instance_id).encoded(version, number, "client")
 
-    assert request.encode() == bytes(expected.encode(version=version, header=True, framed=True))
+    assert sent == bytes(expected.encode(version=version, header=True, framed=True))
 
 
 @pytest.mark.parametrize("code", [0, 25, -1, 27])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_are_read(version: int, code: int) -> None:
-    request, data = asked(version), BytesIO(answer(version, code, 123, 77))
-    assert request.parse_header(data).correlation_id == 77
-    assert request.decode(data) == (code, 123 if version else 0)
+    data = answer(version, code, 123, 77)
+    assert number_of(data) == 77
+    assert asked().decoded(data, version) == (code, 123 if version else 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_that_is_cut_off_is_refused(version: int) -> None:
     whole = answer(version, 0)
     for size in range(4, len(whole)):
-        request, data = asked(version), BytesIO(whole[:size])
-        request.parse_header(data)
         with pytest.raises((ValueError, struct.error)):
-            request.decode(data)
+            asked().decoded(whole[:size], version)
 
 
 @pytest.mark.parametrize(("known", "chosen"), [((0, 4), 4), ((0, 9), 4), ((0, 2), 2), ((0, 0), 0)])
 def test_the_greatest_version_is_used_that_a_broker_knows(known: tuple[int, int], chosen: int) -> None:
-    assert version_of(asked(4), {12: known}, "a broker") == chosen
+    assert asked().newest({12: known}) == chosen

@@ -122,10 +122,4 @@ def _by_topic(parts: Mapping[bytes, Sequence[bytes]]) -> bytes:
 
 
 def _encoded(request: RequestByHand, version: int, client_id: str) -> Encoded:
-    request.API_VERSION = version
-
-    def encode(number: int) -> bytes:
-        request.with_header(correlation_id=number, client_id=client_id)
-        return request.encode()
-
-    return encode
+    return lambda number: request.encoded(version, number, client_id)
