@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from scripted_brokers import PROPERTIES, ScriptedBrokers, connected
-from streamsapp.kafka.batches.client import BatchProducer
+from streamsapp.kafka.producing.client import BatchProducer
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord
 

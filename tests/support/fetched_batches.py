@@ -10,7 +10,7 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
-from streamsapp.kafka.batches.compression import CODECS as SENT_WITH
+from streamsapp.kafka.producing.compression import CODECS as SENT_WITH
 
 #: Where the header of a record batch has its fields, and in which form.
 FIELDS = {

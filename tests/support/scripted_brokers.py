@@ -20,10 +20,10 @@ from streamsapp.brokers.connection import Check, Connection, Node
 from streamsapp.brokers.errors import NotSentError, UnreachableError
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.batches import client
-from streamsapp.kafka.batches.produce import NO_REASONS, ProduceAnswer, Reasons
-from streamsapp.kafka.batches.transaction_requests import EndTxnAnswer, TxnOffsetCommitAnswer
-from streamsapp.kafka.batches.wire import Producer
+from streamsapp.kafka.producing import client
+from streamsapp.kafka.producing.produce import NO_REASONS, ProduceAnswer, Reasons
+from streamsapp.kafka.producing.transaction_requests import EndTxnAnswer, TxnOffsetCommitAnswer
+from streamsapp.kafka.producing.wire import Producer
 
 LOST_REQUEST, LOST_ANSWER, NOT_SENT = -1, -2, -3
 

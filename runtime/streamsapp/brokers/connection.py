@@ -1,9 +1,9 @@
 """Requests to any broker of the cluster: the group protocol, batches of records, transactions; and the thread on which
 coroutines wait for the answers.
 
-Made and closed by who has something to say (``membership``, ``kafka/batches``, ``runtime/batches``). Everything named
-``async`` runs on the thread that ``start`` begins, as do ``go_on``, ``learn``, ``brokers`` and ``two_ways_to``; the
-rest may be called from any thread.
+Made and closed by who has something to say (``membership``, ``kafka/producing``, ``runtime/micro_batches``).
+Everything named ``async`` runs on the thread that ``start`` begins, as do ``go_on``, ``learn``, ``brokers`` and
+``two_ways_to``; the rest may be called from any thread.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from streamsapp.config.client_properties import ClientProperties, chosen
 from streamsapp.config.known_properties import LIBRDKAFKA
 from streamsapp.deadline import Deadline
 from streamsapp.errors import CommitError, ConfigError, FencedError
-from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.librdkafka.producer import LibrdkafkaProducer
+from streamsapp.kafka.producing.client import BatchProducer
 from streamsapp.kafka.refusals import Refusals
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated

@@ -1,5 +1,5 @@
 """The sending of records as a producer has it, and the two ways to send them: whole record batches by the runtime's own
-client (``batches.client``), and records by librdkafka's producer (``librdkafka.producer``).
+client (``producing.client``), and records by librdkafka's producer (``librdkafka.producer``).
 
 One of them is chosen when a producer is made, by ``client`` of the configuration. Used on the producer's thread.
 """

@@ -1,7 +1,7 @@
 /* Records in batches, between Python and Kafka.
  *
  * What brokers answer is taken apart here (fetch), what tasks do with each record is done here (push, cells), and what
- * is sent becomes record batches here, in Outbox, and goes to the brokers by kafka/batches.
+ * is sent becomes record batches here, in Outbox, and goes to the brokers by kafka/producing.
  */
 #include <Python.h>
 

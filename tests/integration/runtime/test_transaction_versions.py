@@ -14,7 +14,7 @@ from kafka_cluster import Kafka
 from killable import word_count
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.batches.client import BatchProducer
+from streamsapp.kafka.producing.client import BatchProducer
 from streamsapp.local.broker import EmbeddedBroker
 
 EXPLICIT, IMPLICIT = 1, 2

@@ -20,10 +20,10 @@ from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
-from streamsapp.kafka.batches import wire as batches
-from streamsapp.kafka.batches.produce import ProduceRequest
-from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing import wire as batches
+from streamsapp.kafka.producing.produce import ProduceRequest
+from streamsapp.kafka.producing.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
 from streamsapp.membership import wire
 from streamsapp.membership.wire import GroupSettings, Identity
 

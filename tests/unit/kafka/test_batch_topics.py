@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers.errors import RefusedError, UnreachableError
-from streamsapp.kafka.batches.topics import PROPAGATION, Topics
+from streamsapp.kafka.producing.topics import PROPAGATION, Topics
 
 
 class Brokers:

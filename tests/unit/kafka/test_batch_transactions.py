@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 from batch_producers import Make, flush, make, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, NOT_SENT, ScriptedBrokers
 from streamsapp import TopicPartition
-from streamsapp.kafka.batches.client import BatchProducer
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing.client import BatchProducer
 
 __all__ = ["make"]  # a fixture
 
@@ -299,7 +299,7 @@ def test_after_an_abort_that_is_not_answered_nothing_is_sent_under_this_identity
 
 
 def test_a_start_that_was_given_up_does_not_go_on(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsapp.kafka.batches.client.GIVE_UP_AFTER", 0.0)
+    monkeypatch.setattr("streamsapp.kafka.producing.client.GIVE_UP_AFTER", 0.0)
     brokers = ScriptedBrokers({"t": 1})
     brokers.answers["InitProducerIdRequest"] = [LOST_REQUEST] * 1000
     producer = make(brokers, transactional_id="id")

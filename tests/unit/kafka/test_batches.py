@@ -15,10 +15,10 @@ from batch_producers import Make, flush, make, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, ScriptedBrokers
 from streamsapp import TopicPartition
 from streamsapp.brokers.messages.metadata import MetadataResponseTopic
-from streamsapp.kafka.batches.partitions import Verdict, verdict
-from streamsapp.kafka.batches.produce import Reasons
-from streamsapp.kafka.batches.settings import batch_settings
-from streamsapp.kafka.batches.topics import Topics
+from streamsapp.kafka.producing.partitions import Verdict, verdict
+from streamsapp.kafka.producing.produce import Reasons
+from streamsapp.kafka.producing.settings import batch_settings
+from streamsapp.kafka.producing.topics import Topics
 
 __all__ = ["make"]  # a fixture
 
@@ -254,7 +254,7 @@ def test_records_for_no_topic_or_partition_are_refused_and_the_others_sent(make:
 def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_it(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamsapp.kafka.batches.client._MISSING_SECONDS", 0.0)
+    monkeypatch.setattr("streamsapp.kafka.producing.client._MISSING_SECONDS", 0.0)
     brokers = ScriptedBrokers({"t": 1})
     producer, refused = make(brokers), list[Any]()
     send(producer, [record(b"1", 1)], refused)

@@ -11,8 +11,8 @@ from kafka.protocol.producer import ProduceRequest as Theirs, ProduceResponse
 
 from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.brokers.request_by_hand import number_of
-from streamsapp.kafka.batches.produce import ProduceRequest
-from streamsapp.kafka.batches.wire import Name
+from streamsapp.kafka.producing.produce import ProduceRequest
+from streamsapp.kafka.producing.wire import Name
 
 VERSIONS = [*range(3, 10), 12]
 TOPICS = ("t", "ü" * 100, "x" * 249)

@@ -17,9 +17,9 @@ from kafka.protocol.producer import (
 from streamsapp import TopicPartition
 from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.brokers.request_by_hand import RequestByHand, number_of
-from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
-from streamsapp.kafka.batches.wire import Producer
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing.transaction_requests import EndTxnRequest, TxnOffsetCommitRequest
+from streamsapp.kafka.producing.wire import Producer
 
 NAMES = ("a", "", "ü" * 70, "x" * 249)
 COMMITS, ENDS = range(3, 6), range(6)

@@ -20,7 +20,6 @@ from streamsapp import native
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.errors import RefusedError
 from streamsapp.errors import OversizedBatchError, StreamsError
-from streamsapp.kafka.batches.partitions import ELSEWHERE
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
@@ -31,6 +30,7 @@ from streamsapp.kafka.fetching.leaders import DescribeTopics, Leaders, ListTopic
 from streamsapp.kafka.fetching.partition import Doubt, FetchedPartition
 from streamsapp.kafka.fetching.session import ENDED, Asked
 from streamsapp.kafka.fetching.settings import FetchSettings
+from streamsapp.kafka.producing.partitions import ELSEWHERE
 from streamsapp.kafka.rest import FEW
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import UNKNOWN_TOPIC, TopicPartition

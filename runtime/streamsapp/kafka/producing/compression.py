@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import cramjam
 
-from streamsapp.kafka.batches.partitions import RecordBatch
+from streamsapp.kafka.producing.partitions import RecordBatch
 
 #: Bytes of a batch's header, which is not compressed.
 _HEADER = 61

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from streamsapp import native
-from streamsapp.kafka.batches.partitions import RecordBatch
-from streamsapp.kafka.batches.wire import Name
+from streamsapp.kafka.producing.partitions import RecordBatch
+from streamsapp.kafka.producing.wire import Name
 from streamsapp.record import InputRecord, RawRecord
 
 #: There is room for all records of a batch.

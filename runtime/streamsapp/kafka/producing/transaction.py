@@ -19,11 +19,11 @@ from streamsapp.brokers.errors import NotSentError, RefusedError, RefusedTlsErro
 from streamsapp.brokers.messages.init_producer_id import InitProducerIdResponse
 from streamsapp.brokers.request import Request
 from streamsapp.brokers.request_by_hand import RequestByHand
-from streamsapp.kafka.batches import wire
-from streamsapp.kafka.batches.settings import BatchSettings
-from streamsapp.kafka.batches.transaction_requests import EndTxnRequest, TxnOffsetCommitAnswer, TxnOffsetCommitRequest
-from streamsapp.kafka.batches.wire import TransactionError
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing import wire
+from streamsapp.kafka.producing.settings import BatchSettings
+from streamsapp.kafka.producing.transaction_requests import EndTxnRequest, TxnOffsetCommitAnswer, TxnOffsetCommitRequest
+from streamsapp.kafka.producing.wire import TransactionError
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)

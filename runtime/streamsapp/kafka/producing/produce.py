@@ -14,7 +14,7 @@ from typing import NamedTuple
 from streamsapp.brokers.bounds import check_told
 from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader, encoded_count, encoded_text
 from streamsapp.brokers.request_by_hand import RequestByHand
-from streamsapp.kafka.batches.wire import Name
+from streamsapp.kafka.producing.wire import Name
 
 #: The least and the greatest version, for those who admit partitions first, and for records that do so.
 _EXPLICIT, _IMPLICIT = (3, 9), (12, 12)

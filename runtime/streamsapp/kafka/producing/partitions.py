@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from confluent_kafka import KafkaError
 
-from streamsapp.kafka.batches.wire import Name, Producer
+from streamsapp.kafka.producing.wire import Name, Producer
 from streamsapp.kafka.refusals import OF_A_RECORD, OF_TOPIC
 
 #: Sequence numbers begin again after this one.

@@ -21,11 +21,11 @@ from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
-from streamsapp.kafka.batches.sender import Sender
-from streamsapp.kafka.batches.settings import batch_settings
-from streamsapp.kafka.batches.transaction import Transaction
-from streamsapp.kafka.batches.wire import TransactionError
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing.sender import Sender
+from streamsapp.kafka.producing.settings import batch_settings
+from streamsapp.kafka.producing.transaction import Transaction
+from streamsapp.kafka.producing.wire import TransactionError
 from streamsapp.kafka.refusals import raw_record
 from streamsapp.kafka.retry import GIVE_UP_AFTER
 from streamsapp.kafka.sending import Failure, OnRefused

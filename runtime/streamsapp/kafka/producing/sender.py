@@ -19,14 +19,14 @@ from streamsapp.brokers.bounds import throttle
 from streamsapp.brokers.connection import Connection, Node
 from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.event_loop import WakeUp
-from streamsapp.kafka.batches import wire
-from streamsapp.kafka.batches.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
-from streamsapp.kafka.batches.produce import NO_REASONS, ProduceAnswer, ProduceRequest, Reasons
-from streamsapp.kafka.batches.progress import Progress
-from streamsapp.kafka.batches.settings import BatchSettings
-from streamsapp.kafka.batches.splitting import batch_of, divided, raw, records_of
-from streamsapp.kafka.batches.topics import Topics
-from streamsapp.kafka.batches.transaction import Transaction
+from streamsapp.kafka.producing import wire
+from streamsapp.kafka.producing.partitions import ELSEWHERE, Partition, RecordBatch, Verdict, verdict
+from streamsapp.kafka.producing.produce import NO_REASONS, ProduceAnswer, ProduceRequest, Reasons
+from streamsapp.kafka.producing.progress import Progress
+from streamsapp.kafka.producing.settings import BatchSettings
+from streamsapp.kafka.producing.splitting import batch_of, divided, raw, records_of
+from streamsapp.kafka.producing.topics import Topics
+from streamsapp.kafka.producing.transaction import Transaction
 from streamsapp.record import RawRecord
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.encoding import INT16, INT32, NO_TAGS, Reader, encoded_count, encoded_text
 from streamsapp.brokers.request_by_hand import RequestByHand
-from streamsapp.kafka.batches.wire import Producer
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing.wire import Producer
 from streamsapp.record import TopicPartition
 
 _PRODUCER, _OFFSET, _ANSWERED = struct.Struct(">qh"), struct.Struct(">iqi"), struct.Struct(">ih")

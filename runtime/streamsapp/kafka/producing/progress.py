@@ -7,7 +7,7 @@ from threading import Condition
 
 from confluent_kafka import KafkaError
 
-from streamsapp.kafka.batches.wire import Name
+from streamsapp.kafka.producing.wire import Name
 from streamsapp.record import RawRecord
 
 #: Why a record could not be written, and the record: without a topic where no record is at fault.

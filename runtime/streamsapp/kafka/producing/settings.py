@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.batches.compression import CODECS, Codec
+from streamsapp.kafka.producing.compression import CODECS, Codec
 
 
 @dataclass(frozen=True)

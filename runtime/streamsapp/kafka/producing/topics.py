@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 from streamsapp.brokers.connection import Connection, Node
 from streamsapp.brokers.errors import RefusedError, RefusedTlsError, UnreachableError
 from streamsapp.brokers.messages.metadata import MetadataResponseTopic
-from streamsapp.kafka.batches import wire
 from streamsapp.kafka.client_log import client_log
+from streamsapp.kafka.producing import wire
 
 log = client_log(__name__)
 
