@@ -51,7 +51,7 @@ def compile_module(root: Path, into: Path, flags: Sequence[str] = ()) -> Path:
         sorted(str(path) for path in folder.rglob("*.c")),
         include_dirs=[str(folder)],
         extra_compile_args=[*FLAGS, *flags],
-        extra_link_args=["-O2", "-flto", *flags],
+        extra_link_args=["-O2", "-flto", "-g0", *flags],
     )
     command = build_ext(Distribution({"name": "streamsapp", "ext_modules": [module]}))
     command.build_lib, command.build_temp = str(into), str(into / "objects")

@@ -1,5 +1,5 @@
-"""What is fed with arbitrary bytes: each target parses them as if a broker had sent them, and holds what comes out to
-what it has to be.
+"""The targets that are fed with arbitrary bytes: each parses them as if a broker had sent them, and holds what comes
+out to what it has to be.
 
 ``tools/fuzz.py`` runs one of them in a process of its own, with sanitizers, under libFuzzer; ``tests/unit/native``
 gives all of them the kept inputs. A target returns for bytes that are refused as they should be, and raises otherwise.
@@ -39,7 +39,7 @@ from streamsapp.kafka.fetching.decompression import decompressed  # noqa: E402
 
 #: Bytes of records that a batch may have when it is decompressed.
 MOST = 1 << 20
-#: What is refused, by its way.
+#: The exceptions by which bytes are refused.
 REFUSED = (ValueError, NotImplementedError)
 #: Of a chunk: position, limit, bounds and aborted transactions.
 _HOW = struct.Struct(">BBBBBBB")
@@ -90,7 +90,7 @@ def batch(data: bytes) -> None:
 
 
 def decompression(data: bytes) -> None:
-    """What is compressed takes no more memory than it may."""
+    """Decompression needs no more memory than its bound."""
     if len(data) < 2:
         return
     most = 1 << data[1] % 17

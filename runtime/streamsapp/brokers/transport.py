@@ -25,7 +25,7 @@ class Transport:
 
     @property
     def wants_room(self) -> bool:
-        """What ``BlockingIOError`` has meant: room to write is wanted, or something to read."""
+        """True if the last ``BlockingIOError`` was for want of room to write, and not of something to read."""
         return self._sends
 
     def fileno(self) -> int:

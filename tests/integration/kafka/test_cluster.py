@@ -1,4 +1,4 @@
-"""What a broker says of topics and committed offsets: the same for both clients."""
+"""The answers of a broker about topics and committed offsets: the same for both clients."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def committed_files() -> Iterator[Path]:
     """Every file of the tree but for hidden folders (git's, an environment, caches) and what is made there."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in MADE and (name == ".ci" or not name.startswith("."))]
-        yield from (Path(folder, name) for name in names if name != ".git")  # a file in a second work tree
+        # .git: a file in a second work tree; the compiled part says where it was compiled
+        yield from (Path(folder, name) for name in names if name != ".git" and not name.endswith(".so"))
 
 
 def test_the_standard_librarys_operator_is_imported_at_the_root_of_the_tree() -> None:
