@@ -86,7 +86,7 @@ class PartitionConsumer:
         self._fetcher: Fetcher | None = None
         if client == OWN:
             settings = fetch_settings(self._properties, has_handler=has_handler)
-            self._fetcher = Fetcher(settings, self._consumer.list_topics, self._describe_topics, wakeup)
+            self._fetcher = Fetcher(settings, self._list_topics, self._describe_topics, wakeup)
             self._fetching = self._fetcher
         self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic, held)
@@ -114,7 +114,9 @@ class PartitionConsumer:
         self._client.pause(paused)
         if not left_behind:
             under_way = fetching.topics.under_way  # later ones use the new client
-            Thread(target=_closed, args=(before, under_way), name=f"{self._description}-close", daemon=True).start()
+            Thread(
+                target=_closed, args=(before, under_way, self._fetcher), name=f"{self._description}-close", daemon=True
+            ).start()
 
     # ---- assignment --------------------------------------------------------------------------------------------
 
@@ -222,6 +224,10 @@ class PartitionConsumer:
         """Return whether the last records of a topic of this name may be of another one, as far as it is known."""
         return self._fetcher is None and self._client.topics.doubts(topic)
 
+    def _list_topics(self, topic: str, timeout: float) -> Any:
+        """The leaders of a topic, asked for by the client that there is now: any thread."""
+        return self._consumer.list_topics(topic, timeout)
+
     def _describe_topics(self, names: Collection[str], timeout: float) -> Topics:
         return self._cluster.topics(names, timeout)
 
@@ -313,7 +319,8 @@ class PartitionConsumer:
         log.warning("%s: %s", self._description, error.str())
 
 
-def _closed(consumer: RebootstrappingConsumer, look_up: Thread | None) -> None:
-    """Close a client that another one has taken the place of; its brokers may be out of reach."""
-    if ended(look_up):
+def _closed(consumer: RebootstrappingConsumer, look_up: Thread | None, fetcher: Fetcher | None) -> None:
+    """Close a client that another one has taken the place of, unless a thread asks it; its brokers may be out of
+    reach."""
+    if ended(look_up) and (fetcher is None or fetcher.ended):
         consumer.close()

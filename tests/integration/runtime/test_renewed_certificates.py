@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -75,9 +74,9 @@ class MutualTlsBroker(EmbeddedBroker):
         (self._folder / "clients.pem").write_bytes(clients.cert_pem.bytes())
 
 
-@pytest.mark.parametrize("producer", [{}, {"producer.socket.keepalive.enable": "true"}], ids=["batches", "librdkafka"])
+@pytest.mark.parametrize("client", ["streamsapp", "librdkafka"])
 def test_an_instance_goes_on_when_its_certificates_are_renewed_and_says_so_until_then(
-    tmp_path: Path, producer: dict[str, Any]
+    tmp_path: Path, client: str
 ) -> None:
     own, before, after = trustme.CA(), trustme.CA(), trustme.CA()
     secret = Secret(tmp_path / "secret")
@@ -91,8 +90,9 @@ def test_an_instance_goes_on_when_its_certificates_are_renewed_and_says_so_until
             source, sink = kafka.create_topic("source"), kafka.create_topic("sink")
             builder = StreamsBuilder()
             builder.stream(source).group_by_key().count("counts").to_stream().to(sink)
-            secured = {**secret.properties, **producer}
-            config = instances.config(bootstrap_servers=f"127.0.0.1:{broker.tls_port}", kafka=secured)
+            config = instances.config(
+                bootstrap_servers=f"127.0.0.1:{broker.tls_port}", client=client, kafka=secret.properties
+            )
             instance = instances.start(builder.build(), config)
             produce(kafka, source, [(b"k", b"v", 1000)] * 5)
             eventually(lambda: len(kafka.read(sink)) == 5)
