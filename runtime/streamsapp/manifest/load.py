@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.known_properties import property_fault
+from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import EXACTLY_ONCE, application_id_fault, bootstrap_servers_fault
 from streamsapp.config.times import time_faults
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
@@ -157,7 +158,8 @@ def _kafka_faults(kafka: KafkaSpec) -> Iterator[str]:
         except ConfigError as error:
             yield f"spec.kafka.properties.{key}: {as_in_the_manifest(str(error))}"
         else:
-            if (fault := property_fault(kafka.client, key, text(value))) is not None:
+            # A secret does not belong here at all, and the operator says so.
+            if not is_secret(key) and (fault := property_fault(kafka.client, key, text(value))) is not None:
                 yield f"spec.kafka.properties.{key}: {fault}"
 
 

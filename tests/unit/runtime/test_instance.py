@@ -178,7 +178,7 @@ def test_an_instance_that_a_later_client_refuses_leaves_no_client_open(monkeypat
 
     for user in (components, state_components):
         monkeypatch.setattr(user, "PartitionConsumer", Watched)
-    settings = config(kafka={"main.consumer.fetch.min.bytes": "none at all"})
+    settings = config(kafka={"main.consumer.security.protocol": "SSL", "main.consumer.ssl.ca.location": "/none"})
 
     with pytest.raises(ConfigError):
         StreamsRuntime(through(), settings).start()
