@@ -6,6 +6,7 @@ The hooks run in each process of tests alike: all of them must come to the same 
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 from collections import Counter
@@ -150,6 +151,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_unconfigure() -> None:
     if _HOME is not None:
         shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """A program that a test runs in this process sets up the log, and writes to a stream that is closed after the
+    test: each later message would be an error with a stack."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(params=["streamsapp", "librdkafka"])
