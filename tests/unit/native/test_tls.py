@@ -188,13 +188,16 @@ def test_the_end_is_told_after_all_bytes(begin: Begin, politely: bool) -> None:
 
 
 class Wire:
-    """A client whose handshake is done, and what a server says to it as bytes, which a test may change."""
+    """A client whose handshake is done, and what a server says to it as bytes, which a test may change. One that wants
+    a certificate has refused the client by then, under TLS 1.3, and its alert waits to be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, wants_certificate: bool = False) -> None:
         self.here, self.there = socket.socketpair()
         self.here.setblocking(False)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         AUTHORITY.issue_cert("localhost").configure_cert(context)
+        if wants_certificate:
+            context.verify_mode = ssl.CERT_REQUIRED
         heard, self._said = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._server = context.wrap_bio(heard, self._said, server_side=True)
         self.tls = client_tls(TRUSTED).connection(self.here.fileno(), "localhost")
@@ -203,8 +206,12 @@ class Wire:
             with suppress(BlockingIOError):
                 self.tls.shake_hands()
             heard.write(self.there.recv(1 << 16))
-            with suppress(ssl.SSLWantReadError):
+            try:
                 self._server.do_handshake()
+                done = True
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:  # that it has no certificate
                 done = True
             self.there.sendall(self._said.read())
 
@@ -255,6 +262,25 @@ def test_a_record_that_comes_byte_by_byte_is_given_out_at_its_end() -> None:
 
     assert wire.tls.recv_into(found) == 50
     assert found == b"x" * 50
+    wire.close()
+
+
+def test_a_refusal_is_the_error_of_a_write_that_comes_too_late() -> None:
+    wire = Wire(wants_certificate=True)
+    wire.there.close()
+
+    with pytest.raises(native.TlsError, match="certificate required"):
+        wire.tls.send(b"?")
+    wire.close()
+
+
+def test_a_write_to_a_peer_that_hung_up_without_a_word_has_the_error_of_the_system() -> None:
+    wire = Wire()
+    wire.there.sendall(wire.said(b"an answer"))
+    wire.there.close()
+
+    with pytest.raises(BrokenPipeError):
+        wire.tls.send(b"?")
     wire.close()
 
 

@@ -96,6 +96,24 @@ static Outcome failed(Ssl *ssl, int result, size_t bytes) {
     return (Outcome){.kind = cut ? SSL_ENDED : kind, .system = system, .bytes = bytes};
 }
 
+/* The outcome of a write that failed: the peer's alert if one waits to be read, else what the system says. Under
+ * TLS 1.3 a peer refuses a client after the handshake, and hangs up: a write may meet that first. */
+static Outcome failed_write(Ssl *ssl) {
+    enum { RECORDS = 64 }; /* that a peer may have sent before its alert: it cannot keep the thread here */
+    char unwanted[4096];
+    size_t read;
+    Outcome outcome = failed(ssl, 0, 0);
+    if (outcome.kind != SSL_SYSTEM) return outcome;
+    for (int i = 0; i < RECORDS; i++) {
+        sa_ERR_clear_error();
+        if (sa_SSL_read_ex(ssl, unwanted, sizeof unwanted, &read) != 1) break;
+    }
+    unsigned long code = sa_ERR_peek_error();
+    const char *reason = code ? sa_ERR_reason_error_string(code) : NULL;
+    if (reason && strstr(reason, "alert")) outcome.kind = SSL_FAILED;
+    return outcome;
+}
+
 static PyObject *tls_shake_hands(Tls *self, PyObject *unused) {
     (void)unused;
     if (begin(self)) return NULL;
@@ -124,7 +142,7 @@ static PyObject *tls_send(Tls *self, PyObject *given) {
     Py_BEGIN_ALLOW_THREADS
     sa_ERR_clear_error();
     errno = 0;
-    if (data.len && sa_SSL_write_ex(ssl, data.buf, (size_t)data.len, &outcome.bytes) != 1) outcome = failed(ssl, 0, 0);
+    if (data.len && sa_SSL_write_ex(ssl, data.buf, (size_t)data.len, &outcome.bytes) != 1) outcome = failed_write(ssl);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&data);
     if (!end(self, outcome)) return NULL;
