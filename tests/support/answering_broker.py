@@ -14,6 +14,7 @@ from kafka.protocol.consumer import (
     JoinGroupResponse,
     LeaveGroupResponse,
     OffsetCommitResponse,
+    OffsetFetchResponse,
     SyncGroupResponse,
 )
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
@@ -86,6 +87,20 @@ ANSWERS: dict[int, Callable[[int], Any]] = {
     8: lambda port: OffsetCommitResponse(
         throttle_time_ms=0,
         topics=[_topics(OffsetCommitResponse, "OffsetCommitResponsePartition", error_code=0)],
+    ),
+    9: lambda port: OffsetFetchResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        topics=[
+            _topics(
+                OffsetFetchResponse,
+                "OffsetFetchResponsePartition",
+                error_code=0,
+                committed_offset=7,
+                committed_leader_epoch=-1,
+                metadata="seven",
+            )
+        ],
     ),
     10: _coordinator,
     11: lambda port: _join(),

@@ -42,8 +42,16 @@ Committed: TypeAlias = tuple[int, str]
 
 #: How long a commit may take, and the end of the connection's thread, in seconds.
 _COMMIT, _END = 30.0, 1.0
-#: A group that is new has no coordinator for a moment; the pause before it is looked for again, in seconds.
-_NOT_YET, _PAUSE = (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS), 0.1
+#: The errors of a group that has no coordinator for a moment, or another one: it is new, or a broker restarts; and the
+#: pause before it is looked for again, in seconds.
+_ELSEWHERE = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+_PAUSE = 0.1
 #: The part of the time in which one broker is to answer.
 _ONE = 0.4
 
@@ -61,7 +69,8 @@ class Cluster:
         self._made: Connection | None = None
         self._making = Lock()
         self._closed = False
-        self._forever = Deadline(SystemClock())
+        self._clock = SystemClock()
+        self._forever = Deadline(self._clock)
 
     def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
         """The topics that these names stand for now, of those names that there are and that may be described; with an
@@ -91,8 +100,12 @@ class Cluster:
         """Offset and metadata of the partitions for which the group has committed one. Raises ``KafkaException``."""
         asked = list(partitions)
         request = _OffsetFetchRequest(self._group, asked, stable=self._stable)
+
+        def codes(answer: _OffsetFetchAnswer) -> list[int]:
+            return [answer.error_code, *(each.error_code for each in answer.offsets)]
+
         answer: _OffsetFetchAnswer = self._asked(
-            lambda connection: self._coordinated(connection, request, timeout), timeout
+            lambda connection: self._coordinated(connection, request, codes, timeout), timeout
         )
         _check(answer.error_code)
         for each in answer.offsets:
@@ -112,8 +125,11 @@ class Cluster:
             topics=[OffsetCommitRequestTopic(name=name, partitions=it) for name, it in topics.items()],
         )
 
+        def codes(answer: OffsetCommitResponse) -> list[int]:
+            return [each.error_code for topic in answer.topics for each in topic.partitions]
+
         def ask(connection: Connection) -> Coroutine[Any, Any, OffsetCommitResponse]:
-            return self._coordinated(connection, Request(message, greatest=8), _COMMIT)
+            return self._coordinated(connection, Request(message, greatest=8), codes, _COMMIT)
 
         told = {
             TopicPartition(topic.name, each.partition_index): each.error_code
@@ -147,21 +163,29 @@ class Cluster:
                 self._made.start()
             return self._made
 
-    async def _coordinated(self, connection: Connection, request: RequestByHand, timeout: float) -> Any:
-        """Ask the broker that coordinates the group, which is looked up each time: it is seldom asked."""
+    async def _coordinated(
+        self, connection: Connection, request: RequestByHand, codes: Callable[[Any], list[int]], timeout: float
+    ) -> Any:
+        """The answer of the broker that coordinates the group, which is looked up each time: it is seldom asked. It is
+        looked for again, until the time is over, where the ``codes`` of an answer say that it is another one."""
+        give_up = self._clock.monotonic() + timeout - 2 * _PAUSE
         while True:
             found = await connection.ask_any(
                 lambda: find_coordinator(GROUP, self._group),
                 _ONE * timeout,
                 lambda answer: check_coordinator(answer, self._group),
             )
-            coordinator = coordinator_of(found)
-            if coordinator.error_code not in _NOT_YET:
-                break
-            await connection.sleep(_PAUSE)  # until the caller's time is over
-        _check(coordinator.error_code)
-        _, node = connection.two_ways_to(coordinator, GROUP, self._group)
-        return await connection.send(request, node, _ONE * timeout)
+            coordinator, answer = coordinator_of(found), None
+            told = [coordinator.error_code]
+            if not coordinator.error_code:
+                _, node = connection.two_ways_to(coordinator, GROUP, self._group)
+                answer = await connection.send(request, node, _ONE * timeout)
+                told = codes(answer)
+            elsewhere = next((code for code in told if code in _ELSEWHERE), KafkaError.NO_ERROR)
+            if not elsewhere or self._clock.monotonic() >= give_up:
+                _check(elsewhere or coordinator.error_code)
+                return answer
+            await connection.sleep(_PAUSE)
 
 
 class _Fetched(NamedTuple):

@@ -85,9 +85,13 @@ def test_transactions_one_after_the_other_have_their_partitions_and_offsets(comm
     ("request_name", "code"),
     [
         ("AddPartitionsToTxnRequest", KafkaError.CONCURRENT_TRANSACTIONS),
+        ("AddPartitionsToTxnRequest", KafkaError.NOT_COORDINATOR),
         ("AddOffsetsToTxnRequest", KafkaError.NOT_COORDINATOR),
         ("TxnOffsetCommitRequest", KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+        ("TxnOffsetCommitRequest", KafkaError.COORDINATOR_NOT_AVAILABLE),
+        ("TxnOffsetCommitRequest", KafkaError.NOT_COORDINATOR),
         ("EndTxnRequest", KafkaError.CONCURRENT_TRANSACTIONS),
+        ("EndTxnRequest", KafkaError.NOT_COORDINATOR),
         ("AddPartitionsToTxnRequest", NOT_SENT),
         ("TxnOffsetCommitRequest", NOT_SENT),
         ("EndTxnRequest", NOT_SENT),
@@ -95,6 +99,7 @@ def test_transactions_one_after_the_other_have_their_partitions_and_offsets(comm
         ("FindCoordinatorRequest", KafkaError.COORDINATOR_NOT_AVAILABLE),
         ("InitProducerIdRequest", LOST_ANSWER),
         ("InitProducerIdRequest", KafkaError.CONCURRENT_TRANSACTIONS),
+        ("InitProducerIdRequest", KafkaError.NOT_COORDINATOR),
     ],
 )
 @ways
