@@ -31,7 +31,7 @@ help:
 	@echo 'make format         lays out all files, in Python and in C'
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
 	@echo 'make fuzz           feeds what parses bytes of brokers with arbitrary ones, for MINUTES=2'
-	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload'
+	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload, OVER=sasl_ssl TLS'
 	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
 	@echo 'make soak-cluster   restarts pods under faults on a real Kubernetes, as root; RUNS=20 SEED=1'
 	@echo 'make bench-rolling  measures rolling restarts there, with the gate and without; ONLY=wordcount takes one workload'
@@ -94,7 +94,8 @@ fuzz: setup
 	@$(RUN)/python tools/fuzz.py --minutes $(or $(MINUTES),2)
 
 bench: setup-services
-	@$(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run $(if $(ONLY),--only $(ONLY)))
+	@PYTHONPATH=tests/support $(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run \
+	    $(if $(ONLY),--only $(ONLY)) $(if $(OVER),--over $(OVER)) $(if $(CLIENT),--client $(CLIENT)))
 
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
 soak: setup-services

@@ -5,10 +5,14 @@ Read by ``run.py`` and ``report.py``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.workloads import RESTORES, STEADY, W1_JSON, W1_STRING, W2, W3, W4, Workload
 from benchmarks.workloads_in_time import W5, W6, W7, W8, W9
+
+PLAINTEXT, SASL_SSL = "plaintext", "sasl_ssl"
+OWN, LIBRDKAFKA = "streamsapp", "librdkafka"
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class Case:
     that of Quix, where it has none of the same name. ``base``: the variant of the same system that a row is held
     against, with one instance instead of two, at least once instead of exactly once, without snapshots instead of with
     them. ``instances``: programs side by side, each with its half of the input. ``remote``: needs an object store.
-    ``download``: the variant of ``raw-download`` that fetches the same files.
+    ``download``: the variant of ``raw-download`` that fetches the same files. ``over``: the kind of connection to the
+    broker. ``client``: the one that moves records, of those that streamsapp has.
     """
 
     group: str
@@ -35,6 +40,8 @@ class Case:
     instances: int = 1
     remote: bool = False
     download: str | None = None
+    over: str = PLAINTEXT
+    client: str = OWN
 
 
 def _restore_cases(size: str, workload: Workload) -> tuple[Case, ...]:
@@ -144,4 +151,16 @@ def select(groups: set[str], systems: set[str], variants: set[str]) -> list[Case
         if (not groups or case.group in groups)
         and (not systems or case.system in systems)
         and (not variants or case.variant in variants)
+    ]
+
+
+def connected(cases: Iterable[Case], over: Sequence[str], clients: Sequence[str]) -> list[Case]:
+    """Each case over each kind of connection, ours by each client, in turn. Other systems than ours and Kafka Streams
+    have plain connections only."""
+    return [
+        replace(case, over=kind, client=client)
+        for case in cases
+        for kind in over
+        for client in (clients if case.system == "streamsapp" else (OWN,))
+        if kind == PLAINTEXT or case.system in ("streamsapp", "kafka-streams")
     ]

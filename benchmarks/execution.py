@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks import launch, verify
-from benchmarks.cases import Case
+from benchmarks.cases import PLAINTEXT, Case
 from benchmarks.inputs import Input, restoring
 from benchmarks.measure import Mark, Measurement, Program, measure, run_to_end
 from benchmarks.object_store import ObjectStore
@@ -28,12 +28,19 @@ class Executor:
     """Runs cases on one broker; ``directory`` takes state and logs, ``commands`` start each system's program."""
 
     def __init__(
-        self, topics: Topics, directory: Path, commands: dict[str, list[str]], objects: ObjectStore | None
+        self,
+        topics: Topics,
+        directory: Path,
+        commands: dict[str, list[str]],
+        objects: ObjectStore | None,
+        connections: dict[str, dict[str, str]],
     ) -> None:
+        """``connections``: the properties by which each system connects where a case is over a secured connection."""
         self._topics = topics
         self._directory = directory
         self._commands = commands
         self._objects = objects
+        self._connections = connections
         #: The objects that every run from snapshots finds in the object store.
         self._snapshots: set[str] = set()
 
@@ -65,7 +72,7 @@ class Executor:
             shutil.rmtree(self._directory / "state", ignore_errors=True)
 
     def _process(self, case: Case, inputs: list[Input], number: int) -> Measurement:
-        application = f"{PREFIX}{case.workload.name}-{case.system}-{case.variant}-{number}"
+        application = f"{PREFIX}{case.workload.name}-{case.system}-{case.variant}-{case.over}-{case.client}-{number}"
         jobs = [self._job(case, each, f"{application}-{instance}") for instance, each in enumerate(inputs)]
         for job in jobs:
             self._topics.create(job.output, PARTITIONS // case.instances)
@@ -142,4 +149,6 @@ class Executor:
             stateDir=str(self._directory / "state" / application),
             remoteState=self._objects.settings if case.remote and self._objects is not None else {},
             right=given.right,
+            connection={} if case.over == PLAINTEXT else self._connections[case.system],
+            client=case.client,
         )

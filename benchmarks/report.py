@@ -10,9 +10,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
-from benchmarks.cases import Case
+from benchmarks.cases import OWN, PLAINTEXT, Case
 from benchmarks.measure import Measurement
+
+#: Workload, system, variant, kind of connection, client.
+_Name: TypeAlias = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Row:
     bytes_per_second: int | None
     runs: int
     smoke: bool
+    over: str = PLAINTEXT
+    client: str = OWN
 
 
 def summarise(case: Case, records: int, runs: list[Measurement], *, smoke: bool) -> Row:
@@ -56,15 +62,17 @@ def summarise(case: Case, records: int, runs: list[Measurement], *, smoke: bool)
         bytes_per_second=_median(run.bytes_per_second for run in runs),
         runs=len(runs),
         smoke=smoke,
+        over=case.over,
+        client=case.client,
     )
 
 
 def write_json(rows: list[Row], path: Path) -> None:
     """Write the rows; a row that was measured again replaces its old one, the others stay."""
-    measured = {(row.workload, row.system, row.variant) for row in rows}
-    before = json.loads(path.read_text()) if path.exists() else []
-    kept = [row for row in before if (row["workload"], row["system"], row["variant"]) not in measured]
-    merged = sorted(kept + [asdict(row) for row in rows], key=lambda row: str(row["workload"]))
+    measured = {_name(row) for row in rows}
+    before = [Row(**each) for each in json.loads(path.read_text())] if path.exists() else []
+    kept = [row for row in before if _name(row) not in measured]
+    merged = [asdict(row) for row in sorted(kept + rows, key=lambda row: row.workload)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(merged, indent=2) + "\n")
 
@@ -93,8 +101,9 @@ _COLUMNS = (
 _TEXT_COLUMNS = 3
 _LEGEND = (
     "Medians. x columns: ours divided by the peer's. x kafka-streams is against the variant in brackets; x base is two "
-    "instances\nagainst one, exactly once against at least once, a snapshot against replaying, or taking snapshots "
-    "against none.\nQuix runs on the first records of the same stream only (see records). The clock runs from the "
+    "instances\nagainst one, exactly once against at least once, a snapshot against replaying, taking snapshots "
+    "against none,\na secured connection against a plain one, or librdkafka against our own client.\n"
+    "Quix runs on the first records of the same stream only (see records). The clock runs from the "
     "first record until all is flushed,\ncommitted and closed, in RESTORE from the start of the instance until all "
     "tasks run."
 )
@@ -102,11 +111,11 @@ _LEGEND = (
 
 def table(rows: list[Row], cases: Iterable[Case]) -> str:
     """The rows as aligned text."""
-    by_name = {(case.group, case.system, case.variant): case for case in cases}
-    by_case = {(row.workload, row.system, row.variant): row for row in rows}
+    by_name = {(case.group, case.system, case.variant, case.over, case.client): case for case in cases}
+    by_case = {_name(row): row for row in rows}
     lines = [list(_COLUMNS)]
     for row in rows:
-        case = by_name[row.workload, row.system, row.variant]
+        case = by_name[_name(row)]
         lines.append(_figures(row, case.reference) + _ratios(row, case, by_case))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = "\n".join(_aligned(line, widths) for line in lines)
@@ -117,7 +126,7 @@ def _figures(row: Row, reference: str | None) -> list[str]:
     return [
         row.workload,
         row.system,
-        f"{row.variant} [{reference}]" if reference else row.variant,
+        _variant(row, reference),
         f"{row.records:,}",
         f"{row.records_per_second:,}",
         f"{row.records_per_cpu_second:,}",
@@ -130,10 +139,20 @@ def _figures(row: Row, reference: str | None) -> list[str]:
     ]
 
 
-def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> list[str]:
-    base = by_case.get((row.workload, row.system, case.base or ""))
-    jvm = by_case.get((row.workload, "kafka-streams", case.reference or ""))
-    raw = by_case.get((row.workload, "raw-download", case.download or ""))
+def _name(row: Row) -> _Name:
+    return row.workload, row.system, row.variant, row.over, row.client
+
+
+def _variant(row: Row, reference: str | None) -> str:
+    named = f"{row.variant} [{reference}]" if reference else row.variant
+    named += f" over {row.over}" if row.over != PLAINTEXT else ""
+    return named if row.client == OWN else f"{named} by {row.client}"
+
+
+def _ratios(row: Row, case: Case, by_case: dict[_Name, Row]) -> list[str]:
+    base = _base(row, case, by_case)
+    jvm = by_case.get((row.workload, "kafka-streams", case.reference or "", row.over, OWN))
+    raw = by_case.get((row.workload, "raw-download", case.download or "", PLAINTEXT, OWN))
     quix = _quix(row, case, by_case) if case.reference else None
     return [
         _ratio(row, jvm, "records_per_second"),
@@ -146,8 +165,18 @@ def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> l
     ]
 
 
-def _quix(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> Row | None:
-    return by_case.get((row.workload, "quix", row.variant)) or by_case.get((row.workload, "quix", case.quix))
+def _base(row: Row, case: Case, by_case: dict[_Name, Row]) -> Row | None:
+    """The row of the same system with one thing less: another client, a secured connection, or what the case has."""
+    if row.client != OWN:
+        return by_case.get((row.workload, row.system, row.variant, row.over, OWN))
+    if row.over != PLAINTEXT:
+        return by_case.get((row.workload, row.system, row.variant, PLAINTEXT, OWN))
+    return by_case.get((row.workload, row.system, case.base or "", PLAINTEXT, OWN))
+
+
+def _quix(row: Row, case: Case, by_case: dict[_Name, Row]) -> Row | None:
+    same, other = ((row.workload, "quix", variant, PLAINTEXT, OWN) for variant in (row.variant, case.quix))
+    return by_case.get(same) or by_case.get(other)
 
 
 def _ratio(row: Row, peer: Row | None, figure: str) -> str:

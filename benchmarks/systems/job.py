@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Job:
     right: str = ""
     #: Time between two commits in milliseconds; 0 for the default of the guarantee.
     commitIntervalMs: int = 0  # noqa: N815
+    #: Properties of a secured connection, by the system's own names; one that is empty goes to bootstrapServers.
+    connection: dict[str, str] = field(default_factory=dict)
+    #: The client that moves streamsapp's records.
+    client: str = "streamsapp"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -316,9 +316,12 @@ def remote_state(job: Job) -> RemoteStateConfig:
 
 def config(job: Job) -> StreamsConfig:
     exactly_once = job.variant.startswith("eos-")
+    connection = dict(job.connection)
     return StreamsConfig(
         application_id=job.applicationId,
-        bootstrap_servers=job.bootstrapServers,
+        bootstrap_servers=connection.pop("bootstrap.servers", job.bootstrapServers),
+        client=job.client,
+        kafka=connection,
         processing_guarantee="exactly_once" if exactly_once else "at_least_once",
         commit_interval_ms=job.commitIntervalMs or (100 if exactly_once else 30_000),
         threads=1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import trustme
@@ -68,6 +69,10 @@ class SecuredBroker(EmbeddedBroker):
             "listener.name.mutual.ssl.truststore.type": "PEM",
             "listener.name.mutual.ssl.truststore.location": str(clients),
         }
+
+    def add(self, properties: Mapping[str, str]) -> None:
+        """Settings of its own, before it is started."""
+        self._properties |= properties
 
     def introduce(self, name: str, password: str) -> None:
         """Make a user known to SCRAM."""

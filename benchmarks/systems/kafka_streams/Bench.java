@@ -75,6 +75,7 @@ public final class Bench {
     properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, job.commitInterval());
     properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, job.cacheBytes());
     properties.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+    properties.putAll(job.connection());
     return properties;
   }
 

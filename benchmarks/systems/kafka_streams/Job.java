@@ -12,7 +12,9 @@ public record Job(
     String stateDir,
     Map<String, String> remoteState,
     String right,
-    int commitIntervalMs) {
+    int commitIntervalMs,
+    Map<String, String> connection,
+    String client) {
 
   private static final long MIB = 1024 * 1024;
 
