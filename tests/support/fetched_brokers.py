@@ -12,14 +12,12 @@ import selectors
 import socket
 import struct
 import time
-from base64 import b64encode
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -32,6 +30,7 @@ from kafka.record.util import calc_crc32c
 from fetch_sessions import FetchSessions
 from instances import TIMEOUT
 from streamsapp import TopicPartition
+from streamsapp.kafka.described import Described, Leader, Node, TopicLeaders
 from streamsapp.record import TopicIdentity
 
 #: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
@@ -261,34 +260,33 @@ class FetchedBrokers:
         with self._changed:
             return list(self._connections.values()).count(broker)
 
-    def list_topics(self, topic: str, timeout: float) -> Any:
-        """As ``confluent_kafka.Consumer`` does."""
+    def describe(self, topics: Collection[str], timeout: float) -> Described:
+        """As ``kafka.cluster`` does."""
         with self._changed:
-            self.looked_up.append(topic)
+            self.looked_up += topics
             self._changed.notify_all()
-        code = self.fate_of_look_ups(topic)
-        if code == LOST_REQUEST:
+        codes = {topic: self.fate_of_look_ups(topic) for topic in topics}
+        if LOST_REQUEST in codes.values():
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
-        found = {
-            name.partition: SimpleNamespace(leader=self.told_leader(name, each.leader))
+        brokers = self.addresses() | self.told_addresses
+        return Described(
+            {topic: self._described(topic, code) for topic, code in codes.items()},
+            {number: Node(*at) for number, at in brokers.items()},
+        )
+
+    def _described(self, topic: str, code: int) -> TopicLeaders:
+        leaders = {
+            name.partition: Leader(self.told_leader(name, each.leader), each.epoch)
             for name, each in list(self.partitions.items())
             if name.topic == topic
         }
-        code = code or (0 if found else KafkaError.UNKNOWN_TOPIC_OR_PART)
-        told = SimpleNamespace(error=KafkaError(code) if code else None, partitions={} if code else found)
-        brokers = self.addresses() | self.told_addresses
-        return SimpleNamespace(
-            brokers={number: SimpleNamespace(host=at[0], port=at[1]) for number, at in brokers.items()},
-            topics={topic: told},
-        )
+        code = code or (0 if leaders else KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return TopicLeaders(code, self.identity(topic), {} if code else leaders)
 
-    def describe_topics(self, topics: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
-        """As ``kafka.cluster`` asks for them."""
-        return {
-            topic: TopicIdentity(b64encode(self.ids[topic].bytes).decode().rstrip("="), "cluster")
-            for topic in topics
-            if topic in self.ids
-        }
+    def identity(self, topic: str) -> TopicIdentity:
+        """The topic that a name stands for."""
+        of_it = self.ids.get(topic)
+        return TopicIdentity("", "cluster") if of_it is None else TopicIdentity.of(of_it.bytes, "cluster")
 
     # ---- connections -------------------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ def read(stack: ExitStack) -> Read:
         brokers: FetchedBrokers, positions: dict[TopicPartition, int], wakeup: Wakeup | None = None, **more: Any
     ) -> Reader:
         properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-        fetcher = Fetcher(fetch_settings(properties), brokers.list_topics, brokers.describe_topics, wakeup)
+        fetcher = Fetcher(fetch_settings(properties), brokers.describe, wakeup)
 
         def end() -> None:
             fetcher.close()

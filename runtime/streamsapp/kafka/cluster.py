@@ -1,5 +1,5 @@
-"""Asks brokers which topics names stand for (KIP-516), and which offsets a group has committed, over a connection of
-the runtime's: the same for both clients.
+"""Asks brokers about topics and their leaders, and which offsets a group has committed, over a connection of the
+runtime's: the same for both clients.
 
 confluent-kafka describes topics with its admin client only, and takes the metadata of offsets for C strings: it reads
 beyond the end of what Kafka Streams committed. Called on whichever thread asks; each call waits for its answer.
@@ -15,12 +15,11 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp.brokers.bounds import check_told
-from streamsapp.brokers.codec import NO_UUID
 from streamsapp.brokers.connection import Connection
 from streamsapp.brokers.coordinators import GROUP, check_coordinator, coordinator_of, find_coordinator
 from streamsapp.brokers.encoding import INT16, INT32, NO_TAGS, Reader, encoded_count, encoded_text
-from streamsapp.brokers.errors import UnreachableError
-from streamsapp.brokers.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from streamsapp.brokers.errors import RefusedError, UnreachableError
+from streamsapp.brokers.messages.metadata import MetadataResponse
 from streamsapp.brokers.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,6 +32,7 @@ from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
+from streamsapp.kafka.described import NOTHING, Described, check_described, described, topics_request
 from streamsapp.record import TopicIdentity, TopicPartition
 
 T = TypeVar("T")
@@ -52,8 +52,8 @@ _ELSEWHERE = frozenset(
     }
 )
 _PAUSE = 0.1
-#: The part of the time in which one broker is to answer.
-_ONE = 0.4
+#: The part of the time in which one broker is to answer, and in which a coordinator is looked for again.
+_ONE, _AGAIN = 0.4, 0.8
 
 _FETCHED = struct.Struct(">iq")
 
@@ -72,29 +72,26 @@ class Cluster:
         self._clock = SystemClock()
         self._forever = Deadline(self._clock)
 
-    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
-        """The topics that these names stand for now, of those names that there are and that may be described; with an
-        empty id where the brokers know none. Raises ``KafkaException`` when no broker answers."""
+    def describe(self, names: Collection[str], timeout: float) -> Described:
+        """The topics of these names, and the brokers. Raises ``KafkaException`` when no broker answers, with the code
+        of a failed authentication where one refuses this client."""
         if not names:
-            return {}
-        wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
+            return NOTHING
 
         async def ask(connection: Connection) -> MetadataResponse:
-            message = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
             answer: MetadataResponse = await connection.ask_any(
-                lambda: Request(message, least=4, greatest=12), _ONE * timeout
+                lambda: topics_request(names), _ONE * timeout, lambda answer: check_described(answer, names)
             )
+            connection.learn(answer)
             return answer
 
-        answer = self._asked(ask, timeout)
-        cluster = answer.cluster_id or ""
-        return {
-            each.name: TopicIdentity(cluster_id=cluster)
-            if each.topic_id == NO_UUID
-            else TopicIdentity.of(each.topic_id, cluster)
-            for each in answer.topics
-            if not each.error_code and each.name is not None and each.name in names
-        }
+        return described(self._asked(ask, timeout))
+
+    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
+        """The topics that these names stand for now, of those names that there are and that may be described; with an
+        empty id where the brokers know none. Raises as ``describe`` does."""
+        found = self.describe(names, timeout).topics
+        return {name: each.topic for name, each in found.items() if not each.error}
 
     def committed(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
         """Offset and metadata of the partitions for which the group has committed one. Raises ``KafkaException``."""
@@ -151,7 +148,8 @@ class Cluster:
             connection = self._connection()
             return connection.run(lambda: ask(connection), timeout, self._forever)
         except UnreachableError as error:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from error
+            code = KafkaError._AUTHENTICATION if isinstance(error, RefusedError) else KafkaError._TRANSPORT
+            raise KafkaException(KafkaError(code, str(error))) from error
 
     def _connection(self) -> Connection:
         with self._making:
@@ -168,7 +166,7 @@ class Cluster:
     ) -> Any:
         """The answer of the broker that coordinates the group, which is looked up each time: it is seldom asked. It is
         looked for again, until the time is over, where the ``codes`` of an answer say that it is another one."""
-        give_up = self._clock.monotonic() + timeout - 2 * _PAUSE
+        give_up = self._clock.monotonic() + _AGAIN * timeout
         while True:
             found = await connection.ask_any(
                 lambda: find_coordinator(GROUP, self._group),

@@ -86,7 +86,7 @@ class PartitionConsumer:
         self._fetcher: Fetcher | None = None
         if client == OWN:
             settings = fetch_settings(self._properties, has_handler=has_handler)
-            self._fetcher = Fetcher(settings, self._list_topics, self._describe_topics, wakeup)
+            self._fetcher = Fetcher(settings, self._cluster.describe, wakeup)
             self._fetching = self._fetcher
         self._events_at = 0.0
         self._rest = Rest(rest, time.monotonic, held)
@@ -223,10 +223,6 @@ class PartitionConsumer:
     def doubts(self, topic: str) -> bool:
         """Return whether the last records of a topic of this name may be of another one, as far as it is known."""
         return self._fetcher is None and self._client.topics.doubts(topic)
-
-    def _list_topics(self, topic: str, timeout: float) -> Any:
-        """The leaders of a topic, asked for by the client that there is now: any thread."""
-        return self._consumer.list_topics(topic, timeout)
 
     def _describe_topics(self, names: Collection[str], timeout: float) -> Topics:
         return self._cluster.topics(names, timeout)

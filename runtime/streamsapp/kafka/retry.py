@@ -28,6 +28,7 @@ _PASSING = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._AUTHENTICATION,  # credentials and certificates may be renewed meanwhile
         KafkaError._WAIT_COORD,
         KafkaError._NOENT,  # "no leaders found": the broker has just started
         KafkaError.LEADER_NOT_AVAILABLE,

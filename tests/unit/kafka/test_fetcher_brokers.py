@@ -150,7 +150,7 @@ def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     monkeypatch.setattr(leaders, "_LONGEST_PAUSE", 7200.0)
     pauses: list[float] = []
     brokers = start({})
-    made = leaders.Leaders(brokers.list_topics, brokers.describe_topics, lambda: pauses.append(made.look_up({A})))
+    made = leaders.Leaders(brokers.describe, lambda: pauses.append(made.look_up({A})))
     made.look_up({A})
 
     eventually(made.close, "its end")

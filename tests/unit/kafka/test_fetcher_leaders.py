@@ -4,7 +4,6 @@ believed. The brokers are scripted, the sockets real."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -23,9 +22,10 @@ from fetching_parts import (
     once,
 )
 from instances import eventually
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.described import Described
 from streamsapp.kafka.fetching import fetcher as module, leaders
 from streamsapp.kafka.fetching.broker import TooOldError
-from streamsapp.record import TopicIdentity
 
 
 @pytest.mark.parametrize("position", [0, 10], ids=["epoch", "offset"])
@@ -136,17 +136,17 @@ def test_leaders_are_told_together_with_that_there_is_more_to_know(start: Start)
     brokers = start({"a": 1, "b": 1}, 2)
     told: list[int | None] = []
 
-    def look_up(topic: str, timeout: float) -> Any:
+    def describe(topics: Collection[str], timeout: float) -> Described:
         told.append(made.of(A))
-        return brokers.list_topics(topic, timeout)
+        return brokers.describe(topics, timeout)
 
-    made = leaders.Leaders(look_up, brokers.describe_topics, lambda: None)
+    made = leaders.Leaders(describe, lambda: None)
     for leader in (1, 2):
         brokers.move(A, leader)
-        made._begin([A, B], leaders._nothing)
+        made._begin([A, B], judges=False)
         eventually(made.close, "its end")
         assert (made.changed, made.of(A)) == (True, leader)
-    assert told == [None, None, 1, 1]
+    assert told == [None, 1]
 
 
 @pytest.mark.parametrize("count", [3, 5, 8], ids=["shorter", "as long", "longer"])
@@ -169,7 +169,7 @@ def test_nothing_is_read_of_a_topic_that_was_created_anew_at_a_position_in_the_o
     assert sorted(reader.replaced) == [A, A1]
 
     reader.fetcher.unassign([A, A1])
-    reader.fetcher.assign({A: 0, A1: 0}, topics=brokers.describe_topics(["a"], 1))
+    reader.fetcher.assign({A: 0, A1: 0}, topics={"a": brokers.identity("a")})
     reader.until_end((A, count), (A1, 0))
     assert reader.offsets[A] == [*range(5), *range(count)]
     assert sorted(reader.replaced) == [A, A1]
@@ -177,7 +177,7 @@ def test_nothing_is_read_of_a_topic_that_was_created_anew_at_a_position_in_the_o
 
 def test_a_position_in_a_topic_that_is_gone_is_not_used_from_the_beginning(start: Start, read: Read) -> None:
     brokers = start({"a": 1})
-    before = brokers.describe_topics(["a"], 1)
+    before = {"a": brokers.identity("a")}
     brokers.make_anew("a")
     brokers.write(A, 5)
     reader = read(brokers, {})
@@ -187,15 +187,57 @@ def test_a_position_in_a_topic_that_is_gone_is_not_used_from_the_beginning(start
     assert (reader.replaced, reader.offsets[A]) == ([A], [])
 
 
-def test_brokers_that_never_tell_ids_are_an_error_that_names_librdkafka(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_answer(topics: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-
-    monkeypatch.setattr(leaders, "PROPAGATION", 0.2)
+def test_brokers_that_tell_no_ids_are_an_error_that_names_librdkafka(start: Start, read: Read) -> None:
     brokers = start({"a": 1})
-    monkeypatch.setattr(brokers, "describe_topics", no_answer)
+    ids, brokers.ids = brokers.ids, {}
     reader = read(brokers, {A: 0})
     with pytest.raises(TooOldError, match=r"the brokers tell no id of topic a.* client: librdkafka"):
         reader.until(lambda: False)
+    brokers.ids = ids
+
+
+def test_a_broker_that_is_behind_and_tells_an_earlier_leader_is_not_believed(start: Start) -> None:
+    brokers = start({"a": 1}, 2)
+    made = leaders.Leaders(brokers.describe, lambda: None)
+
+    def look_up() -> tuple[int | None, int]:
+        made._begin([A], judges=True)
+        eventually(made.close, "its end")
+        return made.of(A), made.epoch(A)
+
+    brokers.move(A, 2)
+    assert look_up() == (2, 1)
+    brokers.partitions[A].leader, brokers.partitions[A].epoch = 1, 0
+    assert look_up() == (2, 1)
+    made.forget(A)
+    assert look_up() == (None, -1)
+    brokers.make_anew("a")  # its epochs begin anew
+    assert look_up() == (1, 0)
+
+
+def test_a_client_that_is_refused_from_the_start_is_an_error_and_later_goes_on(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = KafkaException(KafkaError(KafkaError._AUTHENTICATION, "it refuses the credentials"))
+    brokers = start({"a": 1})
+    describe, tells = brokers.describe, [False]
+
+    def refusing(topics: Collection[str], timeout: float) -> Described:
+        if not tells[0]:
+            raise refused
+        return describe(topics, timeout)
+
+    monkeypatch.setattr(brokers, "describe", refusing)
+    reader = read(brokers, {A: 0})
+    with pytest.raises(StreamsError, match="it refuses the credentials"):
+        reader.until(lambda: False)
+    tells[0] = True
+    reader = read(brokers, {A: 0})
+    reader.until_end((A, 0))
+    tells[0] = False
+    brokers.fate = once(KafkaError.NOT_LEADER_FOR_PARTITION)
+    for _ in range(4):
+        reader.poll()
+    tells[0] = True
+    brokers.write(A, 5)
+    reader.until_end((A, 5))

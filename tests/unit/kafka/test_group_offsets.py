@@ -99,7 +99,7 @@ def test_a_group_without_a_coordinator_is_given_up_when_the_time_is_over(
 ) -> None:
     failing(broker, OFFSET_FETCH, the_whole, KafkaError.NOT_COORDINATOR, times=1_000_000)
     with pytest.raises(KafkaException) as raised:
-        cluster.committed([FIRST, SECOND], 1.0)
+        cluster.committed([FIRST, SECOND], 2.0)
 
     assert raised.value.args[0].code() == KafkaError.NOT_COORDINATOR
     assert broker.asked.count(OFFSET_FETCH) > 1

@@ -26,7 +26,7 @@ from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
 from streamsapp.kafka.fetching.broker_connections import RECONNECT, BrokerConnections
 from streamsapp.kafka.fetching.decompression import all_decompressed, decompressed
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Topics, not_authorised
-from streamsapp.kafka.fetching.leaders import DescribeTopics, Leaders, ListTopics
+from streamsapp.kafka.fetching.leaders import Describe, Leaders
 from streamsapp.kafka.fetching.partition import Doubt, FetchedPartition
 from streamsapp.kafka.fetching.session import ENDED, Asked
 from streamsapp.kafka.fetching.settings import FetchSettings
@@ -69,8 +69,7 @@ class Fetcher:
     def __init__(
         self,
         settings: FetchSettings,
-        list_topics: ListTopics,
-        describe_topics: DescribeTopics,
+        describe: Describe,
         wakeup: Wakeup | None,
     ) -> None:
         """A ``wakeup`` that is given ends a wait for records when other threads notify it."""
@@ -80,7 +79,7 @@ class Fetcher:
         )
         self._may_be_interrupted = wakeup is not None
         self._wakeup = wakeup or Wakeup()
-        self._leaders = Leaders(list_topics, describe_topics, self._wakeup.notify)
+        self._leaders = Leaders(describe, self._wakeup.notify)
         self._partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
         self._news: dict[TopicPartition, FetchedPartition] = {}

@@ -1,25 +1,25 @@
-"""The leaders of partitions, the ids of topics and the addresses of brokers, as the client's own consumer tells them.
+"""The leaders of partitions and their epochs, the ids of topics and the addresses of brokers, as brokers tell them.
 
 Asked on the thread that a consumer belongs to; each look-up has a thread of its own, as it may take its time.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Collection, Iterable
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Thread
-from typing import Any
+from typing import TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException
 
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.client_log import client_log
+from streamsapp.kafka.described import NONE, Described, Leader, Node, TopicLeaders
 from streamsapp.kafka.fetching.broker import TooOldError
-from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Topics, gone, not_authorised, without
+from streamsapp.kafka.fetching.fetched import NOT_ALLOWED, gone, not_authorised, without
 from streamsapp.record import TopicIdentity, TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_log(__name__)
 
 #: How long one request may take, and the pauses between two look-ups of which the first did not tell all, in seconds.
 _REQUEST = 2.0
@@ -30,37 +30,31 @@ PROPAGATION = 30.0
 #: Leaders are looked up again after so many seconds, as ``metadata.max.age.ms`` has it.
 AGE = 300.0
 
-#: In place of a partition: all of a topic, and its id.
-_WHOLE, _ID = -1, -2
+#: In place of a partition: all of a topic.
+_WHOLE = -1
 
-_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-
-#: Topic metadata, as ``confluent_kafka.Consumer.list_topics`` gives it for a topic.
-ListTopics = Callable[[str, float], Any]
-#: The topics that names stand for, as ``kafka.cluster`` asks for them.
-DescribeTopics = Callable[[Collection[str], float], Topics]
-#: Takes what was told of a topic of which these partitions are wanted.
-_Judge = Callable[[str, Iterable[TopicPartition], Any], None]
+#: Topics by their names, as ``kafka.cluster`` asks for them within so many seconds. Raises ``KafkaException``.
+Describe: TypeAlias = Callable[[Collection[str], float], Described]
 
 
 class Leaders:
     """The leaders that are known."""
 
-    def __init__(self, list_topics: ListTopics, describe_topics: DescribeTopics, notify: Callable[[], None]) -> None:
+    def __init__(self, describe: Describe, notify: Callable[[], None]) -> None:
         """``notify`` is called when there is more to know."""
-        self._list_topics = list_topics
-        self._describe_topics = describe_topics
-        self._topics: Topics = NO_TOPICS
+        self._describe = describe
+        self._topics: dict[str, TopicIdentity] = {}
         self._notify = notify
-        self._leaders: dict[TopicPartition, int] = {}
+        self._leaders: dict[TopicPartition, Leader] = {}
         #: Those that were forgotten since the last look-up began, which may tell of them once more.
-        self._forgotten: dict[TopicPartition, int] = {}
-        self._addresses: dict[int, tuple[str, int]] = {}
+        self._forgotten: dict[TopicPartition, Leader] = {}
+        self._epochs = _Epochs()
+        self._brokers: dict[int, Node] = {}
         self._thread: Thread | None = None
         self._busy = False
         self._next, self._pause = 0.0, _PAUSE
         self._refresh_at = time.monotonic() + AGE
-        #: Since when partitions of topics are missing, topics as a whole, or their ids.
+        #: Since when partitions of topics are missing, or topics as a whole.
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
         self._failures: dict[TopicPartition, Exception] = {}
@@ -69,7 +63,12 @@ class Leaders:
 
     def of(self, partition: TopicPartition) -> int | None:
         """The leader's number."""
-        return self._leaders.get(partition)
+        leader = self._leaders.get(partition)
+        return None if leader is None else leader.node
+
+    def epoch(self, partition: TopicPartition) -> int:
+        """The epoch in which its leader was elected; -1: unknown."""
+        return self._leaders[partition].epoch if partition in self._leaders else NONE
 
     def topic(self, topic: str) -> TopicIdentity:
         """The topic that the name of one with a known leader stands for."""
@@ -77,7 +76,7 @@ class Leaders:
 
     def address(self, leader: int) -> tuple[str, int]:
         """A leader's host and port."""
-        return self._addresses[leader]
+        return self._brokers[leader][:2]
 
     def forget(self, partition: TopicPartition) -> None:
         """It is not its leader, or does not answer."""
@@ -105,7 +104,7 @@ class Leaders:
         if now < self._next:
             return self._next - now
         self._next, self._pause = now + self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
-        self._begin(sorted(wanted), self._judge)
+        self._begin(sorted(wanted), judges=True)
         return _LONGEST_PAUSE
 
     def refresh(self, known: Collection[TopicPartition]) -> None:
@@ -114,7 +113,7 @@ class Leaders:
         now = time.monotonic()
         if known and now >= self._refresh_at and not self._busy:
             self._refresh_at = now + AGE
-            self._begin(sorted(known), _nothing)
+            self._begin(sorted(known), judges=False)
 
     def found_all(self) -> None:
         """Nothing is missing now: the next look-up is made at once."""
@@ -127,79 +126,72 @@ class Leaders:
             return not self._thread.is_alive()
         return True
 
-    def _begin(self, wanted: list[TopicPartition], judge: _Judge) -> None:
+    def _begin(self, wanted: list[TopicPartition], *, judges: bool) -> None:
+        """The look-up notes the partitions that are not there if it ``judges``."""
         self._busy = True
         self._forgotten.clear()
-        self._thread = Thread(target=self._run, args=(wanted, judge), name="leaders", daemon=True)
+        self._thread = Thread(target=self._run, args=(wanted, judges), name="leaders", daemon=True)
         self._thread.start()
 
-    def _run(self, wanted: list[TopicPartition], judge: _Judge) -> None:
-        # Told all at once, with ``changed``: until it has looked, the consumer asks those of before.
-        found: dict[TopicPartition, int] = {}
-        topics = self._identified({each.topic for each in wanted})
-        for topic, partitions in groupby(wanted, attrgetter("topic")):
-            try:
-                metadata = self._list_topics(topic, _REQUEST)
-                if topic in topics:
-                    found |= self._leaders_of(topic, metadata)
-                if metadata.topics[topic].error is None and judge is not _nothing:
-                    self._refuse_without_id(topic, topics)
-                judge(topic, partitions, metadata.topics[topic])
-            except KafkaException as error:
-                log.debug("the leaders of %s are not known: %s", topic, error)
-                break  # the others would be asked for in vain as well
-            except Exception as error:
-                self._failures[_whole(topic)] = error
-        self._topics = {**self._topics, **topics}
-        self._leaders |= {name: leader for name, leader in found.items() if self._forgotten.get(name) != leader}
+    def _run(self, wanted: list[TopicPartition], judges: bool) -> None:
+        topics = sorted({each.topic for each in wanted})
+        try:
+            self._take(self._describe(topics, _REQUEST), wanted, judges)
+        except KafkaException as error:
+            self._not_told(topics, error.args[0])
         self._busy = False
         self.changed = True
         self._notify()
 
-    def _refuse_without_id(self, topic: str, topics: Topics) -> None:
-        """Brokers that tell leaders, and for long no ids, are taken for brokers that know none."""
-        told = topics.get(topic)
-        if not told.topic_id if told is not None else self._misses(TopicPartition(topic, _ID)):
-            raise TooOldError(f"the brokers tell no id of topic {topic}")
+    def _take(self, told: Described, wanted: list[TopicPartition], judges: bool) -> None:
+        leaders: dict[TopicPartition, Leader] = {}
+        for topic, found in told.topics.items():
+            if not found.error:
+                self._found(topic, found)
+                anew = found.topic.is_other(self._topics.get(topic))
+                leaders |= self._epochs.believed(topic, found.leaders, anew=anew)
+            if judges:
+                try:
+                    self._judge(topic, [each for each in wanted if each.topic == topic], found)
+                except StreamsError as error:
+                    self._failures[_whole(topic)] = error
+        # All at once, just before ``changed``: until it has looked, the consumer asks those of before.
+        self._brokers.update(told.brokers)
+        self._topics |= {topic: found.topic for topic, found in told.topics.items() if not found.error}
+        self._leaders |= {name: leader for name, leader in leaders.items() if self._forgotten.get(name) != leader}
 
-    def _identified(self, topics: set[str]) -> Topics:
-        """Asked for before the leaders: a topic that is created anew in between is not fetched by the old id."""
-        try:
-            found = self._describe_topics(topics, _REQUEST)
-        except KafkaException as error:
-            log.debug("the ids of %s are not known: %s", ", ".join(sorted(topics)), error)
-            return NO_TOPICS
-        for topic, identity in found.items():
-            self._missing.pop(TopicPartition(topic, _ID), None)
-            if identity.topic_id and isinstance(self._failures.get(_whole(topic)), TooOldError):
-                del self._failures[_whole(topic)]  # they tell it after all
-        return found
-
-    def _leaders_of(self, topic: str, metadata: Any) -> dict[TopicPartition, int]:
-        self._addresses.update({number: (each.host, each.port) for number, each in metadata.brokers.items()})
-        found = metadata.topics[topic]
-        told = found.partitions.items() if found.error is None else ()
-        for number in (_WHOLE, *found.partitions) if found.error is None else ():  # also what nobody asked for
+    def _found(self, topic: str, found: TopicLeaders) -> None:
+        whole = _whole(topic)
+        if found.topic.topic_id and isinstance(self._failures.get(whole), TooOldError):
+            del self._failures[whole]  # they tell it after all
+        for number in (_WHOLE, *found.leaders):  # also what nobody asked for
             self._missing.pop(TopicPartition(topic, number), None)
-        return {TopicPartition(topic, number): each.leader for number, each in told if each.leader in self._addresses}
 
-    def _judge(self, topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:
-        """Note which partitions are not there."""
-        if found.error is not None:
-            self._note(topic, found.error)
+    def _not_told(self, topics: list[str], error: KafkaError) -> None:
+        named = ", ".join(topics)
+        if error.code() != KafkaError._AUTHENTICATION:
+            log.debug("the leaders of %s are not known: %s", named, error.str())
+        elif self._brokers:  # they have answered before: credentials may be renewed meanwhile
+            log.warning("the leaders of %s are not known: %s (goes on by itself)", named, error.str())
+        else:
+            self._failures.update({_whole(topic): StreamsError(error.str()) for topic in topics})
+
+    def _judge(self, topic: str, wanted: Iterable[TopicPartition], found: TopicLeaders) -> None:
+        """Note which partitions are not there. Raises ``StreamsError`` if none of the topic can be read."""
+        if found.error:
+            self._note(topic, KafkaError(found.error))
             return
-        self._missing.pop(_whole(topic), None)
+        if not found.topic.topic_id:
+            raise TooOldError(f"the brokers tell no id of topic {topic}")
         for name in wanted:
-            if name.partition in found.partitions:
-                self._missing.pop(name, None)
-            elif self._misses(name):
-                self._failures[name] = without(name, len(found.partitions))
+            if name.partition not in found.leaders and self._misses(name):
+                self._failures[name] = without(name, len(found.leaders))
 
     def _note(self, topic: str, error: KafkaError) -> None:
         code = error.code()
         if code in NOT_ALLOWED:
             raise not_authorised(topic, error.str())
-        if code in _MISSING and self._misses(_whole(topic)):
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART and self._misses(_whole(topic)):
             raise gone(topic, error.str())
 
     def _misses(self, what: TopicPartition) -> bool:
@@ -208,10 +200,22 @@ class Leaders:
         return now - self._missing.setdefault(what, now) >= PROPAGATION
 
 
+class _Epochs:
+    """The greatest epoch that was told of each partition: brokers that are behind tell earlier ones (KIP-320)."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, int] = {}
+
+    def believed(self, topic: str, told: Mapping[int, Leader], *, anew: bool) -> dict[TopicPartition, Leader]:
+        """The leaders of a topic, of those that were told; its epochs begin ``anew`` where it is another one."""
+        if anew:
+            self._of = {name: epoch for name, epoch in self._of.items() if name.topic != topic}
+        leaders = {TopicPartition(topic, number): leader for number, leader in told.items()}
+        leaders = {name: leader for name, leader in leaders.items() if leader.epoch >= self._of.get(name, NONE)}
+        self._of |= {name: leader.epoch for name, leader in leaders.items()}
+        return {name: leader for name, leader in leaders.items() if leader.node != NONE}
+
+
 def _whole(topic: str) -> TopicPartition:
     """Stands for all partitions of a topic."""
     return TopicPartition(topic, _WHOLE)
-
-
-def _nothing(topic: str, wanted: Iterable[TopicPartition], found: Any) -> None:
-    """Nothing is missing for which nobody has asked."""

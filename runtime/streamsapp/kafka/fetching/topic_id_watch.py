@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Thread
 
 from confluent_kafka import KafkaException
 
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Topics
-from streamsapp.kafka.fetching.leaders import DescribeTopics
 from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -25,6 +24,8 @@ log = logging.getLogger(__name__)
 PERIOD, TIMEOUT = 2.0, 5.0
 
 
+#: The topics that names stand for, as ``kafka.cluster`` asks for them.
+DescribeTopics = Callable[[Collection[str], float], Topics]
 #: Says which partitions are of other topics; ``None``: it is not known yet. Raises ``KafkaException`` when the brokers
 #: do not answer.
 Confirmation = Callable[[], list[TopicPartition] | None]
@@ -106,7 +107,7 @@ class TopicIdWatch:
     def _replaced_among(self, doubted: Mapping[str, int]) -> list[TopicPartition] | None:
         failure = self._take_answer()
         left = {topic for topic, at in doubted.items() if self._confirmed.get(topic, 0) < at}
-        others = [each for each in self._others if each.topic in left]
+        others = sorted(each for each in self._others if each.topic in left)
         if others or not left:
             return others
         if failure is not None:

@@ -17,8 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamsapp.errors import StreamsError, TopicGoneError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Fetched, Topics, gone, not_authorised
-from streamsapp.kafka.fetching.leaders import DescribeTopics
-from streamsapp.kafka.fetching.topic_id_watch import TopicIdWatch
+from streamsapp.kafka.fetching.topic_id_watch import DescribeTopics, TopicIdWatch
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
 
