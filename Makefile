@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format messages fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format definitions messages fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make oracle         compares random programs with Kafka Streams itself; PROGRAMS=1000 SEED=7'
 	@echo 'make check          checks format, lint, types, import contracts and sizes, and the same of C'
 	@echo 'make format         lays out all files, in Python and in C'
+	@echo 'make definitions    makes what repeats the definition of a setting, a field or an operation: schema, tables, structures'
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
 	@echo 'make fuzz           feeds what parses bytes of brokers with arbitrary ones, for MINUTES=2'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload, OVER=sasl_ssl TLS'
@@ -79,6 +80,11 @@ check: setup
 	@$(RUN)/lint-imports --no-logo
 	@$(RUN)/python tools/check_c.py
 	@$(RUN)/python tools/sizes.py
+	@PYTHONPATH=tools $(RUN)/python -m definitions --check
+
+# Structures, schema and tables, of what defines a setting, a field of the StreamsApp or an operation.
+definitions: setup
+	@PYTHONPATH=tools $(RUN)/python -m definitions
 
 # The types of Kafka's messages, from the schemas in its jar.
 messages: setup-services

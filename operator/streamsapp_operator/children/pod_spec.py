@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from streamsapp.manifest.model import Text
+from streamsapp.manifest.types import Text
 
 #: A pod needs a while to hand its work over, and the interpreter to end; more than an int32 is no time.
 GraceSeconds: TypeAlias = Annotated[int, Meta(ge=10, le=(1 << 31) - 1)]

@@ -109,11 +109,6 @@ _INSTEAD = {"ssl.keystore.location": _PEM, "ssl.keystore.password": _PEM}
 _KNOWN = frozenset().union(_NUMBERS, _VALUES, _TEXTS, WITHOUT_EFFECT)
 
 
-def client_fault(client: object) -> str | None:
-    """Returns what is wrong with the name of a client; ``None`` if nothing is."""
-    return None if client in CLIENTS else f"expected {' or '.join(map(repr, CLIENTS))}, got {client!r:.100}"
-
-
 def check_known(client: str, properties: Mapping[str, object]) -> None:
     """Raise ``ConfigError`` for the first property that the client cannot do as the user asks."""
     for key, value in properties.items():

@@ -7,12 +7,13 @@ snapshot threads. It names files that hold credentials and never holds a credent
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from streamsapp.config.setting import MOST_RECORDS, ManifestField, check_values, setting
 from streamsapp.errors import ConfigError
 
 #: Of keys, which become parts of URLs and of file names.
@@ -35,40 +36,102 @@ class RemoteStateConfig:
     """Names the object store with the snapshots. Only ``url`` must be given: ``s3://bucket/prefix``, or
     ``file:///folder`` that all instances share. Raises ``ConfigError`` for anything else."""
 
-    url: str
-    #: Of a server other than Amazon's, such as ``https://minio.example:9000``.
-    endpoint: str | None = None
-    #: The region; unless set that of the environment, else ``us-east-1``.
-    region: str | None = None
-    #: The bucket in the path of a request, not in its host name; so by default where ``endpoint`` is set.
-    path_style: bool | None = None
-    #: A mounted secret with the files ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and perhaps
-    #: ``AWS_SESSION_TOKEN``, read again when they change. Without it: workload identity, environment, profile.
-    credentials_dir: Path | None = None
-    #: Certificates (PEM) to trust instead of the system's.
-    ca_file: Path | None = None
-    #: ``AES256`` or ``aws:kms``; the bucket's own setting unless set.
-    server_side_encryption: str | None = None
-    kms_key_id: str | None = None
-    #: Seconds between the snapshots of a task.
-    snapshot_interval: float = 60.0
-    #: Of all tasks of an instance together; no limit unless set.
-    upload_bytes_per_second: int | None = None
-    #: The number of snapshots of a task that are kept.
-    retain: int = 3
-    #: The seconds for which an object that no snapshot needs is left to those who may be reading it.
-    grace: float = 3600.0
-    #: A snapshot that claims to be larger is not restored.
-    max_snapshot_bytes: int = 1 << 40
-    #: The bytes that tasks which moved away may leave on the local disk together; no limit unless set, and minutes in
-    #: any case.
-    max_unused_bytes: int | None = None
+    url: str = field(
+        metadata=setting(
+            "`s3://bucket/prefix`, immutable in a cluster; or `file:///folder` that all instances share",
+            field=ManifestField("remoteState.url", "RemoteUrl"),
+        )
+    )
+    endpoint: str | None = field(
+        default=None,
+        metadata=setting(
+            "of an S3 server other than Amazon's, such as `https://minio.example:9000`", field="remoteState.endpoint"
+        ),
+    )
+    region: str | None = field(
+        default=None,
+        metadata=setting(
+            "of the bucket; what the environment says unless set, else `us-east-1`", field="remoteState.region"
+        ),
+    )
+    path_style: bool | None = field(
+        default=None,
+        metadata=setting(
+            "the bucket in the path of a request, not in its host name; so by default where `endpoint` is set",
+            field="remoteState.pathStyle",
+        ),
+    )
+    #: Read again when they change. Without it: workload identity, environment, profile.
+    credentials_dir: Path | None = field(
+        default=None,
+        metadata=setting(
+            "a folder with the files `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and perhaps `AWS_SESSION_TOKEN`",
+            instead="`secretRef`",
+        ),
+    )
+    ca_file: Path | None = field(
+        default=None,
+        metadata=setting("certificates (PEM) to trust instead of the system's", instead="`ca.crt` of `secretRef`"),
+    )
+    server_side_encryption: str | None = field(
+        default=None,
+        metadata=setting(
+            "how the object store encrypts; the bucket's own setting unless set",
+            choices=SERVER_SIDE_ENCRYPTIONS,
+            field="remoteState.serverSideEncryption",
+        ),
+    )
+    kms_key_id: str | None = field(
+        default=None, metadata=setting("the key for `aws:kms`", field="remoteState.kmsKeyId")
+    )
+    snapshot_interval: float = field(
+        default=60.0,
+        metadata=setting(
+            "seconds between the snapshots of a task",
+            least=0,
+            field=ManifestField("remoteState.snapshotIntervalSeconds", "Positive", 60),
+        ),
+    )
+    upload_bytes_per_second: int | None = field(
+        default=None,
+        metadata=setting(
+            "of all tasks of an instance together; no limit unless set",
+            least=1,
+            most=MOST_RECORDS,
+            field="remoteState.uploadBytesPerSecond",
+        ),
+    )
+    retain: int = field(
+        default=3, metadata=setting("snapshots that are kept of each task", least=1, field="remoteState.retain")
+    )
+    grace: float = field(
+        default=3600.0,
+        metadata=setting(
+            "the seconds for which an object that no snapshot needs is left to those who may be reading it", least=0
+        ),
+    )
+    max_snapshot_bytes: int = field(
+        default=1 << 40,
+        metadata=setting(
+            "a snapshot that claims to be larger is not restored", shown="1 TiB", least=1, most=MOST_RECORDS
+        ),
+    )
+    max_unused_bytes: int | None = field(
+        default=None,
+        metadata=setting(
+            "what tasks that moved away may leave on the local disk together, from minutes after they did; the oldest "
+            "goes first, and there is no limit unless set",
+            least=1,
+            most=MOST_RECORDS,
+            field="remoteState.maxUnusedBytes",
+        ),
+    )
 
     def __post_init__(self) -> None:
         _ = self.location  # raises where the URL is not usable
         _check_endpoint(self)
+        check_values(self, "remote_state.")
         _check_encryption(self)
-        _check_numbers(self)
 
     @cached_property
     def location(self) -> Bucket | Path:
@@ -116,26 +179,8 @@ def _check_endpoint(config: RemoteStateConfig) -> None:
 
 
 def _check_encryption(config: RemoteStateConfig) -> None:
-    if config.server_side_encryption not in (None, *SERVER_SIDE_ENCRYPTIONS):
-        expected = " or ".join(repr(name) for name in SERVER_SIDE_ENCRYPTIONS)
-        raise _fault("server_side_encryption", f"expected {expected}, got {config.server_side_encryption!r}")
     if config.kms_key_id is not None and config.server_side_encryption != "aws:kms":
         raise _fault("kms_key_id", "is only used with server_side_encryption 'aws:kms'; set that, or remove it")
-
-
-def _check_numbers(config: RemoteStateConfig) -> None:
-    for name in ("snapshot_interval", "grace"):
-        if not _is_at_least(getattr(config, name), 0, (int, float)):
-            raise _fault(name, f"expected seconds ≥ 0, got {getattr(config, name)!r}")
-    for name in ("upload_bytes_per_second", "retain", "max_snapshot_bytes", "max_unused_bytes"):
-        value = getattr(config, name)
-        optional = name in ("upload_bytes_per_second", "max_unused_bytes")
-        if not (_is_at_least(value, 1, (int,)) or (value is None and optional)):
-            raise _fault(name, f"expected an integer ≥ 1, got {value!r}")
-
-
-def _is_at_least(value: object, least: int, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool) and value >= least  # type: ignore[operator]
 
 
 def _fault(name: str, text: str) -> ConfigError:

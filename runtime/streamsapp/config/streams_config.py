@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.java_values import from_java
-from streamsapp.config.known_properties import OWN, check_known, client_fault
+from streamsapp.config.known_properties import CLIENTS, OWN, check_known
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.config.times import time_faults
-from streamsapp.config.topology_optimization import optimization_fault
+from streamsapp.config.setting import AUTO, MOST_RECORDS, ManifestField, check_values, setting
+from streamsapp.config.setting_checks import check_handlers, check_serdes, check_text, check_times
 from streamsapp.errors import ConfigError
 from streamsapp.java_names import properties as java_properties
 from streamsapp.java_names.lookup import java_names
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
-from streamsapp.serdes.api import AnySerde, DefaultSerdes, Serde
+from streamsapp.serdes.api import AnySerde, DefaultSerdes
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.web.endpoint import bracketed, is_endpoint
+from streamsapp.web.endpoint import bracketed
 
 if TYPE_CHECKING:
     from streamsapp.topology.partition_grouper import PartitionGrouper
@@ -39,12 +39,7 @@ if TYPE_CHECKING:
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
 
-#: Chosen by the runtime.
-AUTO = -1
-
 _COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
-_SERVER = re.compile(r"([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @java_names("StreamsConfig", java_properties.constants())
@@ -59,61 +54,269 @@ class StreamsConfig:
     a value that cannot be used.
     """
 
-    application_id: str
-    bootstrap_servers: str
-    processing_guarantee: str = EXACTLY_ONCE
-    #: Processing threads.
-    threads: int = 1
-    #: 100 under exactly once, 30,000 under at least once.
-    commit_interval_ms: int = AUTO
-    state_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / "streamsapp")
-    #: The control group's limit, or 75 % of the machine's memory where there is none.
-    memory_bytes: int = AUTO
-    default_key_serde: AnySerde = field(default_factory=Serdes.bytes)
-    default_value_serde: AnySerde = field(default_factory=Serdes.bytes)
-    default_timestamp_extractor: TimestampExtractor = fail_on_invalid_timestamp
-    max_task_idle_ms: int = 0
-    #: A processor that takes longer over one record is reported as hanging.
-    max_poll_interval_ms: int = 300_000
-    dead_letter_queue_topic: str | None = None
-    deserialization_exception_handler: str | ExceptionHandler = "fail"
-    processing_exception_handler: str | ExceptionHandler = "fail"
-    production_exception_handler: str | ExceptionHandler = "fail"
-    partition_grouper: PartitionGrouper | None = None
-    #: Of internal topics; the broker's default unless set.
-    replication_factor: int = AUTO
-    #: Settings of internal topics, over the runtime's own.
-    topic_properties: Mapping[str, str] = field(default_factory=dict)
-    client_id: str = ""
-    #: A span of OpenTelemetry for each record that is processed and each that is sent, as the ``OTEL_*`` variables say.
-    tracing: bool = False
-    #: The client that moves records: the runtime's own, or ``librdkafka`` for a property that only librdkafka knows.
-    client: str = OWN
-    #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
-    kafka: Mapping[str, str] = field(default_factory=dict)
-    #: ``none``, ``all`` or names as in Kafka Streams; the runtime refuses what ``build(optimize=...)`` did not do.
-    topology_optimization: str = "none"
-    #: Copies of each task's state on other instances, kept up to date to take over at once.
-    standby_replicas: int = 0
-    #: A copy no more records behind than this may take over (KIP-441).
-    acceptable_recovery_lag: int = 10_000
-    #: Copies made at the same time of tasks that are to move to an instance without one (KIP-441).
-    max_warmup_replicas: int = 2
-    #: How often a task that waits for its warm-up replica is looked at again, besides when the replica has caught up.
-    probing_rebalance_interval_ms: int = 600_000
-    #: Makes this a static member: a restart within the session time-out keeps its tasks (KIP-345).
-    group_instance_id: str | None = None
-    #: ``host:port`` under which other instances reach this one's HTTP server (``application.server``).
-    application_server: str = ""
-    #: The name that several instances on one machine or in one pod share: an active task's standbys are kept off its
-    #: host.
-    host_id: str = ""
-    #: The place where the instance runs, such as ``{"zone": "a"}``; standbys are spread over different values
-    #: (KIP-708).
-    client_tags: Mapping[str, str] = field(default_factory=dict)
-    #: The place where snapshots of the stores are kept, from which an instance with an empty disk starts; nowhere
-    #: unless set.
-    remote_state: RemoteStateConfig | None = None
+    application_id: str = field(
+        metadata=setting(
+            "names the consumer group, the internal topics and the folder of the state; never change it",
+            field="applicationId",
+        )
+    )
+    bootstrap_servers: str = field(
+        metadata=setting(
+            "`host:port,…`; required in a cluster, `local` brings a broker",
+            field=ManifestField("kafka.bootstrapServers", default=None),
+        )
+    )
+    processing_guarantee: str = field(
+        default=EXACTLY_ONCE,
+        metadata=setting(
+            "what becomes of records when an instance is lost",
+            choices=(EXACTLY_ONCE, AT_LEAST_ONCE),
+            field="processing.guarantee",
+        ),
+    )
+    threads: int = field(
+        default=1, metadata=setting("processing threads of each instance", least=1, field="processing.threads")
+    )
+    commit_interval_ms: int = field(
+        default=AUTO,
+        metadata=setting(
+            "how often state, output and offsets are committed together, from one commit's beginning to the next "
+            "one's; 100, or 30000 under `at_least_once`, unless set",
+            shown="100 under exactly once, 30,000 under at least once",
+            least=0,
+            field="processing.commitIntervalMs",
+        ),
+    )
+    state_dir: Path = field(
+        default_factory=lambda: Path(tempfile.gettempdir()) / "streamsapp",
+        metadata=setting(
+            "local state; losing it costs a restore, never data",
+            shown="`streamsapp` in the temporary directory",
+            instead="`--state-dir`",
+        ),
+    )
+    memory_bytes: int = field(
+        default=AUTO,
+        metadata=setting(
+            "divided as below",
+            shown="the control group's limit, else 75 % of the machine",
+            least=MINIMUM_BYTES,
+            most=MOST_RECORDS,
+            field="resources.limits.memory",
+        ),
+    )
+    default_key_serde: AnySerde = field(
+        default_factory=Serdes.bytes,
+        metadata=setting(
+            "of keys where nothing is declared or inherited: in a manifest `string`, `bytes`, `integer`, `long`, "
+            "`double`, `float`, `short`, `boolean`, `uuid`, `json`, `msgpack`, `void`, `avro`, `jsonSchema`, or "
+            "`module:attribute`",
+            shown="`Serdes.bytes()`",
+            field=ManifestField("processing.defaultKeySerde", "SerdeName", "bytes"),
+        ),
+    )
+    default_value_serde: AnySerde = field(
+        default_factory=Serdes.bytes,
+        metadata=setting(
+            "of values, likewise",
+            shown="`Serdes.bytes()`",
+            field=ManifestField("processing.defaultValueSerde", "SerdeName", "bytes"),
+        ),
+    )
+    default_timestamp_extractor: TimestampExtractor = field(
+        default=fail_on_invalid_timestamp,
+        metadata=setting(
+            "which time a record happened at: a function of `streamsapp.processor.timestamps` or of yours; in a "
+            "manifest `failOnInvalidTimestamp`, `logAndSkipOnInvalidTimestamp`, `usePartitionTimeOnInvalidTimestamp`, "
+            "`wallclockTimestamp`, or `module:attribute`",
+            shown="`fail_on_invalid_timestamp`",
+            field=ManifestField(
+                "processing.defaultTimestampExtractor", "TimestampExtractorName", "failOnInvalidTimestamp"
+            ),
+        ),
+    )
+    max_task_idle_ms: int = field(
+        default=0,
+        metadata=setting(
+            "how long a task waits for the empty ones of its partitions, to process in the order of time; -1 never "
+            "waits, not even for what is on its way",
+            least=-1,
+            field="processing.maxTaskIdleMs",
+        ),
+    )
+    max_poll_interval_ms: int = field(
+        default=300_000,
+        metadata=setting(
+            "a processor that takes longer over one record, or a punctuator, is reported as hanging",
+            least=1,
+            field="processing.maxPollIntervalMs",
+        ),
+    )
+    deserialization_exception_handler: str | ExceptionHandler = field(
+        default="fail",
+        metadata=setting(
+            "when the key or the value of a record cannot be read: `fail`, `continue`, `dead_letter`, or a function",
+            field=ManifestField("errors.deserialization", "HandlerName"),
+        ),
+    )
+    processing_exception_handler: str | ExceptionHandler = field(
+        default="fail",
+        metadata=setting("when code of yours raised", field=ManifestField("errors.processing", "HandlerName")),
+    )
+    production_exception_handler: str | ExceptionHandler = field(
+        default="fail",
+        metadata=setting("when a record cannot be written", field=ManifestField("errors.production", "HandlerName")),
+    )
+    dead_letter_queue_topic: str | None = field(
+        default=None,
+        metadata=setting(
+            "an existing topic; required for `dead_letter`", field=ManifestField("errors.deadLetterTopic", "Name")
+        ),
+    )
+    partition_grouper: PartitionGrouper | None = field(
+        default=None,
+        metadata=setting(
+            "which partitions make a task (KIP-28), in a manifest by `module:attribute`; by partition number "
+            "unless set",
+            field=ManifestField("processing.partitionGrouper", "PartitionGrouperName"),
+        ),
+    )
+    replication_factor: int = field(
+        default=AUTO,
+        metadata=setting(
+            "copies of each internal topic on the brokers; their default unless set",
+            shown="the brokers'",
+            least=1,
+            most=(1 << 15) - 1,
+            field="topics.replicationFactor",
+        ),
+    )
+    topic_properties: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=setting(
+            "settings of internal topics, such as `segment.bytes`, over the runtime's own; `retention.ms` and "
+            "`min.compaction.lag.ms` only make the changelogs of windows, sessions and versions keep more than their "
+            "stores do, not less, and `cleanup.policy` and `retention.bytes` are those of repartition topics alone "
+            "(`Materialized(log_config=...)` sets one store's)",
+            field=ManifestField("topics.properties", "Properties"),
+        ),
+    )
+    client_id: str = field(
+        default="",
+        metadata=setting("prefix of the clients' ids", shown="the application id", instead="each pod has one"),
+    )
+    tracing: bool = field(
+        default=False,
+        metadata=setting(
+            "a span of OpenTelemetry for each record that is processed and each that is sent, as the variables "
+            "`OTEL_*` of the environment say: see [Traces](metrics.md#traces); it needs `streamsapp[tracing]`",
+            field="processing.tracing",
+        ),
+    )
+    client: str = field(
+        default=OWN,
+        metadata=setting(
+            "the client that moves records: the runtime's own, or librdkafka for a property that only librdkafka knows "
+            "([Clients](configuration.md#clients))",
+            choices=CLIENTS,
+            field="kafka.client",
+        ),
+    )
+    kafka: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=setting(
+            "passed to the clients, see [Client properties](configuration.md#client-properties); a prefix such as "
+            "`consumer.` limits a key to some of them, and those that the runtime owns are refused by name",
+            field=ManifestField("kafka.properties", "Properties"),
+        ),
+    )
+    topology_optimization: str = field(
+        default="none",
+        metadata=setting(
+            "`none`, `all` or names: `all` lets tables use their source topics as changelogs "
+            "(`reuse.ktable.source.topics`), merges repartition topics (`merge.repartition.topics`) and keeps a stream "
+            "that is joined with itself once (`single.store.self.join`); names with commas between them choose some of "
+            "these. Refused for a topology that `build(optimize=...)` made without them; an entrypoint gives the "
+            "`StreamsBuilder`. Decide before the first deployment: it changes the topics",
+            field=ManifestField("processing.topologyOptimization", "Optimizations"),
+        ),
+    )
+    standby_replicas: int = field(
+        default=0,
+        metadata=setting(
+            "copies of each task's state on other instances, kept up to date to take over at once; in a cluster more "
+            "than one must be fewer than the pods",
+            shown="0; 1 in a manifest",
+            least=0,
+            field=ManifestField("processing.standbyReplicas", default=1),
+        ),
+    )
+    acceptable_recovery_lag: int = field(
+        default=10_000,
+        metadata=setting(
+            "a copy that is no more records behind than this may take over (KIP-441)",
+            least=0,
+            most=MOST_RECORDS,
+            field="processing.acceptableRecoveryLag",
+        ),
+    )
+    max_warmup_replicas: int = field(
+        default=2,
+        metadata=setting(
+            "copies made at the same time of tasks that are to move to an instance without one (KIP-441)",
+            least=1,
+            field="processing.maxWarmupReplicas",
+        ),
+    )
+    probing_rebalance_interval_ms: int = field(
+        default=600_000,
+        metadata=setting(
+            "tasks that wait for a copy are looked at again that often at least; usually it is as soon as one has "
+            "caught up",
+            least=60_000,
+            field="processing.probingRebalanceIntervalMs",
+        ),
+    )
+    group_instance_id: str | None = field(
+        default=None,
+        metadata=setting(
+            "makes the instance a static member (KIP-345), under a name of its own: closing does not leave the group, "
+            "and a restart within the session keeps its tasks; different for every instance",
+            instead="a restarted pod gets its tasks back by its warm disk",
+        ),
+    )
+    application_server: str = field(
+        default="",
+        metadata=setting(
+            "`host:port` under which other instances and clients reach this one's HTTP server",
+            shown="none; this host's address and port in `run`",
+            instead="`--application-server`",
+        ),
+    )
+    host_id: str = field(
+        default="",
+        metadata=setting(
+            "what instances on one machine share: a task's standbys are kept off its active's host",
+            shown="none; the pod's name for several instances in a pod",
+            instead="each pod has another",
+        ),
+    )
+    client_tags: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=setting(
+            "where the instance runs: a task's copies are spread over different values (KIP-708). In a manifest "
+            "`zone: $(ZONE)` takes the variable `ZONE` of the pod's environment, which `podTemplate` sets",
+            field=ManifestField("processing.clientTags", "Tags"),
+        ),
+    )
+    remote_state: RemoteStateConfig | None = field(
+        default=None,
+        metadata=setting(
+            "where snapshots of the stores are kept, from which an instance with an empty disk starts: see "
+            "[below](#remote-state)",
+            field="remoteState",
+        ),
+    )
 
     def __new__(cls, *_: object, **settings: object) -> StreamsConfig:
         known = {each.name for each in fields(cls)}
@@ -124,15 +327,15 @@ class StreamsConfig:
     def __post_init__(self) -> None:
         for each in fields(self):
             object.__setattr__(self, each.name, from_java(each.name, getattr(self, each.name)))
-        _check_text(self)
-        _check_serdes(self)
-        _check_numbers(self)
+        check_text(self)
+        check_serdes(self)
+        check_values(self)
         _resolve(self)
-        _check_handlers(self)
+        check_handlers(self)
         check_client_keys(self.kafka)
         check_known(self.client, self.kafka)
         _ = self.session_timeout_ms  # raises where it is not usable
-        _check_times(self)
+        check_times(self)
 
     @property
     def exactly_once(self) -> bool:
@@ -197,6 +400,7 @@ def _settings(kind: type[StreamsConfig], given: Mapping[str, Any]) -> dict[str, 
     """Returns the fields that dotted names stand for: ours, and what is left for the clients and internal topics."""
     own = {name.replace("_", "."): name for name in (f.name for f in fields(kind))} | dict(java_properties.FIELDS)
     nested: dict[str, dict[str, str]] = {"topic_properties": {}, "client_tags": {}, "kafka": {}}
+    defined = {each.name: each for each in fields(kind)}
     settings: dict[str, Any] = {}
     # The deprecated names of handlers, which begin so, give way to the new ones.
     for key, value in sorted(given.items(), key=lambda item: not item[0].startswith("default.")):
@@ -204,7 +408,7 @@ def _settings(kind: type[StreamsConfig], given: Mapping[str, Any]) -> dict[str, 
         if prefix is not None:
             nested[_NESTED[prefix]][key.removeprefix(prefix)] = str(value)
         elif key in own:
-            settings[own[key]] = _coerce(own[key], value)
+            settings[own[key]] = _coerce(defined[own[key]], value)
         else:
             nested["kafka"][java_properties.RENAMED.get(key, key)] = str(value)
     return nested | settings
@@ -233,98 +437,6 @@ def _unknown(name: str, known: Collection[str]) -> str:
     return f"there is no such setting; {f'did you mean {close[0]}?' if close else 'see docs/configuration.md'}"
 
 
-_INTEGERS = {
-    # name: (least value, whether AUTO is allowed)
-    "threads": (1, False),
-    "commit_interval_ms": (0, True),
-    "memory_bytes": (MINIMUM_BYTES, True),
-    "max_task_idle_ms": (-1, False),
-    "max_poll_interval_ms": (1, False),
-    "replication_factor": (1, True),
-    "standby_replicas": (0, False),
-    "acceptable_recovery_lag": (0, False),
-    "max_warmup_replicas": (1, False),
-    "probing_rebalance_interval_ms": (60_000, False),
-}
-
-
-#: Of what an instance tells the others about itself; they believe no more.
-_LONGEST_NAME = 1000
-
-
-def _check_text(config: StreamsConfig) -> None:
-    if (fault := application_id_fault(config.application_id)) is not None:
-        raise ConfigError(f"application_id: {fault}")
-    fault = bootstrap_servers_fault(config.bootstrap_servers)
-    if fault is not None:
-        raise ConfigError(f"bootstrap_servers: {fault}")
-    if (fault := client_fault(config.client)) is not None:
-        raise ConfigError(f"client: {fault}")
-    if config.processing_guarantee not in _COMMIT_INTERVAL_MS:
-        raise ConfigError(
-            f"processing_guarantee: expected '{EXACTLY_ONCE}' or '{AT_LEAST_ONCE}', got {config.processing_guarantee!r}"
-        )
-    if config.application_server and not is_endpoint(bracketed(config.application_server)):
-        raise ConfigError(f"application_server: expected host:port, got {config.application_server!r}")
-    for name, text in (
-        ("host_id", config.host_id),
-        *(("client_tags", part) for tag in config.client_tags.items() for part in tag),
-    ):
-        if not isinstance(text, str) or len(text) > _LONGEST_NAME or not text.isprintable():
-            raise ConfigError(f"{name}: expected at most {_LONGEST_NAME} printable characters, got {text!r:.100}")
-    if not isinstance(config.tracing, bool):
-        raise ConfigError(f"tracing: expected True or False, got {config.tracing!r}")
-    fault = optimization_fault(config.topology_optimization)
-    if fault is not None:
-        raise ConfigError(f"topology_optimization: {fault}")
-    topic = config.dead_letter_queue_topic
-    if topic is not None and not _TOPIC_NAME.fullmatch(topic):
-        raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")
-    if config.remote_state is not None and not isinstance(config.remote_state, RemoteStateConfig):
-        raise ConfigError(f"remote_state: expected a RemoteStateConfig, got {config.remote_state!r}")
-
-
-def _check_serdes(config: StreamsConfig) -> None:
-    for name in ("default_key_serde", "default_value_serde"):
-        given = getattr(config, name)
-        if not isinstance(given, Serde):
-            raise ConfigError(f"{name}: expected a serde such as Serdes.string(), got {given!r}")
-    if not callable(config.default_timestamp_extractor):
-        given = config.default_timestamp_extractor
-        raise ConfigError(f"default_timestamp_extractor: expected a function of a record, got {given!r}")
-
-
-def application_id_fault(given: object) -> str | None:
-    """Returns why a value is no ``application_id``; ``None``: it is one."""
-    if not isinstance(given, str) or not _TOPIC_NAME.fullmatch(given):
-        return (
-            f"{given!r} is not usable; it becomes part of topic and directory names: use 1 to 249 letters, digits, "
-            "'.', '_' and '-'"
-        )
-    return f"{given!r} names a directory; choose another name" if given in (".", "..") else None
-
-
-def bootstrap_servers_fault(servers: object) -> str | None:
-    """Returns the fault in ``bootstrap.servers``, ``None`` if there is none. Only asking tells whether a broker answers
-    at an address."""
-    if not isinstance(servers, str) or not servers.strip():
-        return "must not be empty; give one or more host:port, separated by commas"
-    if "@" in servers:
-        return "must not carry credentials; set sasl.username and sasl.password among the clients' properties"
-    for server in servers.split(","):
-        found = _SERVER.fullmatch(server.strip())
-        if found is None or not 0 < int(found["port"]) <= 65_535:
-            return f"expected host:port, separated by commas, such as kafka:9092, got {server.strip()[:100]!r}"
-    return None
-
-
-def _check_numbers(config: StreamsConfig) -> None:
-    for name, (least, auto) in _INTEGERS.items():
-        value = getattr(config, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not (value >= least or (auto and value == AUTO)):
-            raise ConfigError(f"{name}: expected an integer ≥ {least}, got {value!r}")
-
-
 def _resolve(config: StreamsConfig) -> None:
     """Fills in the values that the runtime chooses, freezes mappings that came in mutable, and makes members of
     enumerations the text that they are: they print as something else than they are encoded to."""
@@ -349,34 +461,16 @@ def _plain_mapping(given: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({plain_text(key): plain_text(value) for key, value in dict(given).items()})
 
 
-def _check_handlers(config: StreamsConfig) -> None:
-    for kind in ("deserialization", "processing", "production"):
-        name = f"{kind}_exception_handler"
-        handler = getattr(config, name)
-        if not callable(handler) and handler not in BUILT_IN:
-            raise ConfigError(f"{name}: expected a function or one of {', '.join(BUILT_IN)}, got {handler!r}")
-        if handler == "dead_letter" and config.dead_letter_queue_topic is None:
-            raise ConfigError(
-                f"{name}: 'dead_letter' needs a topic to write to; set dead_letter_queue_topic to an existing topic"
-            )
-
-
-def _check_times(config: StreamsConfig) -> None:
-    own = {name: getattr(config, name) for name in ("commit_interval_ms", "max_poll_interval_ms")}
-    for name, fault in time_faults(config.kafka, own, exactly_once=config.exactly_once):
-        raise ConfigError(f"{name if name in own else f'kafka property {name!r}'}: {fault}")
-
-
 def _handler(handler: str | ExceptionHandler) -> ExceptionHandler:
     return BUILT_IN[handler] if isinstance(handler, str) else handler
 
 
-def _coerce(name: str, value: Any) -> Any:
+def _coerce(of: Field[Any], value: Any) -> Any:
     """Turns text into a field's type: properties files hold text only, so numbers and paths arrive as strings."""
     if not isinstance(value, str):
         return value
-    if name in _INTEGERS:
-        return int(value) if re.fullmatch(r"-?\d+", value) else value
-    if name == "tracing":
+    if isinstance(of.default, bool):
         return {"true": True, "false": False}.get(value.lower(), value)
-    return Path(value) if name == "state_dir" else value
+    if isinstance(of.default, int):
+        return int(value) if re.fullmatch(r"-?\d+", value) else value
+    return Path(value) if of.name == "state_dir" else value

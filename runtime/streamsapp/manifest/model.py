@@ -1,7 +1,7 @@
 """The ``StreamsApp`` manifest as typed structures: one file drives the command line, local runs and the operator.
 
 Plain data; field names are camelCase in the file. ``resources`` and ``podTemplate`` belong to Kubernetes and are kept
-as they are.
+as they are. ``make definitions`` makes the resource's schema and the tables of its reference of these structures.
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from streamsapp.config.topology_optimization import optimization_fault
-from streamsapp.declared.options import Name
-from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE_NAME, TIMESTAMP_EXTRACTOR, role_meta
-from streamsapp.manifest.application_name import name_fault, object_name_fault
+from streamsapp.manifest.application_name import name_fault
 from streamsapp.manifest.history_end import Until
+from streamsapp.manifest.sections import (
+    ErrorsSettings,
+    KafkaSettings,
+    ProcessingSettings,
+    RemoteStateSettings,
+    TopicsSettings,
+)
+from streamsapp.manifest.types import (
+    Doc,
+    Fields,
+    Natural,
+    NaturalLong,
+    Positive,
+    PositiveLong,
+    Properties,
+    Quantity,
+    Reference,
+    Text,
+)
 
 API_VERSION = "streamsapp.dev/v1alpha1"
 KIND = "StreamsApp"
 
-#: Numbers of things, and times: what fits into 32 bits, which is 24 days of milliseconds.
-_MOST = (1 << 31) - 1
-Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST)]
-Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST)]
 #: Pods of one application: more are a slip of the keyboard, which would take the cluster and the operator down.
 MOST_PODS = 1000
 Pods: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_PODS)]
-#: Numbers of bytes and of records.
-_MOST_RECORDS = (1 << 63) - 1
-PositiveLong: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_RECORDS)]
-NaturalLong: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_RECORDS)]
-Text: TypeAlias = Annotated[str, Meta(min_length=1)]
-Property: TypeAlias = str | int | float | bool
-
-
-class _Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """Strict: a misspelt field is a fault, never ignored."""
 
 
 def _name_fault(name: object) -> str | None:
@@ -56,100 +58,71 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
     uid: str | None = None
 
 
-class Reference(_Fields, frozen=True, kw_only=True):
-    """A ConfigMap or Secret of the same namespace."""
+class AutoscalingSpec(Fields, frozen=True, kw_only=True):
+    min_replicas: Annotated[Positive, Doc("never fewer pods")] = 1
+    max_replicas: Annotated[
+        Positive, Doc("never more pods; more than there are tasks are never made, nor more than 1000")
+    ]
+    target_input_lag: Annotated[PositiveLong, Doc("input records that may wait for each pod")] = 10_000
+    catch_up_seconds: Annotated[Positive, Doc("within so long what waits beyond that is to be caught up")] = 300
+    target_utilization_percent: Annotated[
+        int, Meta(ge=1, le=100), Doc("how much of what busy pods do the input may take, 100 at most")
+    ] = 80
+    scale_up_stabilization_seconds: Annotated[Natural, Doc("for so long more must be needed before there are more")] = (
+        15
+    )
+    scale_down_stabilization_seconds: Annotated[
+        Natural, Doc("for so long fewer must be enough before there are fewer")
+    ] = 300
 
-    name: Annotated[str, Meta(extra={"check": object_name_fault})]
 
-
-class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
-    min_replicas: Positive = 1
-    max_replicas: Positive
-    target_input_lag: PositiveLong = 10_000
-    #: Records that wait beyond that are to be caught up within so long.
-    catch_up_seconds: Positive = 300
-    #: The share of the pods' capacity that the input may take.
-    target_utilization_percent: Annotated[int, Meta(ge=1, le=100)] = 80
-    #: For so long more must be needed, and fewer be enough.
-    scale_up_stabilization_seconds: Natural = 15
-    scale_down_stabilization_seconds: Natural = 300
-
-
-class TopologySource(_Fields, frozen=True, kw_only=True):
+class TopologySource(Fields, frozen=True, kw_only=True):
     """The source of the topology: exactly one field is set."""
 
-    entrypoint: str | None = None
-    graph: dict[str, Any] | None = None
-    steps: list[Any] | None = None
+    entrypoint: Annotated[
+        str | None,
+        Doc("`module:attribute` in Python: a `Topology`, a `StreamsBuilder`, or a function that returns one"),
+    ] = None
+    graph: Annotated[
+        dict[str, Any] | None, Doc("sources, processors, sinks and stores: [Topologies without a program](declared.md)")
+    ] = None
+    steps: Annotated[list[Any] | None, Doc("the DSL as data: [Topologies without a program](declared.md)")] = None
 
 
-class CodeSpec(_Fields, frozen=True, kw_only=True):
+class CodeSpec(Fields, frozen=True, kw_only=True):
     """Python beside the image: a ConfigMap, or the files themselves."""
 
-    config_map_ref: Reference | None = None
-    files: dict[str, str] = {}
+    config_map_ref: Annotated[
+        Reference | None,
+        Doc("a ConfigMap of the same namespace, whose keys are file names; a change of it is a new revision"),
+    ] = None
+    files: Annotated[dict[str, str], Doc("path to text; paths are relative and without `..`")] = {}
 
 
-class KafkaSpec(_Fields, frozen=True, kw_only=True):
-    bootstrap_servers: str | None = None
-    #: The client that moves records; librdkafka for a property that only librdkafka knows.
-    client: Literal["streamsapp", "librdkafka"] = "streamsapp"
-    properties: dict[str, Property] = {}
-    #: Mounted as files, which hold what must not stand in ``properties``.
-    secret_ref: Reference | None = None
+class KafkaSpec(KafkaSettings, frozen=True, kw_only=True):
+    secret_ref: Annotated[Reference | None, Doc("a Secret of the same namespace, mounted as files")] = None
 
 
-class ProcessingSpec(_Fields, frozen=True, kw_only=True):
-    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    threads: Positive = 1
-    instances: Literal["auto"] | Positive = "auto"
-    commit_interval_ms: Natural | None = None
-    standby_replicas: Natural = 1
-    acceptable_recovery_lag: NaturalLong = 10_000
-    max_warmup_replicas: Positive = 2
-    probing_rebalance_interval_ms: Annotated[int, Meta(ge=60_000, le=_MOST)] = 600_000
-    #: -1 never waits, not even for what is on its way.
-    max_task_idle_ms: Annotated[int, Meta(ge=-1, le=_MOST)] = 0
-    max_poll_interval_ms: Positive = 300_000
-    default_key_serde: Annotated[str, role_meta(SERDE_NAME)] = "bytes"
-    default_value_serde: Annotated[str, role_meta(SERDE_NAME)] = "bytes"
-    default_timestamp_extractor: Annotated[str, role_meta(TIMESTAMP_EXTRACTOR)] = "failOnInvalidTimestamp"
-    partition_grouper: Annotated[str, role_meta(PARTITION_GROUPER)] | None = None
-    #: ``$(NAME)`` in a value is a variable of the pod's environment.
-    client_tags: dict[str, Text] = {}
-    topology_optimization: Annotated[str, Meta(extra={"check": optimization_fault})] = "none"
-    #: OpenTelemetry's, as the variables ``OTEL_*`` of the pod's environment say.
-    tracing: bool = False
+class ProcessingSpec(ProcessingSettings, frozen=True, kw_only=True):
+    instances: Annotated[
+        Literal["auto"] | Positive,
+        Doc("runtime instances in each pod; `auto`: one for each whole core of the CPU limit, as far as memory goes"),
+    ] = "auto"
 
 
-class ErrorsSpec(_Fields, frozen=True, kw_only=True):
+class ErrorsSpec(ErrorsSettings, frozen=True, kw_only=True):
     """Says what becomes of a record that cannot be read, processed or written."""
 
-    deserialization: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
-    processing: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
-    production: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
-    dead_letter_topic: Name | None = None
 
-
-class TopicsSpec(_Fields, frozen=True, kw_only=True):
+class TopicsSpec(TopicsSettings, frozen=True, kw_only=True):
     """The settings of the application's internal topics."""
 
-    replication_factor: Annotated[int, Meta(ge=1, le=(1 << 15) - 1)] | None = None
-    properties: dict[str, Property] = {}
 
-
-class RemoteStateSpec(_Fields, frozen=True, kw_only=True):
-    url: Annotated[str, Meta(pattern=r"^(s3|file)://.+", description="s3://bucket/prefix or file:///folder")]
-    endpoint: str | None = None
-    region: str | None = None
-    path_style: bool | None = None
-    secret_ref: Reference | None = None
-    server_side_encryption: Literal["AES256", "aws:kms"] | None = None
-    kms_key_id: str | None = None
-    snapshot_interval_seconds: Positive = 60
-    upload_bytes_per_second: PositiveLong | None = None
-    retain: Positive = 3
-    max_unused_bytes: PositiveLong | None = None
+class RemoteStateSpec(RemoteStateSettings, frozen=True, kw_only=True):
+    secret_ref: Annotated[
+        Reference | None,
+        Doc("a Secret of the same namespace, mounted as files; without it the pod's own identity is used"),
+    ] = None
 
 
 #: Of a day, as hours and minutes.
@@ -157,65 +130,109 @@ TimeOfDay: TypeAlias = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0
 Weekday: TypeAlias = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
-class MaintenanceWindow(_Fields, frozen=True, kw_only=True):
+class MaintenanceWindow(Fields, frozen=True, kw_only=True):
     """The time in which pods may be restarted: from ``start`` until ``end``, which is on the next day if it is not
     later."""
 
-    #: On which days it begins; none: on every day.
-    days: list[Weekday] = []
-    start: TimeOfDay
-    end: TimeOfDay
-    time_zone: Text = "Etc/UTC"
+    days: Annotated[list[Weekday], Doc("on which days it begins; every day unless set")] = []
+    start: Annotated[TimeOfDay, Doc("hours and minutes, such as `22:00`")]
+    end: Annotated[TimeOfDay, Doc("the same; on the next day where it is not later than `start`")]
+    time_zone: Annotated[Text, Doc("a name of the IANA time zone database, such as `Europe/Berlin`")] = "Etc/UTC"
 
 
-class RolloutSpec(_Fields, frozen=True, kw_only=True):
-    max_standby_lag: NaturalLong = 1000
-    max_observation_age_seconds: Positive = 10
-    max_restore_seconds: Natural = 60
-    timeout_seconds: Positive = 3600
-    #: A new revision whose pod is not ready by then is rolled back.
-    progress_deadline_seconds: Positive = 600
-    #: The way to roll out a topology that cannot work beside the running one: Recreate stops every pod first.
-    topology_change: Literal["Refuse", "Recreate"] = "Refuse"
-    #: For so long the pods of a new revision must stay well before the next one is taken.
-    soak_seconds: Natural = 30
-    #: For so long they must run without a restart before the revision is the last good one.
-    last_good_seconds: Natural = 600
-    #: Pods with a lower number keep the last good revision until the new one is approved.
-    partition: Natural = 0
-    #: The time when a step may begin; none: at any time.
-    maintenance_windows: list[MaintenanceWindow] = []
-    preview: PreviewSpec | None = None
+class RolloutSpec(Fields, frozen=True, kw_only=True):
+    max_standby_lag: Annotated[NaturalLong, Doc("records that a standby may be behind")] = 1000
+    max_observation_age_seconds: Annotated[Positive, Doc("how old that observation may be")] = 10
+    max_restore_seconds: Annotated[Natural, Doc("what a hand-over from a snapshot alone may take")] = 60
+    timeout_seconds: Annotated[
+        Positive, Doc("a rollout that may not go on for so long is given up; nothing is touched")
+    ] = 3600
+    progress_deadline_seconds: Annotated[
+        Positive, Doc("a new revision whose first pod is not ready by then is rolled back")
+    ] = 600
+    topology_change: Annotated[
+        Literal["Refuse", "Recreate"],
+        Doc("for a topology that cannot work beside the running one; `Recreate` stops every pod first"),
+    ] = "Refuse"
+    soak_seconds: Annotated[
+        Natural,
+        Doc("for so long the pods of a new revision must be ready without a restart before the next one is taken"),
+    ] = 30
+    last_good_seconds: Annotated[
+        Natural,
+        Doc(
+            "for so long they must run without a restart before the revision is the last good one; until "
+            "then a crash loop or a hang leads back"
+        ),
+    ] = 600
+    partition: Annotated[
+        Natural,
+        Doc(
+            "pods with a lower number keep the last good revision until the new one is "
+            "[approved](operator.md#new-revisions-slowly-in-part-or-not-now)"
+        ),
+    ] = 0
+    maintenance_windows: Annotated[
+        list[MaintenanceWindow], Doc("when a step of a rollout may begin; without any, at all times")
+    ] = []
+    preview: Annotated[
+        PreviewSpec | None,
+        Doc("a look at what a new revision would change, before the first pod is restarted for it: below"),
+    ] = None
 
 
-class Quantities(_Fields, frozen=True, kw_only=True):
-    requests: dict[str, str | int | float] = {}
-    limits: dict[str, str | int | float] = {}
+class Quantities(Fields, frozen=True, kw_only=True):
+    requests: Annotated[dict[str, Quantity], Doc("what is set aside: quantities such as `500m`, `2Gi` or 1")] = {}
+    limits: Annotated[
+        dict[str, Quantity],
+        Doc("what is never exceeded; `ephemeral-storage` also bounds the folder of the stores"),
+    ] = {}
 
 
 class ResourcesSpec(Quantities, frozen=True, kw_only=True):
-    claims: list[Any] = []
+    claims: Annotated[list[Any], Doc("devices, by the names of resource claims")] = []
 
 
-class BootstrapSpec(_Fields, frozen=True, kw_only=True):
+class BootstrapSpec(Fields, frozen=True, kw_only=True):
     """State made of history before the first pods start."""
 
-    until: Until = "latest"
-    #: With Spark and the application's code.
-    image: str | None = None
-    resources: Quantities = Quantities()
+    until: Annotated[
+        Until,
+        Doc(
+            "where history ends: as of when the bootstrap begins, or the offset of each partition of the "
+            'source topics, `{lines: {"0": 1200, "1": -1}}`; -1 is a partition\'s end, -2 its beginning'
+        ),
+    ] = "latest"
+    image: Annotated[
+        str | None,
+        Doc(
+            "an image with Spark; the operator's own choice unless set. If the code lies in `spec.image`, it "
+            "has to lie in this image too"
+        ),
+    ] = None
+    resources: Annotated[
+        Quantities,
+        Doc(
+            "`requests` and `limits` of the Job's pod. As many tasks run at a time as its limit of `cpu` "
+            "(without one: its request) has whole cores, at least one; memory: 1.5 GiB and 400 MB for each "
+            "of these; disk (`ephemeral-storage`): stores and shuffles. 500m and 1 GiB are requested unless "
+            "set"
+        ),
+    ] = Quantities()
 
 
-class PreviewSpec(_Fields, frozen=True, kw_only=True):
+class PreviewSpec(Fields, frozen=True, kw_only=True):
     """A new revision run on a copy of the state and on recent input, before the first pod is restarted for it."""
 
-    #: That each task reads, at least.
-    records: PositiveLong = 10_000
-    #: More keys with other results or entries hold the rollout.
-    max_differences: NaturalLong = 0
-    #: Then it has failed, and holds the rollout.
-    deadline_seconds: Positive = 3600
-    resources: Quantities = Quantities()
+    records: Annotated[PositiveLong, Doc("records that each task reads at least")] = 10_000
+    max_differences: Annotated[
+        NaturalLong, Doc("keys with other results or state; more hold the rollout until it is approved")
+    ] = 0
+    deadline_seconds: Annotated[
+        Positive,
+        Doc("how long a preview may take, its waiting for a node included; then it has failed, and holds the rollout"),
+    ] = 3600
+    resources: Annotated[Quantities, Doc("of its pod, as in `spec.bootstrap`")] = Quantities()
 
 
 #: As Spark says it, but for one that is not called by a time.
@@ -229,20 +246,42 @@ _TRIGGER_MS = {"ms": 1, "s": 1000, "m": 60_000}
 Engine: TypeAlias = Literal["threads", "spark"]
 
 
-class SparkSpec(_Fields, frozen=True, kw_only=True):
+class SparkSpec(Fields, frozen=True, kw_only=True):
     """The query that runs the topology where the engine is Spark."""
 
-    #: The time between two batches; ``availableNow`` ends when it has caught up.
-    trigger: Trigger = "1s"
-    #: On Kubernetes, when it begins to catch up: a line of cron, in UTC. Only with ``availableNow``.
-    schedule: str | None = None
-    #: Of such a run: then it is ended, and the next one goes on where it stood.
-    deadline_seconds: Positive = 21_600
-    max_records_per_batch: PositiveLong = 500_000
-    #: On Kubernetes, with Spark and the application's code; for the driver and the executors.
-    image: str | None = None
-    #: Spark's own settings.
-    conf: dict[str, Property] = {}
+    trigger: Annotated[
+        Trigger,
+        Doc(
+            "how often a batch begins: `1s`, `500ms`, `2m`; `continuous batches` begin one after the other, "
+            "`availableNow` ends when it has caught up"
+        ),
+    ] = "1s"
+    schedule: Annotated[
+        str | None,
+        Doc(
+            "on Kubernetes, with `availableNow` and only then: when a run begins to catch up, as a line of "
+            "cron in UTC, `0 * * * *` or `@hourly`"
+        ),
+    ] = None
+    deadline_seconds: Annotated[
+        Positive,
+        Doc(
+            "how long such a run may take, its waiting for a node included. Then it is ended and counts as "
+            "failed; what it committed stays, and the next one goes on there"
+        ),
+    ] = 21_600
+    max_records_per_batch: Annotated[
+        PositiveLong,
+        Doc("input records that a batch takes at most, over all partitions, and one of each partition at least"),
+    ] = 500_000
+    image: Annotated[
+        str | None,
+        Doc(
+            "on Kubernetes, an image with Spark for driver and executors; the operator's own choice unless "
+            "set. If the code lies in `spec.image`, it has to lie in this image too"
+        ),
+    ] = None
+    conf: Annotated[Properties, Doc("Spark's own settings, such as `spark.ui.port`")] = {}
 
     @property
     def catches_up(self) -> bool:
@@ -258,27 +297,45 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
         return int(number) * _TRIGGER_MS[self.trigger[len(number) :]]
 
 
-class Spec(_Fields, frozen=True, kw_only=True):
-    application_id: str | None = None
-    engine: Engine = "threads"
-    replicas: Pods = 1
-    autoscaling: AutoscalingSpec | None = None
-    topology: TopologySource
-    code: CodeSpec = CodeSpec()
-    image: str | None = None
-    kafka: KafkaSpec = KafkaSpec()
-    processing: ProcessingSpec = ProcessingSpec()
-    errors: ErrorsSpec = ErrorsSpec()
-    topics: TopicsSpec = TopicsSpec()
-    remote_state: RemoteStateSpec | None = None
-    bootstrap: BootstrapSpec | None = None
-    spark: SparkSpec = SparkSpec()
-    rollout: RolloutSpec = RolloutSpec()
-    resources: ResourcesSpec = ResourcesSpec()
-    pod_template: dict[str, Any] = {}
+class Spec(Fields, frozen=True, kw_only=True):
+    application_id: Annotated[
+        str | None,
+        Doc("names the consumer group, the internal topics and the snapshots; `metadata.name` unless set; immutable"),
+    ] = None
+    engine: Annotated[
+        Engine,
+        Doc(
+            "what runs the topology: [pods of the runtime](architecture.md), or [a query of "
+            "Spark's](spark.md#the-application-as-a-query)"
+        ),
+    ] = "threads"
+    replicas: Annotated[
+        Pods,
+        Doc(
+            "pods, 1000 at most; 0 suspends the application, also with autoscaling, which otherwise begins with so many"
+        ),
+    ] = 1
+    autoscaling: Annotated[AutoscalingSpec | None, Doc("the operator sets the number of pods")] = None
+    topology: Annotated[TopologySource, Doc("where the topology comes from")]
+    code: Annotated[CodeSpec, Doc("Python beside the image")] = CodeSpec()
+    image: Annotated[
+        str | None, Doc("the runtime's image, perhaps with your code; the operator's own choice unless set")
+    ] = None
+    kafka: Annotated[KafkaSpec, Doc("how Kafka is reached")] = KafkaSpec()
+    processing: Annotated[ProcessingSpec, Doc("how records are processed")] = ProcessingSpec()
+    errors: Annotated[ErrorsSpec, Doc("what becomes of a record that fails")] = ErrorsSpec()
+    topics: Annotated[TopicsSpec, Doc("internal topics")] = TopicsSpec()
+    remote_state: Annotated[
+        RemoteStateSpec | None, Doc("where snapshots are kept; without it state comes back from changelogs alone")
+    ] = None
+    bootstrap: Annotated[BootstrapSpec | None, Doc("state made of history before the first pods start")] = None
+    spark: Annotated[SparkSpec, Doc("the query where the engine is Spark")] = SparkSpec()
+    rollout: Annotated[RolloutSpec, Doc("when a pod may be taken away")] = RolloutSpec()
+    resources: Annotated[ResourcesSpec, Doc("of the runtime's container")] = ResourcesSpec()
+    pod_template: Annotated[dict[str, Any], Doc("`metadata` and `spec`, merged into the pod's")] = {}
 
 
-class StreamsApp(_Fields, frozen=True, kw_only=True):
+class StreamsApp(Fields, frozen=True, kw_only=True):
     """A StreamsApp: one application."""
 
     api_version: Literal["streamsapp.dev/v1alpha1"]

@@ -1,7 +1,6 @@
-"""Maps fields of the manifest to fields of ``StreamsConfig``, and says why some have none. Pure.
+"""Maps fields of the manifest to the fields of ``StreamsConfig`` that name them. Pure.
 
-Called by ``to_config``, before the runtime starts. A test holds both tables against ``StreamsConfig``: each of its
-fields is in one of them.
+Called by ``to_config``, before the runtime starts.
 """
 
 from __future__ import annotations
@@ -11,40 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from streamsapp.config import StreamsConfig
+from streamsapp.config.setting import defined_settings
 from streamsapp.declared.resolve import Code, resolve
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.model import Property, StreamsApp
+from streamsapp.manifest.model import StreamsApp
+from streamsapp.manifest.types import Property
 
-#: Of each field of ``StreamsConfig`` its field below ``spec``.
+#: Of each field of ``StreamsConfig`` that the manifest sets its field below ``spec``.
 FIELDS: Mapping[str, str] = {
-    "application_id": "applicationId",
-    "bootstrap_servers": "kafka.bootstrapServers",
-    "client": "kafka.client",
-    "kafka": "kafka.properties",
-    "processing_guarantee": "processing.guarantee",
-    "threads": "processing.threads",
-    "commit_interval_ms": "processing.commitIntervalMs",
-    "standby_replicas": "processing.standbyReplicas",
-    "acceptable_recovery_lag": "processing.acceptableRecoveryLag",
-    "max_warmup_replicas": "processing.maxWarmupReplicas",
-    "probing_rebalance_interval_ms": "processing.probingRebalanceIntervalMs",
-    "max_task_idle_ms": "processing.maxTaskIdleMs",
-    "max_poll_interval_ms": "processing.maxPollIntervalMs",
-    "default_key_serde": "processing.defaultKeySerde",
-    "default_value_serde": "processing.defaultValueSerde",
-    "default_timestamp_extractor": "processing.defaultTimestampExtractor",
-    "partition_grouper": "processing.partitionGrouper",
-    "client_tags": "processing.clientTags",
-    "topology_optimization": "processing.topologyOptimization",
-    "tracing": "processing.tracing",
-    "deserialization_exception_handler": "errors.deserialization",
-    "processing_exception_handler": "errors.processing",
-    "production_exception_handler": "errors.production",
-    "dead_letter_queue_topic": "errors.deadLetterTopic",
-    "replication_factor": "topics.replicationFactor",
-    "topic_properties": "topics.properties",
-    "memory_bytes": "resources.limits.memory",
-    "remote_state": "remoteState",
+    each.name: defined.field.path for each, defined in defined_settings(StreamsConfig) if defined.field is not None
 }
 
 #: ``$(NAME)``, as in a container's arguments.

@@ -13,7 +13,7 @@ from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.memory import cgroup_limit
 from streamsapp.declared.resolve import Code
 from streamsapp.errors import ConfigError, ManifestError
-from streamsapp.manifest.model import Reference, RemoteStateSpec, StreamsApp
+from streamsapp.manifest.model import RemoteStateSpec, StreamsApp
 from streamsapp.manifest.mounts import (
     KAFKA_FOLDER,
     REMOTE_STATE_FOLDER,
@@ -23,6 +23,7 @@ from streamsapp.manifest.mounts import (
 )
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp.manifest.settings import as_in_the_manifest, settings_of, text
+from streamsapp.manifest.types import Reference
 
 
 def to_config(

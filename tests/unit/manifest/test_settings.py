@@ -13,6 +13,7 @@ from msgspec import inspect
 from manifests import app
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig
+from streamsapp.config.setting import defined_settings
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.errors import ConfigError, ManifestError, TopologyError
 from streamsapp.manifest.entrypoint import load_topology, user_code
@@ -51,21 +52,15 @@ def topology():
     return builder().build()
 """
 
-#: Those that a manifest cannot set, as it is the same for all pods, each with the reason.
-OF_THE_INSTANCE = {
-    "state_dir": "where a pod has its disk is the operator's to say; elsewhere --state-dir",
-    "client_id": "it tells the instances apart, which share the manifest",
-    "group_instance_id": "each instance would need another; a restarted pod gets its tasks back by its warm disk",
-    "application_server": "each instance has another address; --application-server where it is not seen as it is",
-    "host_id": "each pod has another, its name",
-}
 
+def test_every_setting_has_a_field_or_says_how_else_it_is_set() -> None:
+    neither = [
+        each.name
+        for each, defined in defined_settings(StreamsConfig)
+        if (defined.field is None) != bool(defined.instead)
+    ]
 
-def test_every_setting_has_a_field_or_a_reason_why_it_has_none() -> None:
-    settings = {field.name for field in fields(StreamsConfig)}
-
-    assert settings == FIELDS.keys() | OF_THE_INSTANCE.keys()
-    assert not FIELDS.keys() & OF_THE_INSTANCE.keys()
+    assert neither == []
 
 
 @pytest.mark.parametrize("path", sorted(set(FIELDS.values()) - {"resources.limits.memory"}))

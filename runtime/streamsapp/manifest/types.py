@@ -1,0 +1,55 @@
+"""The types that fields of the manifest have, and the meaning that stands beside them.
+
+Imported by the structures of the manifest; ``sections`` has those fields that are settings of the configuration. Plain
+data, read on any thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+from streamsapp.config.setting import MOST, MOST_RECORDS
+from streamsapp.config.topology_optimization import optimization_fault
+from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE_NAME, TIMESTAMP_EXTRACTOR, role_meta
+from streamsapp.manifest.application_name import object_name_fault
+
+
+@dataclass(frozen=True)
+class Doc:
+    """The meaning of a field, as the reference and ``kubectl explain`` have it: an English phrase in Markdown."""
+
+    meaning: str
+
+
+class Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """Strict: a misspelt field is a fault, never ignored."""
+
+
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
+Natural: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+PositiveLong: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_RECORDS)]
+NaturalLong: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_RECORDS)]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Property: TypeAlias = str | int | float | bool
+Properties: TypeAlias = dict[str, Property]
+#: ``$(NAME)`` in a value is a variable of the pod's environment.
+Tags: TypeAlias = dict[str, Text]
+Quantity: TypeAlias = str | int | float
+
+SerdeName: TypeAlias = Annotated[str, role_meta(SERDE_NAME)]
+TimestampExtractorName: TypeAlias = Annotated[str, role_meta(TIMESTAMP_EXTRACTOR)]
+PartitionGrouperName: TypeAlias = Annotated[str, role_meta(PARTITION_GROUPER)]
+HandlerName: TypeAlias = Annotated[str, role_meta(EXCEPTION_HANDLER)]
+Optimizations: TypeAlias = Annotated[str, Meta(extra={"check": optimization_fault})]
+RemoteUrl: TypeAlias = Annotated[
+    str, Meta(pattern=r"^(s3|file)://.+", description="s3://bucket/prefix or file:///folder")
+]
+
+
+class Reference(Fields, frozen=True, kw_only=True):
+    """A ConfigMap or Secret of the same namespace."""
+
+    name: Annotated[str, Meta(extra={"check": object_name_fault}), Doc("its name")]
