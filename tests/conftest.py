@@ -34,14 +34,24 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 
-#: Tests of these folders share what takes long to start (a cluster, Spark's Java, Kafka Streams), each folder in one
-#: process. They begin first, since each is a chain that nobody shortens.
+#: Tests of these folders share what takes long to start (a cluster, Spark's Java, Kafka Streams, servers of their own),
+#: each group in one process: others would start it once more. They begin first and in this order, the longest at the
+#: head, since each is a chain that nobody shortens.
 _TOGETHER = {
+    "integration/spark": "spark",
     "cluster": "cluster",
     "soak/test_cluster_soak.py": "cluster",
-    "integration/spark": "spark",
     "oracle": "oracle",
+    "integration/membership": "secured",
+    "integration/kafka": "kafka",
+    "integration/release": "release",
+    "unit/native/test_memory.py": "sanitizers",
+    "integration/chart": "chart",
+    "integration/plugin": "plugin",
+    "integration/runtime/test_three_brokers.py": "three-brokers",
+    "integration/serdes": "registry",
 }
+_ORDER = tuple(dict.fromkeys(_TOGETHER.values()))
 
 #: So many times as many seeds with ``--seed``.
 _MORE_SEEDS = 5
@@ -123,7 +133,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for number, item in enumerate(items) if number % parts != part % parts]
     config.hook.pytest_deselected(items=left_out)
     chosen = [item for number, item in enumerate(items) if number % parts == part % parts]
-    items[:] = sorted(chosen, key=lambda item: _group(item.path.relative_to(_HERE)) not in _TOGETHER.values())
+    items[:] = sorted(chosen, key=lambda item: _place(_group(item.path.relative_to(_HERE))))
+
+
+def _place(group: str | None) -> int:
+    """Where a group stands in the order: behind those that are chains if it is none."""
+    return _ORDER.index(group) if group in _ORDER else len(_ORDER)
 
 
 def _group(path: Path) -> str | None:

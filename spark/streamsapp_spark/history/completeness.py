@@ -28,6 +28,8 @@ ACCEPT = "--accept-missing-offsets"
 
 #: Offsets, or gaps, that a message names.
 _NAMED = 5
+#: Spark counts in as few tasks as there are rows for, and not in two hundred. Only tasks of ours are not to be merged.
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 #: Gaps of one partition that are compared with Kafka; so many are a topic of transactions, and its user knows.
 _MOST_GAPS = 1_000_000
 
@@ -189,12 +191,17 @@ class Completeness:
 
 def collected(rows: DataFrame) -> list[Row]:
     """Rows that are made of the history. Its files are read here for the first time, and may be damaged."""
+    conf = rows.sparkSession.conf
+    before = str(conf.get(_ADAPTIVE))
+    conf.set(_ADAPTIVE, "true")
     try:
         return rows.collect()
     except Exception as error:  # Spark's or Java's
         raise ManifestError(
             [f"--from: the history cannot be read: {reason(error)}; bring its files back whole, then begin again"]
         ) from error
+    finally:
+        conf.set(_ADAPTIVE, before)
 
 
 def _named(gaps: Sequence[MissingOffsets]) -> str:

@@ -13,6 +13,8 @@ from operator_process import LONG_LEASE, TAKEOVER, TIMEOUT, OperatorProcess, unt
 from operator_world import APP, DownWatch, World
 from streamsapp_operator.kube.kinds import LEASE, STATEFUL_SET, STREAMS_APP
 
+LEASE_OBJECT = "streamsapp-operator"
+
 
 def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World) -> None:
     chance = random.Random(4)
@@ -51,6 +53,9 @@ def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> No
         until(lambda: second.running and second.said("stands by"), "the second one stands by")
         assert json.loads(second.get("/healthz")) == {"ok": True, "reason": "stands by"}
         world.operator.kill()
+        # As if that one had a short Lease: nobody has to wait a minute for its end.
+        shorter = json.dumps({"spec": {"leaseDurationSeconds": 5}})
+        world.api.kubectl("patch", "lease", LEASE_OBJECT, "-n", world.namespace, "--type=merge", "-p", shorter)
         until(lambda: _holder(world) == "two", "the second one has the Lease", TAKEOVER)
         before = world.pods()
         world.restart("2026-01-01T00:00:00Z")
@@ -79,13 +84,17 @@ def test_gives_its_lease_back_whenever_it_is_told_to_end(world: World, seconds: 
 @pytest.mark.timeout(600)
 def test_ends_at_once_when_it_may_have_lost_its_lease(world: World) -> None:
     until(lambda: _holder(world) == "one", "it leads")
-    # As a machine that was suspended: for longer than the Lease lasts nothing is renewed.
-    world.operator.signal(signal.SIGSTOP)
-    with OperatorProcess(world.api, world.namespace, world.directory, "two", lease_seconds=LONG_LEASE):
-        until(lambda: _holder(world) == "two", "another one leads", TAKEOVER)
-        world.operator.signal(signal.SIGCONT)
-        assert world.operator.wait(TIMEOUT) == 1
-    assert world.operator.said("the Lease is lost")
+    assert world.operator.terminate() == 0
+    # This one is to lose its Lease: with the usual one, of 15 s, that does not take long.
+    with OperatorProcess(world.api, world.namespace, world.directory, "short", lease_seconds=15) as operator:
+        until(lambda: _holder(world) == "short", "it leads")
+        # As a machine that was suspended: for longer than the Lease lasts nothing is renewed.
+        operator.signal(signal.SIGSTOP)
+        with OperatorProcess(world.api, world.namespace, world.directory, "two", lease_seconds=LONG_LEASE):
+            until(lambda: _holder(world) == "two", "another one leads", TAKEOVER)
+            operator.signal(signal.SIGCONT)
+            assert operator.wait(TIMEOUT) == 1
+        assert operator.said("the Lease is lost")
 
 
 def test_survives_an_api_server_that_is_away_without_a_wrong_step(own_world: World) -> None:
@@ -149,7 +158,7 @@ def test_names_the_right_that_it_lacks(world: World) -> None:
 
 
 def _holder(world: World) -> str | None:
-    found = world.client.get(LEASE, world.namespace, "streamsapp-operator")
+    found = world.client.get(LEASE, world.namespace, LEASE_OBJECT)
     holder: str | None = None if found is None else found["spec"].get("holderIdentity")
     return holder
 

@@ -90,7 +90,7 @@ def test_an_instance_goes_on_when_the_broker_was_stopped_under_load(
     own_broker: EmbeddedBroker, there: Instances
 ) -> None:
     load = Load(there, "at_least_once")
-    load.produce(some_words(1, 30_000))
+    load.produce(some_words(1, 12_000))
     eventually(lambda: end_offsets(there.kafka, load.sink) > 1000)
 
     own_broker.stop()

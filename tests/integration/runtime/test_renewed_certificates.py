@@ -19,6 +19,8 @@ from streamsapp import ClientState, StreamsBuilder
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
 START_TIMEOUT = 150.0
+#: The test waits until it is over: it is short, and long enough for a busy machine.
+SESSION_MS = "12000"
 
 
 class Secret:
@@ -90,9 +92,8 @@ def test_an_instance_goes_on_when_its_certificates_are_renewed_and_says_so_until
             source, sink = kafka.create_topic("source"), kafka.create_topic("sink")
             builder = StreamsBuilder()
             builder.stream(source).group_by_key().count("counts").to_stream().to(sink)
-            config = instances.config(
-                bootstrap_servers=f"127.0.0.1:{broker.tls_port}", client=client, kafka=secret.properties
-            )
+            properties = {**secret.properties, "session.timeout.ms": SESSION_MS}
+            config = instances.config(bootstrap_servers=f"127.0.0.1:{broker.tls_port}", client=client, kafka=properties)
             instance = instances.start(builder.build(), config)
             produce(kafka, source, [(b"k", b"v", 1000)] * 5)
             eventually(lambda: len(kafka.read(sink)) == 5)

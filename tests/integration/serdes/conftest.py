@@ -13,7 +13,7 @@ from instances import TIMEOUT, eventually
 from streamsapp.local.broker import free_port
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def registry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Its address, with the path of Confluent's API."""
     port, log = free_port(), tmp_path_factory.mktemp("registry") / "log"

@@ -17,22 +17,26 @@ import pyspark
 import pytest
 
 from instances import eventually
+from streamsapp_spark.session.class_archive import link_parts
 from streamsapp_spark.session.settings import JAVA_OPTIONS
-
-_SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Whatever starts a Spark session from here on finds the Java process."""
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Whatever starts a Spark session from here on finds the Java process; its log, which has the words of workers."""
     directory = tmp_path_factory.mktemp("java")
-    address = directory / "address"
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}
+    address, log_file, home = directory / "address", directory / "log", directory / "home"
+    # As commands have it: from the archives of Spark's own home Python compiles every module anew in every process.
+    home.mkdir()
+    link_parts(home, Path(pyspark.__file__).parent)
+    own = {"SPARK_HOME": str(home), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, **own}
     # Nothing runs for so long that compiling it well pays.
     options = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
-    command = [str(_SUBMIT), "--conf", f"spark.driver.extraJavaOptions={options}", "pyspark-shell"]
+    submit = str(home / "bin" / "spark-submit")
+    command = [submit, "--conf", f"spark.driver.extraJavaOptions={options}", "pyspark-shell"]
     with (
-        (directory / "log").open("wb") as log,
+        log_file.open("wb") as log,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment) as process,
         pytest.MonkeyPatch.context() as patch,
     ):
@@ -41,6 +45,6 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         port, length = struct.unpack_from(">ii", content := address.read_bytes())
         patch.setenv("PYSPARK_GATEWAY_PORT", str(port))
         patch.setenv("PYSPARK_GATEWAY_SECRET", content[8 : 8 + length].decode())
-        yield
+        yield log_file
         # It ends with its standard input, which the block closes.
-        assert process.poll() is None, (directory / "log").read_text()
+        assert process.poll() is None, log_file.read_text()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,10 +49,12 @@ def faults(counted: Counted) -> list[str]:
     return found
 
 
-def read(counted: Counted, *options: str) -> list[str]:
-    """The lines that a program prints which adds up all counts, without and with each of the options."""
+def read(counted: Counted, java: Path, *options: str) -> list[str]:
+    """The lines that a program prints which adds up all counts, without and with each of the options. What the part of
+    it says that runs in Spark's workers is in the log of Java."""
     program = counted.app.folder / "reader.py"
     program.write_text(READER)
+    said_before = len(java.read_bytes())
     code, said, errors = finished(
         subprocess.Popen(
             [sys.executable, str(program), str(counted.app.manifest), *options],
@@ -62,16 +65,18 @@ def read(counted: Counted, *options: str) -> list[str]:
         )
     )
     assert code == 0, errors[-4000:]
-    assert ("do not have all that is committed" in errors) == ("behind=warn" in options)
+    warned = b"do not have all that is committed" in java.read_bytes()[said_before:]
+    assert warned == ("behind=warn" in options)
     return said.splitlines()
 
 
 def test_what_a_killed_driver_has_committed_is_published_by_a_run_without_new_records(
-    instances: Instances, monkeypatch: pytest.MonkeyPatch
+    instances: Instances, java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
     counted = Counted(instances, "unpublished", "200ms", remote_state={"snapshotIntervalSeconds": 3600})
-    driver = counted.driver()
+    with monkeypatch.context() as alone:
+        alone.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
+        driver = counted.driver()
     try:
         counted.produce(100)
         eventually(counted.done, "the results", 600.0)
@@ -83,10 +88,10 @@ def test_what_a_killed_driver_has_committed_is_published_by_a_run_without_new_re
     manifest["spec"]["spark"]["trigger"] = "availableNow"
     counted.app.manifest.write_text(json.dumps(manifest))
     assert [fault.endswith(NOTHING_RUNS) for fault in faults(counted)] == [True, True]
-    refused, empty = read(counted, "behind=warn")
+    refused, empty = read(counted, java, "behind=warn")
     assert "2 of 2 tasks do not have all that is committed: task 1_0: it has no snapshot: at offset 0 of the" in refused
     assert "no task of store counts has a snapshot" in empty
 
     counted.catch_up()
     counted.check()
-    assert read(counted) == ["counted 100"]
+    assert read(counted, java) == ["counted 100"]
