@@ -51,11 +51,21 @@ _HEADER = struct.Struct(">hiqqqhii")
 def answer(data: bytes) -> None:
     """An answer to Fetch, and the records of its partitions."""
     with suppress(ValueError):
-        for part in native.answer(data)[3]:
-            begin, end = part[8:10]
-            assert 0 <= begin <= end <= len(data)
+        for part in native.answer(data).parts:
+            assert 0 <= part.begin <= part.end <= len(data)
             with suppress(*REFUSED):
-                _taken(native.Chunk("t", 0, memoryview(data)[begin:end], 0, part[7], _plain, True), 100)
+                _taken(
+                    native.Chunk(
+                        topic="t",
+                        partition=0,
+                        data=memoryview(data)[part.begin : part.end],
+                        position=0,
+                        aborted=part.aborted,
+                        decompress=_plain,
+                        unchecked=True,
+                    ),
+                    100,
+                )
 
 
 def chunk(data: bytes) -> None:
@@ -66,7 +76,17 @@ def chunk(data: bytes) -> None:
     transactions = [(aborted[0] % 4, aborted[1]), (aborted[2] % 4, aborted[3])]
     rest = data[_HOW.size :]
     with suppress(*REFUSED):
-        made = native.Chunk("t", 0, rest, position, transactions, _plain, True, 1 << 62, most << 6)
+        made = native.Chunk(
+            topic="t",
+            partition=0,
+            data=rest,
+            position=position,
+            aborted=transactions,
+            decompress=_plain,
+            unchecked=True,
+            log_end=1 << 62,
+            most=most << 6,
+        )
         _taken(made, limit + 1)
 
 
@@ -76,9 +96,12 @@ def batch(data: bytes) -> None:
         return
     whole = _batch_of(data[2:], count=data[0], codec=data[1] % 8)
     listed: list[Any] = []
-    packed = native.Chunk("t", 0, whole, 0, [], _plain, True)
+    packed = native.Chunk(topic="t", partition=0, data=whole, position=0, aborted=[], decompress=_plain, unchecked=True)
     try:
-        listed = _taken(native.Chunk("t", 0, whole, 0, [], _plain, True), 7)
+        listed = _taken(
+            native.Chunk(topic="t", partition=0, data=whole, position=0, aborted=[], decompress=_plain, unchecked=True),
+            7,
+        )
     except REFUSED:
         with suppress(*REFUSED):
             packed.take_packed(1000)
@@ -132,11 +155,11 @@ def _staged(chunk: native.Chunk) -> list[tuple[bytes, bytes | None]]:
     packed.sort()
     staged: list[tuple[bytes, bytes | None]] = []
     while packed.stage(
-        lambda key, value, family: staged.append((key, value)),
-        lambda key, family: staged.append((key, None)),
-        None,
-        5,
-        False,
+        put=lambda key, value, family: staged.append((key, value)),
+        delete=lambda key, family: staged.append((key, None)),
+        family=None,
+        limit=5,
+        timestamped=False,
     ):
         pass
     return staged

@@ -40,8 +40,15 @@ def take_client(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fetched(path: ModuleType, record: InputRecord) -> InputRecord:
     """A record as it is fetched in C."""
-    place = record.topic(), record.partition(), record.offset()
-    return native.Record(*place, record.key(), record.value(), record.timestamp()[1], record.headers())
+    return native.Record(
+        topic=record.topic(),
+        partition=record.partition(),
+        offset=record.offset(),
+        key=record.key(),
+        value=record.value(),
+        timestamp=record.timestamp()[1],
+        headers=record.headers(),
+    )
 
 
 @contextmanager

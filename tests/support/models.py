@@ -47,6 +47,7 @@ class Step:
 
     def __init__(
         self,
+        *,
         kind: StepKind,
         function: Callable[..., Any] | None,
         adapt: Callable[[Any], Any] | None,
@@ -90,9 +91,12 @@ class Sink:
 
     def __init__(
         self,
+        *,
         topic: str,
         serialize_key: Callable[[Any], Any],
         serialize_value: Callable[[Any], Any],
+        keeps_key: bool,  # the serializers are asked all the same
+        keeps_value: bool,
         check_headers: Callable[[Any], object],
         emit: Callable[[Any], None],
         on_error: Callable[[Exception, int], None],
@@ -101,7 +105,6 @@ class Sink:
         self._topic, self._serializers, self._check_headers = topic, (serialize_key, serialize_value), check_headers
         self._emit, self._on_error = emit, on_error
         self.plain_sink = plain_sink
-        self.keeps_key = self.keeps_value = False  # the serializers are asked all the same
 
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         serialize_key, serialize_value = self._serializers
@@ -119,12 +122,12 @@ class Sink:
 class Loop:
     """Takes no record: ``RecordQueue`` runs those that the loop leaves, and has to know them all."""
 
-    def __init__(self, *surroundings: Any) -> None:
+    def __init__(self, **surroundings: Any) -> None:
         self.done: Any = None
         self.partition_time = -1
         self.late = self.most = 0
 
-    def run(self, control: Any, push: Any, due: Any, limit: int, partition_time: int) -> int:
+    def run(self, *, control: Any, push: Any, due: Any, limit: int, partition_time: int) -> int:
         self.partition_time = partition_time
         return 0
 
@@ -132,7 +135,7 @@ class Loop:
 class Recent:
     """The newest records of one side of a join, kept as other stores keep their recent entries."""
 
-    def __init__(self, segments: Segments, room: Callable[[], int]) -> None:
+    def __init__(self, *, segments: Segments, room: Callable[[], int]) -> None:
         self._entries = RecentEntries(segments, room)
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from compiled_parts import count_push, window_push
 from streamsapp import native
 
 
@@ -22,9 +23,11 @@ def windows_counted(rng: random.Random, count: int) -> None:
         found = logs and len(logs[-1]) and logs[-1].cell(rng.randrange(len(logs[-1])))
         return found or rng.choice(known)
 
-    counts = path.Cells(load, 12)
-    around = b"8 before", b"twelve after"
-    windows = tuple((start, start + 40, path.Window(*around, not start % 2)) for start in range(11))
+    counts = path.Cells(load=load, start_at=12)
+    windows = tuple(
+        (start, start + 40, path.Window(before=b"8 before", after=b"twelve after", whole=not start % 2))
+        for start in range(11)
+    )
     held, headers, told = list[Any](), dict[int, Any](), list[object]()
 
     def forward(*pushed: object) -> None:
@@ -35,10 +38,21 @@ def windows_counted(rng: random.Random, count: int) -> None:
 
     following_at_once: list[Any] = [(0, None, None), (0, None, forward), (id(forward), None, forward)]
     for way, noted, following in [(0, (held, headers), None), *following_at_once]:
-        push = path.WindowPush(
-            (counts, times), (lambda step: windows[: rng.choice([0, 1, 2, 11])], 4, 7), checked_bytes,
-            (failed, bool, bool), (way, "out", sent.append), noted, (following, forward),
-        )  # fmt: skip
+        push = window_push(
+            path,
+            cells=counts,
+            segments=times,
+            windows_of=lambda step: windows[: rng.choice([0, 1, 2, 11])],
+            step_ms=4,
+            grace_ms=7,
+            serialize_key=checked_bytes,
+            on_error=failed,
+            instead_of=way,
+            emit=sent.append,
+            noted=noted,
+            forward=following,
+            tell=forward,
+        )
         log = counts.begin()
         logs.append(log)
         for number in range(count):
@@ -47,7 +61,7 @@ def windows_counted(rng: random.Random, count: int) -> None:
             if not rng.randrange(500):
                 if held and rng.randrange(2):
                     held[0][0][0] = None
-                sent += path.results(held, "out", lambda key, start, end: end, 8, 4)
+                sent += path.results(held=held, topic="out", deleted_at=lambda key, start, end: end, before=8, behind=4)
                 held.clear()
                 headers.clear()
                 ordered = log.in_order()
@@ -70,7 +84,7 @@ def counted(rng: random.Random, count: int) -> None:
     path = native
     sent, told = list[Any](), list[object]()
     kept: list[Any] = [(None, -1), (7, 3), [7, 3]]
-    keys = path.Cells(lambda key: rng.choice(kept))
+    keys = path.Cells(load=lambda key: rng.choice(kept))
     log, waiting = keys.begin(), path.CellLog()
     pushes = counting_pushes(path, keys, sent, told)
     for number in range(count):
@@ -84,7 +98,7 @@ def counted(rng: random.Random, count: int) -> None:
             waiting.absorb(log)
             sent += [log.entry(sent[-1]), log[5:], log.keys_from(3), *waiting.in_order(), *staged(log[:])]
             noted = [(keys.read(b"%d" % each), each) for each in range(200)]
-            sent += path.results(noted, "out", lambda key: key, 0, rng.randrange(2))
+            sent += path.results(held=noted, topic="out", deleted_at=lambda key: key, before=0, behind=rng.randrange(2))
             log = keys.begin()
             rng.choice([keys.grow_old, keys.clear])()
             waiting = rng.choice([waiting, path.CellLog()])
@@ -98,7 +112,7 @@ def staged(run: native.CellRun) -> list[tuple[object, ...]]:
     def take(*entry: object) -> None:
         given.append(entry)
 
-    run.stage(take, take, None)
+    run.stage(put=take, delete=take, family=None)
     return given
 
 
@@ -112,14 +126,21 @@ def counting_pushes(path: ModuleType, cells: native.Cells, sent: list[Any], told
         told.append(pushed)
 
     ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None), (0, None, None)]
-    pushes = [
-        path.CountPush(
-            cells, checked_bytes, failed, partial(told.append, None), (way, "out", sent.append), noted, following
+    return [
+        count_push(
+            path,
+            cells=cells,
+            serialize_key=checked_bytes,
+            on_error=failed,
+            dropped=partial(told.append, None),
+            instead_of=way,
+            emit=sent.append,
+            noted=noted,
+            forward=following,
+            old_values=not number,
         )
-        for way, noted, following in ways
+        for number, (way, noted, following) in enumerate(ways)
     ]
-    pushes[0].old_values = True
-    return pushes
 
 
 def checked_bytes(key: Any) -> bytes:

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, cimpl
 
+from compiled_parts import count_push, window_push
 from data_paths import mock_brokers
 from native_counts import Times, staged
 from native_stress import consumer, producer
@@ -153,7 +154,7 @@ def without_memory(call: Callable[[], object], failing: Iterable[int] = range(MO
 def keeping(path: ModuleType) -> Callable[[], None]:
     """Returns a function that keeps records for a join, finds some and forgets others, some more with each call."""
     segments, numbers = Segments(200, 60_000, lambda key: 0), count()
-    recent = path.Recent(segments, lambda: 1_000)
+    recent = path.Recent(segments=segments, room=lambda: 1_000)
 
     def keep() -> None:
         for number in islice(numbers, 30):
@@ -177,7 +178,7 @@ def counting_pushes(path: ModuleType, cells: native.Cells) -> list[Any]:
 
     ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None)]
     return [
-        path.CountPush(cells, bytes, raises, list, (way, "out", list[object]().append), noted, following)
+        count_push(path, cells=cells, instead_of=way, emit=list[object]().append, noted=noted, forward=following)
         for way, noted, following in ways
     ]
 
@@ -194,27 +195,39 @@ def counting(path: ModuleType) -> Callable[[], None]:
         pass
 
     def count_some() -> None:
-        counts = path.Cells(lambda key: (None, -1), 12)
-        around = [path.Window(b"8 before", b"twelve after", is_new) for is_new in (True, False, True)]
+        counts = path.Cells(load=lambda key: (None, -1), start_at=12)
+        around = [
+            path.Window(before=b"8 before", after=b"twelve after", whole=is_new) for is_new in (True, False, True)
+        ]
         windows = tuple((start, 1 << 60, each) for start, each in enumerate(around))
         ways: list[Any] = [(0, (held, headers), None), (0, None, forward), (id(forward), None, forward)]
         pushes = [
-            path.WindowPush(
-                (counts, times), (lambda step: windows, 10, 5), bytearray, (raises, bool, bool),
-                (way, "out", list[object]().append), noted, (following, lambda *counted: None),
+            window_push(
+                path,
+                cells=counts,
+                segments=times,
+                windows=windows,
+                step_ms=10,
+                grace_ms=5,
+                serialize_key=bytearray,
+                instead_of=way,
+                emit=list[object]().append,
+                noted=noted,
+                forward=following,
+                tell=lambda *counted: None,
             )
             for way, noted, following in ways
-        ]  # fmt: skip
+        ]
         written = counts.begin()
         for number in islice(numbers, 10):
             for push, named in product(pushes, (None, [("h", b"")])):
                 push(b"%d" % (number % 4), None, number, named)
-        path.results(held, "out", lambda key, start, end: end, 8, 4)
+        path.results(held=held, topic="out", deleted_at=lambda key, start, end: end, before=8, behind=4)
         held.clear()
         for part in (written[3:], written.behind(8)):
             assert len(list(part)) == len(staged(part))
         assert len(written.only(written.keys_from(0))) == len(written)
-        keys, waiting = path.Cells(lambda key: (None, -1)), path.CellLog()
+        keys, waiting = path.Cells(load=lambda key: (None, -1)), path.CellLog()
         pushes = counting_pushes(path, keys)
         for _ in range(2):
             log = keys.begin()
@@ -229,7 +242,13 @@ def counting(path: ModuleType) -> Callable[[], None]:
             assert len(list(waiting.in_order())) == len(waiting.in_order().keys_from(0))
             assert len(list(log[2:])) == len(log) - 2
             log.entry(keys.at_hand(b"a"))
-            path.results([(keys.read(key), key) for key in (b"b", b"read", b"a")], "out", len, 0, 0)
+            path.results(
+                held=[(keys.read(key), key) for key in (b"b", b"read", b"a")],
+                topic="out",
+                deleted_at=len,
+                before=0,
+                behind=0,
+            )
             staged(waiting[:])
             keys.grow_old()
 
@@ -244,48 +263,80 @@ def stepping(path: ModuleType) -> Callable[[], None]:
 
     def run_some() -> None:
         sent = list[object]()
-        sink = path.Sink("out", bytes, bytes, bool, sent.append, raises, None)
+        sink = path.Sink(
+            topic="out",
+            serialize_key=bytes,
+            serialize_value=bytes,
+            check_headers=bool,
+            emit=sent.append,
+            on_error=raises,
+            plain_sink=None,
+        )
         sink.keeps_key = sink.keeps_value = True
-        first = path.Step(StepKind.MAP_VALUES, bytes, None, sink, raises)
+        first = path.Step(kind=StepKind.MAP_VALUES, function=bytes, adapt=None, forward=sink, on_error=raises)
         buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
-        loop = path.Loop(buffer, None, bytes, context, list)
+        loop = path.Loop(buffer=buffer, deserialize_key=None, deserialize_value=bytes, context=context, punctuate=list)
         for number in range(5):
-            buffer.append(path.Record("in", 0, number, b"k", b"v", number, [("h", b"")]))
-        loop.run(SimpleNamespace(stop=False), first, SimpleNamespace(next_due=math.inf), 5, 0)
+            buffer.append(
+                path.Record(
+                    topic="in", partition=0, offset=number, key=b"k", value=b"v", timestamp=number, headers=[("h", b"")]
+                )
+            )
+        loop.run(
+            control=SimpleNamespace(stop=False),
+            push=first,
+            due=SimpleNamespace(next_due=math.inf),
+            limit=5,
+            partition_time=0,
+        )
 
     return run_some
 
 
 def sent_out(path: ModuleType, outbox: native.Outbox, batch: list[Any]) -> None:
-    outbox.add(batch, 0, 1 << 30)
+    outbox.add(records=batch, begin=0, room=1 << 30)
     for topic, partition in outbox.take_ready():
         while (taken := outbox.take(topic, partition)) is not None:
-            path.stamped(taken[0], 7, 1, 5, 16)
-    outbox.add(batch, 0, 1 << 30)
+            path.stamped(batch=taken.data, producer=7, epoch=1, sequence=5, attributes=16)
+    outbox.add(records=batch, begin=0, room=1 << 30)
     outbox.clear()
 
 
 def taking(path: ModuleType) -> Callable[[], None]:
     """Returns a function that takes records out of a batch as brokers send it."""
-    outbox = path.Outbox(1_000_000, 1_000_000)
+    outbox = path.Outbox(batch_size=1_000_000, most=1_000_000)
     outbox.add_topic("t", 1)
-    outbox.add(numbered("t", 0, 5), 0, 1 << 30)
+    outbox.add(records=numbered("t", 0, 5), begin=0, room=1 << 30)
     taken = outbox.take("t", 0)
     assert taken is not None
-    batch = path.stamped(taken[0], 7, 1, 5, 16)
-    packed = path.stamped(taken[0], 7, 1, 5, 17)
+    batch = path.stamped(batch=taken.data, producer=7, epoch=1, sequence=5, attributes=16)
+    packed = path.stamped(batch=taken.data, producer=7, epoch=1, sequence=5, attributes=17)
 
     def take() -> None:
         for data, aborted in ((batch, []), (packed, []), (batch, [(7, 0)])):
-            chunk = path.Chunk("t", 0, data, 0, aborted, lambda codec, records: bytes(bytearray(records)))
+            chunk = path.Chunk(
+                topic="t",
+                partition=0,
+                data=data,
+                position=0,
+                aborted=aborted,
+                decompress=lambda codec, records: bytes(bytearray(records)),
+            )
             while chunk.position < chunk.end_position:
                 chunk.take(2)
-            chunk = path.Chunk("t", 0, data, 0, aborted, lambda codec, records: bytes(bytearray(records)))
+            chunk = path.Chunk(
+                topic="t",
+                partition=0,
+                data=data,
+                position=0,
+                aborted=aborted,
+                decompress=lambda codec, records: bytes(bytearray(records)),
+            )
             gathered = path.PackedRecords()
             while chunk.position < chunk.end_position:
                 gathered.extend(chunk.take_packed(2))
             gathered.sort()
-            gathered.stage(lambda *entry: None, lambda *entry: None, None, 9, True)
+            gathered.stage(put=lambda *entry: None, delete=lambda *entry: None, family=None, limit=9, timestamped=True)
 
     return take
 
@@ -299,14 +350,21 @@ def nomemory(broker: str) -> None:
     outboxes = deque[Any](maxlen=1)
 
     def outbox() -> native.Outbox:
-        made = path.Outbox(200, 1_000_000)
+        made = path.Outbox(batch_size=200, most=1_000_000)
         made.add_topic("nomemory", 3)
         outboxes.append(made)
         return made
 
     changes = [(b"k", (b"%d" % number, 1)) for number in range(30)]
-    assert without_memory(lambda: outbox().add(batch, 0, 1 << 30)) > 1
-    assert without_memory(lambda: outbox().add_changes("nomemory", 0, changes, 0, 1 << 30, bytes.upper, 0)) > 1
+    assert without_memory(lambda: outbox().add(records=batch, begin=0, room=1 << 30)) > 1
+    assert (
+        without_memory(
+            lambda: outbox().add_changes(
+                topic="nomemory", partition=0, changes=changes, begin=0, room=1 << 30, raw=bytes.upper, number_size=0
+            )
+        )
+        > 1
+    )
     assert without_memory(lambda: sent_out(path, outbox(), batch)) > 1
     with closing(producer(broker, [])) as sender:  # whose thread must have memory
         assert sender.send(numbered("nomemory", 3, MOST_ALLOCATIONS * 4)) == []

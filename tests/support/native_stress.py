@@ -99,7 +99,7 @@ def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: s
     entries: list[Any] = []
     for number in range(BATCH):
         stored, time = rng.choice([None, rng.randrange(-(1 << 63), 1 << 63)]), rng.choice([0, 1, 1 << 40])
-        forms = [(stored, time), path.Cell(b"%d" % number, stored, time)]
+        forms = [(stored, time), path.Cell(key=b"%d" % number, stored=stored, timestamp=time)]
         entries.append((b"%d" % number, rng.choice(forms)))
     assert not sender.send_changes(ChangelogSlice(topic, 0, entries, form))
     assert sender.flush(60)
@@ -132,7 +132,7 @@ def joined(rng: random.Random, count: int) -> None:
     """Keeps records for a join, finds some, forgets those that expire, and begins anew now and then."""
     path = native
     segments = Segments(rng.choice([1, 100, 5_000]), 60_000, lambda key: 0)
-    recent = path.Recent(segments, lambda: rng.choice([0, 100, 100_000]))
+    recent = path.Recent(segments=segments, room=lambda: rng.choice([0, 100, 100_000]))
     for number in range(count):
         key, time = rng.randbytes(rng.randrange(3)), max(0, number - rng.choice([0, 0, 3, 90]))
         recent.append(b"prefix", key, time, number, rng.choice([None, rng.randbytes(20), "text"]))
@@ -157,18 +157,48 @@ def stepped(rng: random.Random, count: int) -> None:
     def tell(error: Exception, *record: object) -> None:
         told.append((str(error), record))
 
-    sink = path.Sink("out", fails_at_times, fails_at_times, bool, sent.append, tell, None)
-    halves = path.Step(StepKind.FLAT_MAP_VALUES, lambda value: (value, value), list, sink, tell)
-    pairs = path.Step(StepKind.MAP, lambda key, value: [key, value], tuple, halves, tell)
-    first = path.Step(StepKind.FILTER, lambda key, value: fails_at_times(value), None, pairs, tell)
+    sink = path.Sink(
+        topic="out",
+        serialize_key=fails_at_times,
+        serialize_value=fails_at_times,
+        check_headers=bool,
+        emit=sent.append,
+        on_error=tell,
+        plain_sink=None,
+    )
+    halves = path.Step(
+        kind=StepKind.FLAT_MAP_VALUES, function=lambda value: (value, value), adapt=list, forward=sink, on_error=tell
+    )
+    pairs = path.Step(
+        kind=StepKind.MAP, function=lambda key, value: [key, value], adapt=tuple, forward=halves, on_error=tell
+    )
+    first = path.Step(
+        kind=StepKind.FILTER,
+        function=lambda key, value: fails_at_times(value),
+        adapt=None,
+        forward=pairs,
+        on_error=tell,
+    )
     buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
     due = SimpleNamespace(next_due=math.inf)
-    loop = path.Loop(buffer, bytes, fails_at_times, context, list)
+    loop = path.Loop(
+        buffer=buffer, deserialize_key=bytes, deserialize_value=fails_at_times, context=context, punctuate=list
+    )
     for number in range(count):
         headers = rng.choice([None, [("h", b"")]])
-        buffer.append(path.Record("in", 0, number, b"k%d" % number, b"v%d" % (number // 3), number % 50, headers))
+        buffer.append(
+            path.Record(
+                topic="in",
+                partition=0,
+                offset=number,
+                key=b"k%d" % number,
+                value=b"v%d" % (number // 3),
+                timestamp=number % 50,
+                headers=headers,
+            )
+        )
     while buffer:
-        loop.run(SimpleNamespace(stop=False), first, due, rng.randrange(9), 0)
+        loop.run(control=SimpleNamespace(stop=False), push=first, due=due, limit=rng.randrange(9), partition_time=0)
         if buffer:
             buffer.popleft()  # as Python does with a record that is left to it
         sent.clear()
@@ -178,18 +208,20 @@ def stepped(rng: random.Random, count: int) -> None:
 def waited() -> None:
     """Records wait, are made batches for senders, and are forgotten."""
     path = native
-    outbox = path.Outbox(50_000, 1_000_000)
+    outbox = path.Outbox(batch_size=50_000, most=1_000_000)
     outbox.add_topic("lost", 3)
     outbox.add_topic("lost", 5)
     given = records("lost", random.Random(2), 3000)
-    assert outbox.add(given, 0, 1 << 30) == (3000, 0)
+    assert outbox.add(records=given, begin=0, room=1 << 30) == (3000, 0)
     for topic, partition in outbox.take_ready():
         for _ in range(20):
-            if (taken := outbox.take(topic, partition)) is not None:
-                assert next(MemoryRecords(path.stamped(taken[0], 7, 1, 5, 16))).validate_crc()
-    outbox.add(given, 0, 1 << 30)
+            taken = outbox.take(topic, partition)
+            if taken is not None and taken.data is not None:
+                sent = path.stamped(batch=taken.data, producer=7, epoch=1, sequence=5, attributes=16)
+                assert next(MemoryRecords(sent)).validate_crc()
+    outbox.add(records=given, begin=0, room=1 << 30)
     outbox.clear()
-    outbox.add(given[:2000], 0, 1 << 30)
+    outbox.add(records=given[:2000], begin=0, room=1 << 30)
 
 
 def fetched_again(rng: random.Random, count: int) -> None:
@@ -208,21 +240,34 @@ def fetched_again(rng: random.Random, count: int) -> None:
 
     def read(data: bytes) -> None:
         # New objects, or it would not be seen that they are kept.
-        given = (f"topic {rng.random()}", 0, exactly(data), rng.randrange(4), rng.choice([[], [(7, 0), (7, 5)]]))
+        given: dict[str, Any] = {
+            "topic": f"topic {rng.random()}",
+            "partition": 0,
+            "data": exactly(data),
+            "position": rng.randrange(4),
+            "aborted": rng.choice([[], [(7, 0), (7, 5)]]),
+            "decompress": partial(all_decompressed, most=1 << 28),
+        }
         with suppress(ValueError, NotImplementedError):
-            chunk = path.Chunk(*given, partial(all_decompressed, most=1 << 28), rng.random() < 0.8)
+            chunk = path.Chunk(**given, unchecked=rng.random() < 0.8)
             while taken := chunk.take(rng.randrange(1, 9)):
                 for record in taken:
                     with suppress(UnicodeDecodeError):
                         record.headers()
         gathered = path.PackedRecords()
         with suppress(ValueError, NotImplementedError):
-            chunk = path.Chunk(*given, partial(all_decompressed, most=1 << 28), rng.random() < 0.8)
+            chunk = path.Chunk(**given, unchecked=rng.random() < 0.8)
             while packed := chunk.take_packed(rng.randrange(1, 9)):
                 packed.keep_before(rng.randrange(12))
                 gathered.extend(packed)
         gathered.sort()
-        while gathered.stage(lambda *entry: None, lambda *entry: None, None, rng.randrange(1, 9), rng.random() < 0.5):
+        while gathered.stage(
+            put=lambda *entry: None,
+            delete=lambda *entry: None,
+            family=None,
+            limit=rng.randrange(1, 9),
+            timestamped=rng.random() < 0.5,
+        ):
             pass
 
     sizes = range(FIELDS["attributes"][0], len(plain))
@@ -261,7 +306,7 @@ def stress(broker: str) -> None:
             refused(sender)
             waited()
         if (child := os.fork()) == 0:
-            os._exit(native.Outbox(1000, 1000).bytes)
+            os._exit(native.Outbox(batch_size=1000, most=1000).bytes)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     gc.collect()
 

@@ -49,7 +49,14 @@ def packed_records(partition: TopicPartition, records: Sequence[RawRecord]) -> n
     """As they come where record batches are fetched whole."""
     base = records[0].offset()
     given = ((it.offset() - base, it.timestamp()[1], it.key(), it.value(), it.headers()) for it in records)
-    chunk = native.Chunk(*partition, fetched_batch(base, given), base, [], partial(all_decompressed, most=1 << 28))
+    chunk = native.Chunk(
+        topic=partition.topic,
+        partition=partition.partition,
+        data=fetched_batch(base, given),
+        position=base,
+        aborted=[],
+        decompress=partial(all_decompressed, most=1 << 28),
+    )
     return chunk.take_packed(len(records))
 
 

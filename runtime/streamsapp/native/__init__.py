@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from streamsapp.native.kinds import FetchedPart, StepKind, Why
+from streamsapp.native.kinds import StepKind, Why
 
 try:
     from streamsapp.native.compiled import (
@@ -19,6 +19,8 @@ try:
         Cells,
         Chunk,
         CountPush,
+        FetchAnswer,
+        FetchedPart,
         Loop,
         Outbox,
         PackedRecords,
@@ -26,6 +28,7 @@ try:
         Record,
         Sink,
         Step,
+        TakenBatch,
         Tls,
         TlsContext,
         TlsError,
@@ -55,6 +58,7 @@ __all__ = (
     "Cells",
     "Chunk",
     "CountPush",
+    "FetchAnswer",
     "FetchedPart",
     "Loop",
     "Outbox",
@@ -64,6 +68,7 @@ __all__ = (
     "Sink",
     "Step",
     "StepKind",
+    "TakenBatch",
     "Tls",
     "TlsContext",
     "TlsError",

@@ -1,11 +1,12 @@
 """The classes and functions of ``records.c``. Each object is used on the thread of its maker, unless it says
-otherwise."""
+otherwise. What is behind a ``*`` is given by name: a field that is missing, of another type or out of its bounds is
+named by the ``TypeError`` or ``ValueError`` for it."""
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
-from streamsapp.native.kinds import FetchedPart, StepKind
+from streamsapp.native.kinds import StepKind
 from streamsapp.record import InputRecord
 
 class _Writes(Sequence[tuple[bytes, tuple[Any, int]]]):
@@ -21,11 +22,7 @@ class CellRun(_Writes):
     """Some writes in a row of a log, which stay in it."""
 
     def stage(
-        self,
-        put: Callable[[bytes, bytes, Any], object],
-        delete: Callable[[bytes, Any], object],
-        family: Any,
-        /,
+        self, *, put: Callable[[bytes, bytes, Any], object], delete: Callable[[bytes, Any], object], family: Any
     ) -> None:
         """Gives the physical keys and the physical form of their entries, as ``TimestampedFormat`` writes longs, to
         ``put``; keys of deletions to ``delete``."""
@@ -60,7 +57,7 @@ class Cell:
     """A count and its timestamp, which its writer changes in place while the epoch it was written in lasts; made with
     the key that the store has for it."""
 
-    def __init__(self, key: bytes, stored: Any, timestamp: int, /) -> None: ...
+    def __init__(self, *, key: bytes, stored: Any, timestamp: int) -> None: ...
     def __len__(self) -> int: ...
     def __getitem__(self, at: int, /) -> Any: ...
 
@@ -68,11 +65,11 @@ class Cell:
     held: int
 
 class Cells:
-    """The cells of a store by key, and their cache, in two generations; made with a function that returns the entry of
-    a key whose cell is not there, or a cell that was forgotten; and with the number of bytes before a key's end where
-    the start of its window stands, in 8 bytes, 0 if keys have none."""
+    """The cells of a store by key, and their cache, in two generations. ``load`` returns the entry of a key whose cell
+    is not there, or a cell that was forgotten. ``start_at`` is the number of bytes before a key's end where the start
+    of its window stands, in 8 bytes; 0 if keys have none."""
 
-    def __init__(self, load: Callable[[bytes], Any], start_at: int = 0, /) -> None: ...
+    def __init__(self, *, load: Callable[[bytes], Any], start_at: int = 0) -> None: ...
     def __len__(self) -> int: ...
     def __contains__(self, key_bytes: bytes, /) -> bool: ...
 
@@ -103,10 +100,11 @@ class Cells:
         """Forgets all."""
 
 class Record:
-    """A record as it is fetched, made of topic, partition, offset, key, value, timestamp and headers by tests."""
+    """A record as it is fetched, which the test driver makes as well."""
 
     def __init__(
         self,
+        *,
         topic: str,
         partition: int,
         offset: int,
@@ -114,7 +112,6 @@ class Record:
         value: bytes | None,
         timestamp: int,
         headers: Any,
-        /,
     ) -> None: ...
     def __len__(self) -> int: ...
     def topic(self) -> str: ...
@@ -128,7 +125,7 @@ class Record:
 class Recent:
     """The newest records of one side of a join, by key, as ``state.kinds.recent_entries.Recent`` has them in Python."""
 
-    def __init__(self, segments: Any, room: Callable[[], int], /) -> None: ...
+    def __init__(self, *, segments: Any, room: Callable[[], int]) -> None: ...
     def __len__(self) -> int: ...
     def append(self, prefix: bytes, key: bytes, time: int, number: int, stored: Any, /) -> bytes:
         """Adds a record, or puts it in the place of the one with this time and number; not one whose value is ``None``.
@@ -140,7 +137,7 @@ class Recent:
 class Window:
     """The windows that start at one time: the parts of their keys, and whether their cells are at hand."""
 
-    def __init__(self, before: bytes, after: bytes, whole: bool, /) -> None: ...
+    def __init__(self, *, before: bytes, after: bytes, whole: bool) -> None: ...
 
     #: The bytes before a record's key in the physical key, and those after it.
     before: bytes
@@ -157,66 +154,81 @@ class Step:
 
     def __init__(
         self,
+        *,
         kind: StepKind,
         function: Callable[..., Any] | None,
         adapt: Callable[[Any], Any] | None,
         forward: Callable[..., None],
         on_error: Callable[..., None],
-        /,
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
 class CountPush:
     """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
-    ``on_error`` told of what the serializer raises. A count is emitted for a topic in place of the push function with
-    the ``id`` of the short cut; or else its change is pushed; or, where there is a list for it, the key is noted for
-    the commit as ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
+    ``on_error`` told of what ``serialize_key`` raises. ``keeps_bytes`` says that this is known to keep bytes as they
+    are, so that it is not called for them.
+
+    A count is emitted for ``topic`` if ``forward`` is the function with the ``id`` ``instead_of``; or else its change
+    is pushed, with the count before if there are ``old_values``; or, where there is a list ``noted``, the key is noted
+    for the commit as ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
 
     #: The push function that comes next; ``None``: nothing is pushed.
     forward: Callable[..., None] | None
-    #: Says whether a change has the count before; it has not unless this is set.
-    old_values: bool
-    #: Says whether the serializer is known to keep bytes as they are, so that it is not called for them.
-    keeps_bytes: bool
 
     def __init__(
         self,
+        *,
         cells: Cells,
         serialize_key: Callable[[Any], Any],
+        keeps_bytes: bool = False,
         on_error: Callable[..., None],
         dropped: Callable[[], object],
-        short_cut: tuple[int, str, Callable[[Any], None]],
-        noted: tuple[list[Any], dict[int, Any]] | None,
+        instead_of: int,
+        topic: str,
+        emit: Callable[[Any], None],
+        noted: list[Any] | None,
+        noted_headers: dict[int, Any] | None,
         forward: Callable[..., None] | None,
-        /,
+        old_values: bool = False,
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
 class WindowPush:
-    """A push function that counts records in their windows. It is made with the store's cells and ``Segments``; with a
-    function that tells the windows of a step of time, ``(start, end, Window)``, the milliseconds of a step, and the
-    grace; and with whom to tell of what the serializer raises, of a record without key, and of each window that has
-    closed. Each count is emitted for a topic in place of the push function with the ``id`` of the short cut; or else
-    ``(key, start, end, count, timestamp, headers)`` is told, to be pushed; or, where there is a list for it, the window
-    is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's ``id``."""
+    """A push function that counts records in their windows. ``cells`` and ``segments`` are the store's. ``windows_of``
+    returns the windows of a step of time, ``(start, end, Window)``, which has ``step_ms``. ``dropped`` is called for a
+    record without key, ``late`` for each of its windows that has closed by ``grace_ms``; ``serialize_key``,
+    ``keeps_bytes`` and ``on_error`` are as those of :class:`CountPush`.
+
+    Each count is emitted for ``topic`` if ``forward`` is the function with the ``id`` ``instead_of``; or else ``tell``
+    is called with ``(key, start, end, count, timestamp, headers)``, to push it; or, where there is a list ``noted``,
+    the window is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's
+    ``id``."""
 
     #: The push function that comes next; ``None``: nothing is pushed.
     forward: Callable[..., None] | None
     #: The highest timestamp of a record, -1 to begin with.
     stream_time: int
-    #: Says whether the serializer is known to keep bytes as they are, so that it is not called for them.
-    keeps_bytes: bool
 
     def __init__(
         self,
-        store: tuple[Cells, Any],
-        windows: tuple[Callable[[int], tuple[tuple[int, int, Window], ...]], int, int],
+        *,
+        cells: Cells,
+        segments: Any,
+        windows_of: Callable[[int], tuple[tuple[int, int, Window], ...]],
+        step_ms: int,
+        grace_ms: int,
         serialize_key: Callable[[Any], Any],
-        failed_dropped_late: tuple[Callable[..., None], Callable[[], object], Callable[[], object]],
-        short_cut: tuple[int, str, Callable[[Any], None]],
-        noted: tuple[list[Any], dict[int, Any]] | None,
-        forward_and_tell: tuple[Callable[..., None] | None, Callable[..., None]],
-        /,
+        keeps_bytes: bool = False,
+        on_error: Callable[..., None],
+        dropped: Callable[[], object],
+        late: Callable[[], object],
+        instead_of: int,
+        topic: str,
+        emit: Callable[[Any], None],
+        noted: list[Any] | None,
+        noted_headers: dict[int, Any] | None,
+        forward: Callable[..., None] | None,
+        tell: Callable[..., None],
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
     def forget(self) -> None:
@@ -224,22 +236,23 @@ class WindowPush:
 
 class Sink:
     """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
-    raises, or the check of headers, with the timestamp."""
+    raises, or the check of headers, with the timestamp. ``keeps_key`` and ``keeps_value`` say that a serializer is
+    known to keep bytes as they are, so that it is not called for them."""
 
-    #: Say whether a serializer is known to keep bytes as they are, so that it is not called for them.
-    keeps_key: bool
-    keeps_value: bool
+    plain_sink: Any
 
     def __init__(
         self,
+        *,
         topic: str,
         serialize_key: Callable[[Any], Any],
         serialize_value: Callable[[Any], Any],
+        keeps_key: bool = False,
+        keeps_value: bool = False,
         check_headers: Callable[[Any], object],
         emit: Callable[[Any], None],
         on_error: Callable[[Exception, int], None],
         plain_sink: Any,
-        /,
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
@@ -250,14 +263,14 @@ class Loop:
 
     def __init__(
         self,
+        *,
         buffer: Any,
         deserialize_key: Callable[[bytes], Any] | None,
         deserialize_value: Callable[[bytes], Any] | None,
         context: Any,
         punctuate: Callable[[], object],
-        /,
     ) -> None: ...
-    def run(self, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int, /) -> int:
+    def run(self, *, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int) -> int:
         """Processes up to ``limit`` records unless ``control`` says to stop, and calls ``punctuate`` after a record
         when it is ``due``. Returns how many were taken. The attributes tell of the last call, also of one that
         raised."""
@@ -269,11 +282,22 @@ class Loop:
     late: int
     most: int
 
-class Outbox:
-    """Records that wait to be sent, as batches for the partitions of topics: made with the size of a batch and of the
-    largest record, in bytes. One thread adds, another one takes."""
+class TakenBatch(NamedTuple):
+    """A batch of an ``Outbox``."""
 
-    def __init__(self, batch_size: int, most: int, /) -> None: ...
+    #: ``None``: it has no records.
+    data: bytes | None
+    record_count: int
+    #: When the first of them came, in monotonic seconds.
+    since: float
+    #: Says whether there is another batch of the partition.
+    more: bool
+
+class Outbox:
+    """Records that wait to be sent, as batches for the partitions of topics; ``batch_size`` and ``most``, which is that
+    of the largest record, are in bytes. One thread adds, another one takes."""
+
+    def __init__(self, *, batch_size: int, most: int) -> None: ...
 
     #: The size of what waits, in bytes.
     bytes: int
@@ -283,12 +307,13 @@ class Outbox:
     def add_topic(self, topic: str, partitions: int, /) -> None:
         """Makes a topic known, with so many partitions, or with more of them."""
 
-    def add(self, records: list[Any], begin: int, room: int, /) -> tuple[int, int]:
+    def add(self, *, records: list[Any], begin: int, room: int) -> tuple[int, int]:
         """Takes up ``records[begin:]``, as ``outgoing.OutputRecord`` says, while less than ``room`` bytes wait.
         Returns the index of the first that was not taken, and ``Why``."""
 
     def add_changes(
         self,
+        *,
         topic: str,
         partition: int,
         changes: Sequence[Any],
@@ -296,7 +321,6 @@ class Outbox:
         room: int,
         raw: Callable[[Any], builtins.bytes] | None,
         number_size: int,
-        /,
     ) -> tuple[int, int]:
         """Takes up ``changes[begin:]``, a list of ``(key, (stored, timestamp))`` or a ``CellRun``, as records of a
         changelog; returns as ``add`` does. ``raw`` makes bytes of what is stored, unless that is ``None``, and its
@@ -309,9 +333,8 @@ class Outbox:
     def take_ready(self) -> list[tuple[str, int]]:
         """The partitions for which nothing waited before, and something does, since the last call."""
 
-    def take(self, topic: str, partition: int, /) -> tuple[Any, int, float, bool] | None:
-        """The oldest batch of a partition, with the number of its records, when its first one came in monotonic
-        seconds, and whether there is another batch; ``None`` if nothing waits."""
+    def take(self, topic: str, partition: int, /) -> TakenBatch | None:
+        """The oldest batch of a partition; ``None`` if nothing waits."""
 
     def clear(self) -> None:
         """Forgets all that waits."""
@@ -339,12 +362,12 @@ class PackedRecords:
 
     def stage(
         self,
+        *,
         put: Callable[[bytes, bytes, Any], object],
         delete: Callable[[bytes, Any], object],
         family: Any,
         limit: int,
         timestamped: bool,
-        /,
     ) -> bool:
         """Gives up to ``limit`` of the sorted entries to ``put``, and keys of deletions to ``delete``. A value is the
         record's, behind its timestamp in 8 bytes if it is ``timestamped``. Returns whether any are left."""
@@ -353,21 +376,24 @@ class Chunk:
     """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
     ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes, and returns bytes, or an exception
     whose only argument is a text: then there is one record without key and value in place of the batch, and this
-    exception is raised for its headers. ``bounds`` may follow: whether checksums are left unchecked; where the log
-    ends: a batch that reaches there is left out, with what follows it; and the bytes of batches that are opened at a
-    time. Raises ``ValueError`` unless the rest are record batches whose offsets grow, and the first
-    one has the position or something behind it, ``NotImplementedError`` for formats before the second."""
+    exception is raised for its headers. Checksums may be left ``unchecked``. A batch that reaches to ``log_end``, where
+    the log ends, is left out, with what follows it. ``most`` are the bytes of batches that one call opens.
+
+    Raises ``ValueError`` unless the rest are record batches whose offsets grow, and the first one has the position or
+    something behind it, ``NotImplementedError`` for formats before the second."""
 
     def __init__(
         self,
+        *,
         topic: str,
         partition: int,
         data: bytes | bytearray | memoryview,
         position: int,
         aborted: list[tuple[int, int]],
         decompress: Callable[[int, bytes], bytes | Exception],
-        /,
-        *bounds: int,
+        unchecked: bool = False,
+        log_end: int = ...,
+        most: int = ...,
     ) -> None: ...
 
     #: The next offset after the records that were taken, and after all.
@@ -434,21 +460,47 @@ class TlsContext:
         """Over a connected socket. The other side has to prove that it has this name or address, if that is
         ``checked``."""
 
-def answer(answer: bytes | bytearray, /) -> tuple[int, int, int, list[FetchedPart]]:
-    """An answer to Fetch, version 13, without its length: the milliseconds that the broker is to be left alone, an
-    error, the session, and the partitions. Raises ``ValueError`` for anything else."""
+class FetchedPart(NamedTuple):
+    """A partition in an answer to Fetch."""
 
-def stamped(batch: bytes, producer: int, epoch: int, sequence: int, attributes: int, /) -> bytes:
+    topic_id: bytes
+    partition: int
+    error: int
+    #: The next offset of the log, the one after the last committed record, and the first one.
+    high: int
+    stable: int
+    first: int
+    #: Says that the log has other records now where the last one was read.
+    diverging: bool
+    #: Transactions that were aborted, ``(producer, first offset)``.
+    aborted: list[tuple[int, int]]
+    #: Where its record batches begin and end in the answer.
+    begin: int
+    end: int
+
+class FetchAnswer(NamedTuple):
+    """An answer to Fetch."""
+
+    #: Milliseconds in which the broker is to be left alone.
+    throttle_ms: int
+    error: int
+    session: int
+    parts: list[FetchedPart]
+
+def answer(answer: bytes | bytearray, /) -> FetchAnswer:
+    """An answer to Fetch, version 13, without its length. Raises ``ValueError`` for anything else."""
+
+def stamped(*, batch: bytes, producer: int, epoch: int, sequence: int, attributes: int) -> bytes:
     """A batch that was taken out of an ``Outbox``, perhaps with what comes after its header compressed, as a
     producer sends it from this sequence number on."""
 
 def by_last_update(held: list[Any], /) -> list[Any]:
     """The same cells, ``(cell, key, ...)``, in the order of their last updates, which is that of their ``held``."""
 
-def results(held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int, /) -> list[Any]:
+def results(*, held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int) -> list[Any]:
     """The records that tell a topic of cells, ``(cell, key, ...)``, which are no longer held: of one that was
     deleted a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
-    without so many bytes before them and behind."""
+    without so many bytes ``before`` them and ``behind``."""
 
 def take_large_arenas() -> None:
     """Has objects that Python makes from now on lie in large pages, where the system has them; for a program that has

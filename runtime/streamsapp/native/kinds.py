@@ -1,9 +1,8 @@
-"""The numbers and tuples in which Python and the compiled part name things to each other, on any thread."""
+"""The numbers in which Python and the compiled part name things to each other, on any thread."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TypeAlias
 
 
 class StepKind(IntEnum):
@@ -30,9 +29,3 @@ class Why(IntEnum):
     UNKNOWN_PARTITION = 3
     TOO_LARGE = 4
     NOT_KNOWN = 5
-
-
-#: Of a partition in an answer to Fetch: topic, partition, error, next offset, the one after the last committed record,
-#: first one, whether the log has other records now where the last one was read, aborted transactions as
-#: ``(producer, first offset)``, and where its record batches begin and end.
-FetchedPart: TypeAlias = tuple[bytes, int, int, int, int, int, bool, list[tuple[int, int]], int, int]

@@ -28,11 +28,12 @@
 #include "tls/tls_error.h"
 
 static PyMethodDef functions[] = {
-    {"answer", sa_answer, METH_O, "answer(bytes): (milliseconds to wait, error, session, partitions)"},
+    {"answer", sa_answer, METH_O, "answer(bytes): FetchAnswer"},
     {"by_last_update", sa_by_last_update, METH_O, "by_last_update([(cell, key, ...)]): the same by last update"},
-    {"results", sa_results, METH_VARARGS, "results([(cell, key, ...)], topic, deleted_at, before, behind): records"},
-    {"stamped", sa_stamped, METH_VARARGS,
-     "stamped(batch, producer, epoch, sequence, attributes): the batch, to be sent"},
+    {"results", (PyCFunction)(void (*)(void))sa_results, METH_FASTCALL | METH_KEYWORDS,
+     "results(*, held, topic, deleted_at, before, behind): records of [(cell, key, ...)]"},
+    {"stamped", (PyCFunction)(void (*)(void))sa_stamped, METH_FASTCALL | METH_KEYWORDS,
+     "stamped(*, batch, producer, epoch, sequence, attributes): the batch, to be sent"},
     {"take_large_arenas", sa_take_large_arenas, METH_NOARGS, "take_large_arenas(): for the whole process"},
     {0}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "compiled", .m_size = -1,
@@ -41,11 +42,12 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "compil
 PyMODINIT_FUNC PyInit_compiled(void); /* called by the interpreter that imports the module */
 
 PyMODINIT_FUNC PyInit_compiled(void) {
-    PyTypeObject *types[] = {
-        &sa_record_type, &sa_recent_type, &sa_cell_type,   &sa_cell_log_type,    &sa_cell_run_type,    &sa_cells_type,
-        &sa_window_type, &sa_step_type,   &sa_sink_type,   &sa_count_push_type,  &sa_window_push_type, &sa_loop_type,
-        &sa_outbox_type, &sa_chunk_type,  &sa_packed_type, &sa_tls_context_type, &sa_tls_type};
-    if (sa_make_names() || sa_make_tls_error()) return NULL;
+    if (sa_make_names() || sa_make_tls_error() || sa_make_answer_types() || sa_make_taken_batch_type()) return NULL;
+    PyTypeObject *types[] = {&sa_record_type,   &sa_recent_type,      &sa_cell_type,        &sa_cell_log_type,
+                             &sa_cell_run_type, &sa_cells_type,       &sa_window_type,      &sa_step_type,
+                             &sa_sink_type,     &sa_count_push_type,  &sa_window_push_type, &sa_loop_type,
+                             &sa_outbox_type,   &sa_chunk_type,       &sa_packed_type,      &sa_tls_context_type,
+                             &sa_tls_type,      sa_fetch_answer_type, sa_fetched_part_type, sa_taken_batch_type};
     sa_make_crc_table();
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)

@@ -20,7 +20,15 @@ def fed_record(
 ) -> InputRecord:
     """Returns a record of what a serde may have given for bytes. Raises ``TypeError`` for a key or value that is
     nothing like them."""
-    return native.Record(topic, partition, offset, _exactly(key), _exactly(value), timestamp, headers)
+    return native.Record(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        key=_exactly(key),
+        value=_exactly(value),
+        timestamp=timestamp,
+        headers=headers,
+    )
 
 
 def _exactly(data: bytes | None) -> bytes | None:

@@ -74,7 +74,13 @@ class RecordQueue:
         trusted = extractor is fail_on_invalid_timestamp
         #: ``None`` where a record's own timestamp does not count, or its headers are read before its bytes.
         self._loop = (
-            native.Loop(self._buffer, _if_any(deserialize_key), _if_any(deserialize_value), context, punctuate)
+            native.Loop(
+                buffer=self._buffer,
+                deserialize_key=_if_any(deserialize_key),
+                deserialize_value=_if_any(deserialize_value),
+                context=context,
+                punctuate=punctuate,
+            )
             if trusted and not reads_headers
             else None
         )
@@ -141,7 +147,13 @@ class RecordQueue:
         """Does so in C, up to the first record that the loop leaves to Python."""
         context = self._context
         try:
-            return loop.run(control, self.push, context.stream_time_punctuation, limit, self.partition_time)
+            return loop.run(
+                control=control,
+                push=self.push,
+                due=context.stream_time_punctuation,
+                limit=limit,
+                partition_time=self.partition_time,
+            )
         finally:
             context.message = None
             context.lateness.observe(loop.late, loop.most)

@@ -217,10 +217,17 @@ class _TopicSink:
         serialize_key, serialize_value = giving_bytes(self._key), giving_bytes(self._value)
         if self._partitioner is not None:
             return self._without_ids(self._bind_partitioned(self._chooser(self._partitioner)))
-        plain = PlainSink(topic, emit, self._key, self._value)
-        told = partial(failures.serialization, node, topic)
-        sink = native.Sink(topic, serialize_key, serialize_value, check_headers, emit, told, plain)
-        sink.keeps_key, sink.keeps_value = serialize_key is require_bytes, serialize_value is require_bytes
+        sink = native.Sink(
+            topic=topic,
+            serialize_key=serialize_key,
+            serialize_value=serialize_value,
+            keeps_key=serialize_key is require_bytes,
+            keeps_value=serialize_value is require_bytes,
+            check_headers=check_headers,
+            emit=emit,
+            on_error=partial(failures.serialization, node, topic),
+            plain_sink=PlainSink(topic, emit, self._key, self._value),
+        )
         return self._without_ids(sink)
 
     def _without_ids(self, push: Push) -> Push:

@@ -55,10 +55,14 @@ def an_answer(rng: random.Random) -> tuple[bytes, Any]:
 def test_answers_are_read_as_they_were_given(compiled: ModuleType, seed: int) -> None:
     data, given = an_answer(random.Random(seed))
 
-    throttled, error, session, parts = compiled.answer(bytearray(data))
+    found = compiled.answer(bytearray(data))
 
-    assert (throttled, error, session) == (given.throttle_time_ms, given.error_code, given.session_id)
-    assert [(*part[:8], data[part[8] : part[9]]) for part in parts] == [
+    assert (found.throttle_ms, found.error, found.session) == (
+        given.throttle_time_ms,
+        given.error_code,
+        given.session_id,
+    )
+    assert [(*part[:8], data[part.begin : part.end]) for part in found.parts] == [
         (
             topic.topic_id.bytes,
             part.partition_index,
@@ -83,8 +87,8 @@ def test_an_answer_that_breaks_off_is_refused_and_nothing_else_happens(compiled:
     for _ in range(3000):
         other = rng.choice([flipped(data, rng), rng.randbytes(rng.randrange(200))])
         with suppress(ValueError):
-            for part in compiled.answer(other)[3]:
-                assert 0 <= part[8] <= part[9] <= len(other)
+            for part in compiled.answer(other).parts:
+                assert 0 <= part.begin <= part.end <= len(other)
 
 
 def test_fields_of_later_versions_are_passed_over(compiled: ModuleType) -> None:

@@ -146,19 +146,33 @@ def test_what_cannot_be_written_raises_the_same(
 
 
 def test_calls_that_make_no_sense_are_refused(compiled: ModuleType) -> None:
-    outbox = compiled.Outbox(1000, 1000)
+    outbox = compiled.Outbox(batch_size=1000, most=1000)
     outbox.add_topic("t", 2)
-    senseless: list[tuple[Any, ...]] = [
-        ("t", -1, [], 0, 1, None, 0),
-        ("t", 0, [], -1, 1, None, 0),
-        ("t", 0, [], 0, 1, None, 9),
-        ("t", 0, [], 0, 1, None, -1),
-    ]
-    for arguments in senseless:
-        with pytest.raises(ValueError, match=r"add_changes takes"):
-            outbox.add_changes(*arguments)
-    assert outbox.add_changes("t", 2, [(b"k", (b"v", 1))], 0, 1, None, 0) == (0, Why.UNKNOWN_PARTITION)
-    assert outbox.add_changes("u", 0, [(b"k", (b"v", 1))], 0, 1, None, 0) == (0, Why.UNKNOWN_TOPIC)
+    sound: dict[str, Any] = {
+        "topic": "t",
+        "partition": 0,
+        "changes": [],
+        "begin": 0,
+        "room": 1,
+        "raw": None,
+        "number_size": 0,
+    }
+    for name, value in (("partition", -1), ("begin", -1), ("number_size", 9), ("number_size", -1)):
+        with pytest.raises(ValueError, match=rf"add_changes: {name} is to be from 0"):
+            outbox.add_changes(**sound | {name: value})
+    with pytest.raises(TypeError, match="add_changes: changes is to be list or CellRun, not tuple"):
+        outbox.add_changes(**sound | {"changes": ()})
+    assert outbox.add_changes(
+        topic="t", partition=2, changes=[(b"k", (b"v", 1))], begin=0, room=1, raw=None, number_size=0
+    ) == (0, Why.UNKNOWN_PARTITION)
+    assert outbox.add_changes(
+        topic="u", partition=0, changes=[(b"k", (b"v", 1))], begin=0, room=1, raw=None, number_size=0
+    ) == (0, Why.UNKNOWN_TOPIC)
     for wrong in (None, (), (b"k",), ("k", (b"v", 1)), (b"k", None), (b"k", (b"v",)), (b"k", (b"v", "1"))):
-        assert outbox.add_changes("t", 0, [(b"k", (b"v", 1)), wrong], 0, 1000, None, 0) == (1, Why.NOT_KNOWN)
-    assert outbox.add_changes("t", 0, [], 5, 1, None, 0) == (5, Why.TAKEN)
+        assert outbox.add_changes(
+            topic="t", partition=0, changes=[(b"k", (b"v", 1)), wrong], begin=0, room=1000, raw=None, number_size=0
+        ) == (1, Why.NOT_KNOWN)
+    assert outbox.add_changes(topic="t", partition=0, changes=[], begin=5, room=1, raw=None, number_size=0) == (
+        5,
+        Why.TAKEN,
+    )

@@ -20,6 +20,7 @@ import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import encode_varint
 
+from compiled_parts import chunk as chunk_part
 from fetched_batches import CODECS, CONTROL, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, changed, fetched_batch, flipped
 from streamsapp import native
 from streamsapp.errors import OversizedBatchError
@@ -33,19 +34,18 @@ TIMES = [-1, 0, 1, 1_700_000_000_000, 2**62]
 
 
 def chunk_of(
-    path: ModuleType,
-    data: bytes,
-    position: int = 0,
-    aborted: Any = (),
-    unchecked: bool = False,
-    log_end: int = 2**63 - 1,
-    most: int = 1 << 40,
-    room: int = 1 << 28,
+    path: ModuleType, data: bytes, position: int = 0, aborted: Any = (), room: int = 1 << 28, **bounds: Any
 ) -> native.Chunk:
-    """Of what a broker has sent in the middle of something else."""
-    around = b"before" + data + b"after"
-    given = list(aborted), partial(decompression.decompressed, most=room), unchecked, log_end, most
-    return native.Chunk("t", 3, memoryview(around)[6:-5], position, *given)
+    """The chunk of bytes that a broker has sent in the middle of others."""
+    return chunk_part(
+        path,
+        partition=3,
+        data=memoryview(b"before" + data + b"after")[6:-5],
+        position=position,
+        aborted=list(aborted),
+        decompress=partial(decompression.decompressed, most=room),
+        **bounds,
+    )
 
 
 def row(record: InputRecord) -> Row:
@@ -130,7 +130,7 @@ def test_each_codec_and_a_record_that_is_larger_than_all_others(compiled: Module
         called.append(number)
         return decompression.decompressed(number, data, 1 << 28)
 
-    chunk = compiled.Chunk("t", 3, bytearray(data), 0, [], decompress)
+    chunk = chunk_part(compiled, partition=3, data=bytearray(data), decompress=decompress)
 
     assert list(map(row, chunk.take(1000))) == [row_of(1, it) for it in given]
     assert called == [CODECS[codec][0]] * (codec != "none")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from compiled_parts import count_push
 from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
 from models import in_python
 from streamsapp import (
@@ -109,21 +110,17 @@ def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept() -> None:
 
 def counting(compiled: ModuleType, known: dict[bytes, Any] | None = None) -> tuple[native.Cells, native.CellLog]:
     """Returns cells of a store that knows these entries, and the log of its running epoch."""
-    cells = compiled.Cells((known or {}).__getitem__)
+    cells = compiled.Cells(load=(known or {}).__getitem__)
     return cells, cells.begin()
 
 
 def count(path: ModuleType, cells: native.Cells, key: Any, timestamp: Any) -> Any:
     """Counts a record, and returns the cell."""
 
-    def failed(error: Exception, *_: object) -> None:
-        raise error
-
     def keep(given: Any) -> Any:
         return given
 
-    push = path.CountPush(cells, keep, failed, bool, (0, "", [].append), None, None)
-    push(key, "x", timestamp, None)
+    count_push(path, cells=cells, serialize_key=keep)(key, "x", timestamp, None)
     return cells.at_hand(key)
 
 
@@ -156,12 +153,12 @@ def test_results_tell_of_counts_and_of_keys_without_one(compiled: ModuleType) ->
         assert what == ("b", b"more")
         return 9
 
-    assert compiled.results(held, "t", deleted_at, 0, 0) == [
+    assert compiled.results(held=held, topic="t", deleted_at=deleted_at, before=0, behind=0) == [
         ("t", (4).to_bytes(8, "big"), b"a", -1, None, None, 8, None),
         ("t", None, b"b", -1, None, None, 9, None),
         ("t", (2).to_bytes(8, "big"), b"c", -1, None, None, 8, None),
     ]
-    assert compiled.results(held[:1], "t", deleted_at, 0, 1)[0][2] == b""
+    assert compiled.results(held=held[:1], topic="t", deleted_at=deleted_at, before=0, behind=1)[0][2] == b""
     assert not cells.at_hand(b"a").held
 
 
@@ -179,7 +176,7 @@ def test_a_count_that_is_deleted_before_the_commit_is_a_tombstone() -> None:
 
 def test_cells_that_grow_old_are_forgotten_unless_they_are_asked_for(compiled: ModuleType) -> None:
     asked: list[bytes] = []
-    cells = compiled.Cells(lambda key: asked.append(key) or (1, 1))  # type: ignore[func-returns-value]
+    cells = compiled.Cells(load=lambda key: asked.append(key) or (1, 1))  # type: ignore[func-returns-value]
     for key in (b"a", b"b"):
         cells.read(key)
     cells.grow_old()
@@ -209,7 +206,7 @@ def window(start: int) -> bytes:
 @pytest.mark.parametrize(("start_at", "latest"), [(12, 1), (0, (1 << 63) - 1)])
 def test_cells_of_the_last_two_epochs_are_not_forgotten(start_at: int, latest: int, compiled: ModuleType) -> None:
     asked: list[bytes] = []
-    cells = compiled.Cells(lambda key: asked.append(key) or (7, 7), start_at)  # type: ignore[func-returns-value]
+    cells = compiled.Cells(load=lambda key: asked.append(key) or (7, 7), start_at=start_at)  # type: ignore[func-returns-value]
     logs = []
     for start in range(4):
         logs.append(cells.begin())
@@ -241,7 +238,9 @@ def staged(run: native.CellRun) -> list[tuple[bytes, bytes | None]]:
     """Returns what RocksDB gets."""
     given: list[tuple[bytes, bytes | None]] = []
     run.stage(
-        lambda key, value, family: given.append((key, value)), lambda key, family: given.append((key, None)), None
+        put=lambda key, value, family: given.append((key, value)),
+        delete=lambda key, family: given.append((key, None)),
+        family=None,
     )
     return given
 
@@ -286,7 +285,7 @@ def test_a_log_is_absorbed_looked_up_and_brought_into_order(seed: int, compiled:
 
 
 def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(compiled: ModuleType) -> None:
-    cells = compiled.Cells(lambda key: (None, -1))
+    cells = compiled.Cells(load=lambda key: (None, -1))
 
     class Nested:
         def __init__(self, number: int) -> None:
@@ -309,12 +308,11 @@ def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(co
     [
         (lambda path, cells: path.Cells(), TypeError),
         (lambda path, cells: path.CountPush(cells), TypeError),
-        (lambda path, cells: path.CountPush([], bytes, bool, bool, (0, "", bool), None, None), TypeError),
-        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, ""), None, None), TypeError),
-        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), ({}, {}), None), TypeError),
-        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), {}, None), TypeError),
-        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, ("", "", 0), None, None), TypeError),
-        (lambda path, cells: path.CountPush(cells, bytes, bool, bool, (0, "", 0), None, None)(1, 2, 3), TypeError),
+        (lambda path, cells: count_push(path, cells=[]), TypeError),
+        (lambda path, cells: count_push(path, cells=cells, noted=({}, {})), TypeError),
+        (lambda path, cells: count_push(path, cells=cells, noted=([], None)), TypeError),
+        (lambda path, cells: count_push(path, cells=cells, instead_of=""), TypeError),
+        (lambda path, cells: count_push(path, cells=cells)(1, 2, 3), TypeError),
         (lambda path, cells: count(path, cells, "a", 1), TypeError),
         (lambda path, cells: count(path, cells, b"a", "1"), TypeError),
         (lambda path, cells: count(path, cells, b"a", 1 << 70), OverflowError),
@@ -331,12 +329,12 @@ def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(co
         (lambda path, cells: cells.put("a", (1, 1)), TypeError),
         (lambda path, cells: cells.put(b"d", (1,)), IndexError),
         (lambda path, cells: cells.put(b"d", None), TypeError),
-        (lambda path, cells: path.Cells(lambda key: None).read(b"a"), TypeError),
-        (lambda path, cells: path.Cells(lambda key: (1,)).read(b"a"), IndexError),
-        (lambda path, cells: path.Cells(lambda key: ("1", 1)).read(b"a"), TypeError),
-        (lambda path, cells: path.Cells(lambda key: (1 << 63, 1)).read(b"a"), OverflowError),
-        (lambda path, cells: count(path, path.Cells(lambda key: (1, 1)), b"a", 1), RuntimeError),
-        (lambda path, cells: path.Cells(lambda key: (1, 1)).write(b"a", 1, 1), RuntimeError),
+        (lambda path, cells: path.Cells(load=lambda key: None).read(b"a"), TypeError),
+        (lambda path, cells: path.Cells(load=lambda key: (1,)).read(b"a"), IndexError),
+        (lambda path, cells: path.Cells(load=lambda key: ("1", 1)).read(b"a"), TypeError),
+        (lambda path, cells: path.Cells(load=lambda key: (1 << 63, 1)).read(b"a"), OverflowError),
+        (lambda path, cells: count(path, path.Cells(load=lambda key: (1, 1)), b"a", 1), RuntimeError),
+        (lambda path, cells: path.Cells(load=lambda key: (1, 1)).write(b"a", 1, 1), RuntimeError),
         (lambda path, cells: path.CellLog(1), TypeError),
         (lambda path, cells: path.CellLog()[0], IndexError),
         (lambda path, cells: path.CellLog()[-1], IndexError),
@@ -349,7 +347,7 @@ def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(co
         (lambda path, cells: path.CellLog()[:]["a"], TypeError),
         (lambda path, cells: path.CellLog()[:][::2], ValueError),
         (lambda path, cells: path.CellLog().behind(-1), ValueError),
-        (lambda path, cells: path.CellLog()[:].stage(None, None), TypeError),
+        (lambda path, cells: path.CellLog()[:].stage(put=None, delete=None), TypeError),
         (lambda path, cells: path.CellLog().cell(0), IndexError),
         (lambda path, cells: path.CellLog().cell(-1), IndexError),
         (lambda path, cells: path.CellLog().cell("a"), TypeError),
@@ -378,7 +376,7 @@ def test_cells_that_are_part_of_a_circle_are_let_go(compiled: ModuleType) -> Non
             return 1, 1
 
     layers: Any = Leaving()
-    layers.cells = compiled.Cells(layers.load)
+    layers.cells = compiled.Cells(load=layers.load)
     layers.cells.read(b"a")
     del layers
     gc.collect()

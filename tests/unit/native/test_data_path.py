@@ -176,13 +176,13 @@ def test_what_is_no_record_raises_the_same(broker: str, moving: str, wrong: Any,
 
 
 def test_calls_that_make_no_sense_are_refused(compiled: Any) -> None:
-    with pytest.raises(ValueError, match="Outbox takes"):
-        compiled.Outbox(-1, 5)
-    outbox = compiled.Outbox(1000, 1000)
-    with pytest.raises(ValueError, match="add takes"):
-        outbox.add([], -1, 5)
+    with pytest.raises(ValueError, match="Outbox: batch_size is to be from 0 to 2147483647, not -1"):
+        compiled.Outbox(batch_size=-1, most=5)
+    outbox = compiled.Outbox(batch_size=1000, most=1000)
+    with pytest.raises(ValueError, match="add: begin is to be from 0"):
+        outbox.add(records=[], begin=-1, room=5)
     with pytest.raises(KeyError, match="no such partition"):
         outbox.take("t", 0)
-    with pytest.raises(ValueError, match="stamped takes"):
-        compiled.stamped(b"x" * 60, 1, 1, 1, 0)
-    assert outbox.add([], 5, 5) == (5, Why.TAKEN)
+    with pytest.raises(ValueError, match="batch is no batch of records"):
+        compiled.stamped(batch=b"x" * 60, producer=1, epoch=1, sequence=1, attributes=0)
+    assert outbox.add(records=[], begin=5, room=5) == (5, Why.TAKEN)

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from compiled_parts import count_push
 from models import in_python
 from streamsapp import (
     Consumed,
@@ -76,9 +77,15 @@ def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: Module
         return value.encode()
 
     sink = compiled.Sink(
-        "out", serialize, serialize, bool, out.append, lambda error, at: told.append(type(error)), None
+        topic="out",
+        serialize_key=serialize,
+        serialize_value=serialize,
+        keeps_key=True,
+        check_headers=bool,
+        emit=out.append,
+        on_error=lambda error, at: told.append(type(error)),
+        plain_sink=None,
     )
-    sink.keeps_key = True
     for key, value in ((b"k", "v"), ("k", "v"), (Bytes(b"k"), "v"), (None, None), (b"k", b"v")):
         sink(key, value, 1, None)
 
@@ -89,7 +96,7 @@ def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: Module
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: ModuleType, kept: bool) -> None:
-    asked, cells = list[Any](), compiled.Cells(lambda key: (None, -1))
+    asked, cells = list[Any](), compiled.Cells(load=lambda key: (None, -1))
     cells.begin()
 
     def serialize(key: Any) -> bytes:
@@ -97,8 +104,7 @@ def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: Module
         return bytes(key)
 
     sent_on, failed = list[Any]().append, Mock()
-    push = compiled.CountPush(cells, serialize, failed, bool, (0, "", sent_on), None, None)
-    push.keeps_bytes = kept
+    push = count_push(compiled, cells=cells, serialize_key=serialize, keeps_bytes=kept, on_error=failed, emit=sent_on)
     for key in (b"k", bytearray(b"k")):
         push(key, b"v", 1, None)
 
@@ -110,11 +116,20 @@ def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: Module
 def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: ModuleType) -> None:
     pushed, buffer = list[Any](), deque[Any]()
     context = SimpleNamespace(message=None, stream_time=-1)
-    loop = compiled.Loop(buffer, None, None, context, list)
+    loop = compiled.Loop(buffer=buffer, deserialize_key=None, deserialize_value=None, context=context, punctuate=list)
     given = [(b"k", b"v"), (None, b"v"), (b"k", None)]
-    buffer.extend(compiled.Record("in", 0, at, key, value, at, None) for at, (key, value) in enumerate(given))
+    buffer.extend(
+        compiled.Record(topic="in", partition=0, offset=at, key=key, value=value, timestamp=at, headers=None)
+        for at, (key, value) in enumerate(given)
+    )
 
-    taken = loop.run(SimpleNamespace(stop=False), lambda *record: pushed.append(record[:2]), due_at([9]), 9, 0)
+    taken = loop.run(
+        control=SimpleNamespace(stop=False),
+        push=lambda *record: pushed.append(record[:2]),
+        due=due_at([9]),
+        limit=9,
+        partition_time=0,
+    )
 
     assert taken == 3
     assert pushed == given
@@ -139,12 +154,19 @@ def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes
         punctuated.append(context.message.offset())
         times[0] = 2000
 
-    loop = compiled.Loop(buffer, None, None, context, punctuate)
-    buffer.extend(compiled.Record("in", 0, at, b"k", b"v", 1000 + at // 2, None) for at in range(14))
+    loop = compiled.Loop(
+        buffer=buffer, deserialize_key=None, deserialize_value=None, context=context, punctuate=punctuate
+    )
+    buffer.extend(
+        compiled.Record(
+            topic="in", partition=0, offset=at, key=b"k", value=b"v", timestamp=1000 + at // 2, headers=None
+        )
+        for at in range(14)
+    )
 
     def push(*record: Any) -> None:
         if record[2] == 1006:
             times[0] = 1006  # a processor has asked for another one meanwhile
 
-    assert loop.run(SimpleNamespace(stop=False), push, due_at(times), 99, 0) == 14
+    assert loop.run(control=SimpleNamespace(stop=False), push=push, due=due_at(times), limit=99, partition_time=0) == 14
     assert punctuated == [10, 12, 13]

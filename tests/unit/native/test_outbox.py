@@ -22,7 +22,7 @@ def record(key: bytes | None, value: bytes | None = b"v", partition: int = -1, t
 
 
 def outbox(path: ModuleType, *, batch_size: int = 1 << 20, most: int = 1 << 20, partitions: int = 4) -> Any:
-    made = path.Outbox(batch_size, most)
+    made = path.Outbox(batch_size=batch_size, most=most)
     made.add_topic("t", partitions)
     return made
 
@@ -34,7 +34,7 @@ def taken(path: ModuleType, box: Any) -> dict[int, list[list[Any]]]:
         more = True
         while more:
             data, count, _, more = box.take(topic, partition)
-            [batch] = MemoryRecords(path.stamped(data, 9, 3, 7, 0x10))
+            [batch] = MemoryRecords(path.stamped(batch=data, producer=9, epoch=3, sequence=7, attributes=0x10))
             assert batch.validate_crc()
             assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 3, 7)
             assert batch.is_transactional
@@ -61,7 +61,7 @@ def test_random_records_are_read_as_they_were_given(compiled: ModuleType) -> Non
     given = [("t", some(), some(), n % 4, None, None, rng.choice(times), headers()) for n in range(3000)]
     box = outbox(compiled, batch_size=60_000)
 
-    assert box.add(given, 0, EVERYTHING) == (3000, Why.TAKEN)
+    assert box.add(records=given, begin=0, room=EVERYTHING) == (3000, Why.TAKEN)
     assert box.added == 3000
     assert {
         partition: [it for batch in batches for it in batch] for partition, batches in taken(compiled, box).items()
@@ -74,7 +74,7 @@ def test_random_records_are_read_as_they_were_given(compiled: ModuleType) -> Non
 def test_batches_keep_to_their_size_and_a_larger_record_is_alone(compiled: ModuleType) -> None:
     box = outbox(compiled, batch_size=1000, partitions=1)
     given = [record(b"k", b"v" * size) for size in (100, 100, 5000, 100, 700, 200)]
-    box.add(given, 0, EVERYTHING)
+    box.add(records=given, begin=0, room=EVERYTHING)
 
     batches = taken(compiled, box)[0]
 
@@ -84,9 +84,9 @@ def test_batches_keep_to_their_size_and_a_larger_record_is_alone(compiled: Modul
 def test_keys_choose_the_partition_and_records_without_one_are_spread(compiled: ModuleType) -> None:
     box = outbox(compiled, partitions=5)
     keys = [rng.to_bytes(length, "big") for length in range(9) for rng in (0, 1, 200) if rng < 256**length]
-    box.add([record(key) for key in keys], 0, EVERYTHING)
+    box.add(records=[record(key) for key in keys], begin=0, room=EVERYTHING)
     for _ in range(50):
-        box.add([record(None, b"without")] * 3, 0, EVERYTHING)
+        box.add(records=[record(None, b"without")] * 3, begin=0, room=EVERYTHING)
 
     found = {number: [it for batch in batches for it in batch] for number, batches in taken(compiled, box).items()}
 
@@ -102,7 +102,7 @@ def test_the_time_zero_is_the_first_there_is_and_a_record_without_one_has_that_o
     compiled: ModuleType,
 ) -> None:
     box = outbox(compiled, partitions=1)
-    box.add([record(b"k", time=0), record(b"k", time=-1)], 0, EVERYTHING)
+    box.add(records=[record(b"k", time=0), record(b"k", time=-1)], begin=0, room=EVERYTHING)
 
     [(_, _, zero, _), (_, _, now, _)] = taken(compiled, box)[0][0]
 
@@ -130,14 +130,14 @@ def test_a_record_that_is_not_taken_stops_the_call_and_says_why(compiled: Module
     box = outbox(compiled, most=2000)
     good = record(b"k")
 
-    assert box.add([good, wrong, good], 0, EVERYTHING) == (1, why)
-    assert box.add([good, wrong, good], 2, EVERYTHING) == (3, Why.TAKEN)
+    assert box.add(records=[good, wrong, good], begin=0, room=EVERYTHING) == (1, why)
+    assert box.add(records=[good, wrong, good], begin=2, room=EVERYTHING) == (3, Why.TAKEN)
     assert [len(batch) for batches in taken(compiled, box).values() for batch in batches] == [2]
 
 
 def test_what_waits_is_bounded_and_can_be_forgotten(compiled: ModuleType) -> None:
     box = outbox(compiled)
-    at, why = box.add([record(b"%d" % number, b"v" * 100) for number in range(1000)], 0, 5000)
+    at, why = box.add(records=[record(b"%d" % number, b"v" * 100) for number in range(1000)], begin=0, room=5000)
 
     assert why == Why.FULL
     assert 40 < at < 50
@@ -152,33 +152,35 @@ def test_a_partition_is_told_once_for_all_that_waits_in_it(compiled: ModuleType)
     box = outbox(compiled, partitions=2)
     assert not box.waits()
     for _ in range(3):
-        box.add([record(b"k", partition=1)], 0, EVERYTHING)
+        box.add(records=[record(b"k", partition=1)], begin=0, room=EVERYTHING)
     assert box.waits()
 
     assert box.take_ready() == [("t", 1)]
     assert not box.waits()
     assert box.take("t", 1)[1:2] == (3,)
-    box.add([record(b"k", partition=1)], 0, EVERYTHING)
+    box.add(records=[record(b"k", partition=1)], begin=0, room=EVERYTHING)
     assert box.take_ready() == [("t", 1)]
 
 
 def test_a_topic_may_get_more_partitions_while_records_wait(compiled: ModuleType) -> None:
     box = outbox(compiled, partitions=1)
-    box.add([record(b"a", partition=0)], 0, EVERYTHING)
+    box.add(records=[record(b"a", partition=0)], begin=0, room=EVERYTHING)
     box.add_topic("t", 40)
     box.add_topic("t", 7)
-    box.add([record(b"b", partition=39)], 0, EVERYTHING)
+    box.add(records=[record(b"b", partition=39)], begin=0, room=EVERYTHING)
 
     assert sorted(taken(compiled, box)) == [0, 39]
 
 
 def test_a_batch_that_is_sent_again_says_the_same_but_for_its_sequence(compiled: ModuleType) -> None:
     box = outbox(compiled)
-    box.add([record(b"k", partition=0)], 0, EVERYTHING)
+    box.add(records=[record(b"k", partition=0)], begin=0, room=EVERYTHING)
     data = box.take("t", 0)[0]
 
     for sequence in (0, 5, 2**31 - 1):
-        [batch] = MemoryRecords(compiled.stamped(data, 2**40, 2**15 - 1, sequence, 0))
+        [batch] = MemoryRecords(
+            compiled.stamped(batch=data, producer=2**40, epoch=2**15 - 1, sequence=sequence, attributes=0)
+        )
         assert batch.validate_crc()
         assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (2**40, 2**15 - 1, sequence)
         assert not batch.is_transactional

@@ -24,7 +24,9 @@ Given = tuple[int, int, bytes | None, bytes | None, Any]
 
 
 def chunk_of(path: ModuleType, data: bytes) -> native.Chunk:
-    return native.Chunk("t", 3, data, 0, [], partial(all_decompressed, most=1 << 28))
+    return native.Chunk(
+        topic="t", partition=3, data=data, position=0, aborted=[], decompress=partial(all_decompressed, most=1 << 28)
+    )
 
 
 def staged(packed: native.PackedRecords, *, timestamped: bool = False, limit: int = 1 << 20) -> list[PhysicalEntry]:
@@ -43,7 +45,7 @@ def staged(packed: native.PackedRecords, *, timestamped: bool = False, limit: in
             assert of is family
             batch.append((key, None))
 
-        left = packed.stage(put, delete, family, limit, timestamped)
+        left = packed.stage(put=put, delete=delete, family=family, limit=limit, timestamped=timestamped)
         assert len(batch) == limit or not left
         written += batch
     return written
@@ -128,7 +130,15 @@ def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: 
         def read(take: Callable[[native.Chunk], Any], data: bytes = data) -> tuple[int, int, str]:
             count, position = 0, 0
             try:
-                chunk = compiled.Chunk("t", 0, data, 0, [], partial(all_decompressed, most=1 << 28), True)
+                chunk = compiled.Chunk(
+                    topic="t",
+                    partition=0,
+                    data=data,
+                    position=0,
+                    aborted=[],
+                    decompress=partial(all_decompressed, most=1 << 28),
+                    unchecked=True,
+                )
                 while taken := take(chunk):
                     count, position = count + len(taken), chunk.position
             except (ValueError, NotImplementedError) as error:
@@ -145,7 +155,7 @@ def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: 
 def test_records_in_order_stay_as_they_are(compiled: ModuleType) -> None:
     packed, other = compiled.PackedRecords(), compiled.PackedRecords()
     with pytest.raises(RuntimeError, match="not in order yet"):
-        packed.stage(print, print, None, 1, False)
+        packed.stage(put=print, delete=print, family=None, limit=1, timestamped=False)
     packed.sort()
     for change in packed.sort, lambda: packed.extend(other), lambda: packed.keep_before(0):
         with pytest.raises(RuntimeError, match="in order already"):
@@ -180,8 +190,8 @@ def test_an_entry_that_is_not_taken_is_staged_again(compiled: ModuleType) -> Non
         raise AssertionError(key)
 
     with pytest.raises(OSError, match="full"):
-        packed.stage(put, delete, None, 9, False)
-    assert not packed.stage(put, delete, None, 9, False)
+        packed.stage(put=put, delete=delete, family=None, limit=9, timestamped=False)
+    assert not packed.stage(put=put, delete=delete, family=None, limit=9, timestamped=False)
     assert taken == [b"0", b"refused", b"1", b"2"]
 
 

@@ -44,10 +44,10 @@ def steps(seed: int) -> list[tuple[Any, ...]]:
     return made
 
 
-def play(given: list[tuple[Any, ...]], make: Callable[[Segments, Callable[[], int]], Any]) -> list[object]:
+def play(given: list[tuple[Any, ...]], make: Callable[..., Any]) -> list[object]:
     (retention, room, _) = given[0]
     store = segments(retention)
-    recent = make(store, lambda: room)
+    recent = make(segments=store, room=lambda: room)
     seen: list[object] = []
     for step in given[1:]:
         if step[0] == "begin":
@@ -72,7 +72,7 @@ def test_random_records_are_found_as_in_python(seed: int, compiled: ModuleType) 
 
 def test_records_of_a_key_are_in_order_and_one_of_the_same_number_is_replaced(compiled: ModuleType) -> None:
     store = segments(100)
-    recent = compiled.Recent(store, lambda: 1_000)
+    recent = compiled.Recent(segments=store, room=lambda: 1_000)
     for time, number in ((5, 1), (3, 2), (5, 0), (9, 3)):
         recent.append(b"", b"k", time, number, f"{time}-{number}")
     recent.append(b"", b"k", 5, 1, "again")
@@ -87,7 +87,7 @@ def test_keys_may_be_anything_that_is_like_bytes(compiled: ModuleType) -> None:
         def __hash__(self) -> int:
             return 7
 
-    recent = compiled.Recent(segments(100), lambda: 1_000)
+    recent = compiled.Recent(segments=segments(100), room=lambda: 1_000)
     alike: list[Any] = [b"k", Named(b"k"), memoryview(b"k"), bytearray(b"k")]
     made = {recent.append(b"p", key, 5, number, "v") for number, key in enumerate(alike)}
 
@@ -97,7 +97,7 @@ def test_keys_may_be_anything_that_is_like_bytes(compiled: ModuleType) -> None:
 
 
 def test_a_look_may_reach_beyond_all_times_that_records_have(compiled: ModuleType) -> None:
-    recent = compiled.Recent(segments(100), lambda: 1_000)
+    recent = compiled.Recent(segments=segments(100), room=lambda: 1_000)
     recent.append(b"", b"k", 5, 0, "v")
 
     assert recent.between(b"k", 0, 1 << 63) == ((5, 0, "v"),)
@@ -108,7 +108,7 @@ def test_nothing_is_said_to_be_complete_at_the_last_of_all_times(compiled: Modul
     latest, store = (1 << 63) - 1, segments(100)
     store.observe(latest)
     store.stand_at(store.facts())
-    recent = compiled.Recent(store, lambda: 1)
+    recent = compiled.Recent(segments=store, room=lambda: 1)
     for number in range(2_000):
         recent.append(b"", b"k", latest, number, "v")
 
@@ -117,7 +117,7 @@ def test_nothing_is_said_to_be_complete_at_the_last_of_all_times(compiled: Modul
 
 def test_values_are_let_go_when_they_expire_and_with_the_store(compiled: ModuleType) -> None:
     store = segments(50)
-    recent = compiled.Recent(store, lambda: 5_000)
+    recent = compiled.Recent(segments=store, room=lambda: 5_000)
     value, held = object(), sys.getrefcount
     before = held(value)
     for time in range(3_000):
@@ -133,7 +133,7 @@ def test_values_are_let_go_when_they_expire_and_with_the_store(compiled: ModuleT
 
 def test_a_value_may_use_the_store_when_it_goes(compiled: ModuleType) -> None:
     store = segments(1)
-    recent = compiled.Recent(store, lambda: 100)
+    recent = compiled.Recent(segments=store, room=lambda: 100)
     asked: list[object] = []
 
     class Curious:
@@ -167,19 +167,19 @@ def test_a_value_may_use_the_store_when_it_goes(compiled: ModuleType) -> None:
 )
 def test_wrong_calls_are_refused(call: Callable[[Any], object], compiled: ModuleType) -> None:
     with pytest.raises((TypeError, OverflowError)):
-        call(compiled.Recent(segments(10), lambda: 10))
+        call(compiled.Recent(segments=segments(10), room=lambda: 10))
 
 
 def test_errors_of_what_it_asks_come_through(compiled: ModuleType) -> None:
     def broken() -> int:
         raise RuntimeError("no room is known")
 
-    recent = compiled.Recent(segments(10), broken)
+    recent = compiled.Recent(segments=segments(10), room=broken)
     with pytest.raises(RuntimeError, match="no room is known"):
         recent.append(b"", b"k", 1, 1, b"v")
     nothing: Any = object()
     with pytest.raises(AttributeError, match="begun"):
-        compiled.Recent(nothing, lambda: 10).between(b"k", 1, 2)
+        compiled.Recent(segments=nothing, room=lambda: 10).between(b"k", 1, 2)
 
 
 def results(kind: str, seed: int) -> tuple[list[object], dict[str, list[object]]]:

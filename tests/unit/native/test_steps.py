@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from compiled_parts import loop, record, sink, step
 from data_paths import fetched
 from models import in_python
 from streamsapp import (
@@ -95,8 +96,8 @@ STEPS: dict[str, Steps] = {
 def program(steps: list[str], handler: str) -> StreamTask:
     builder = StreamsBuilder()
     stream: KStream[Any, Any] = builder.stream("in", Consumed(TEXT, TEXT))
-    for step in steps:
-        stream = STEPS[step](stream)
+    for each in steps:
+        stream = STEPS[each](stream)
     stream.to("out", Produced(TEXT, Serdes.of(strict, bytes.decode)))
     settings = config(
         deserialization_exception_handler=handler,
@@ -181,7 +182,7 @@ def test_an_error_is_handled_where_an_except_clause_would_be(compiled: ModuleTyp
         told.extend([str(error), record])
         raise KeyError("told")
 
-    step = compiled.Step(StepKind.MAP_VALUES, fails, None, print, on_error)
+    step = compiled.Step(kind=StepKind.MAP_VALUES, function=fails, adapt=None, forward=print, on_error=on_error)
     with pytest.raises(KeyError) as raised:
         step("k", "v", 5, None)
 
@@ -195,28 +196,29 @@ def test_an_end_of_the_program_is_not_handled(compiled: ModuleType) -> None:
         raise SystemExit(value)
 
     with pytest.raises(SystemExit):
-        compiled.Step(StepKind.MAP_VALUES, leaves, None, print, print)("k", 1, 5, None)
+        step(compiled, function=leaves, on_error=print)("k", 1, 5, None)
     with pytest.raises(SystemExit):
-        compiled.Sink("t", leaves, leaves, leaves, print, print, None)("k", 1, 5, None)
+        sink(compiled, serialize_key=leaves, on_error=print)("k", 1, 5, None)
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda path: path.Step(StepKind.MAP, str, None, print, print), TypeError),
-        (lambda path: path.Step(StepKind.FLAT_MAP_VALUES, str, None, print, print), TypeError),
-        (lambda path: path.Step(9, str, None, print, print), ValueError),
-        (lambda path: path.Step(-1, str, None, print, print), ValueError),
-        (lambda path: path.Step(StepKind.MAP_VALUES, str, None, print, print)("k", "v", 1), TypeError),
-        (lambda path: path.Step(StepKind.MAP_VALUES, str, None, print, print)("k", "v", 1, headers=None), TypeError),
-        (lambda path: path.Step(StepKind.MAP, str, lambda it: it, print, raising)("k", "v", 1, None), TypeError),
-        (lambda path: path.Sink(b"t", str, str, str, print, print, None), TypeError),
-        (lambda path: path.Sink("t", str, str, str, print, print, None)("k", "v", 1), TypeError),
-        (lambda path: path.Loop(None, str, str, None, print), AttributeError),
-        (lambda path: path.Loop([], str, str, None, print), AttributeError),
-        (lambda path: path.Record("t", 0, 0, "k", None, 0, None), TypeError),
-        (lambda path: path.Record("t", 0, 0, None, "v", 0, None), TypeError),
-        (lambda path: path.Record(b"t", 0, 0, None, None, 0, None), TypeError),
+        (lambda path: step(path, kind=StepKind.MAP), TypeError),
+        (lambda path: step(path, kind=StepKind.FLAT_MAP_VALUES), TypeError),
+        (lambda path: step(path, function=None), TypeError),
+        (lambda path: step(path, kind=9), ValueError),
+        (lambda path: step(path, kind=-1), ValueError),
+        (lambda path: step(path)("k", "v", 1), TypeError),
+        (lambda path: step(path)("k", "v", 1, headers=None), TypeError),
+        (lambda path: step(path, kind=StepKind.MAP, adapt=lambda it: it)("k", "v", 1, None), TypeError),
+        (lambda path: sink(path, topic=b"t"), TypeError),
+        (lambda path: sink(path)("k", "v", 1), TypeError),
+        (lambda path: loop(path, buffer=None, context=None), AttributeError),
+        (lambda path: loop(path, buffer=[], context=None), AttributeError),
+        (lambda path: record(path, key="k"), TypeError),
+        (lambda path: record(path, value="v"), TypeError),
+        (lambda path: record(path, topic=b"t"), TypeError),
     ],
 )
 def test_wrong_calls_are_refused(call: Callable[[Any], object], error: type[Exception], compiled: ModuleType) -> None:
@@ -240,9 +242,11 @@ def test_what_is_part_of_a_circle_is_let_go(made: str, compiled: ModuleType) -> 
 
     own: Any = Leaving()
     if made == "Step":
-        own.step = compiled.Step(StepKind.FILTER, own, None, own, own)
+        own.step = compiled.Step(kind=StepKind.FILTER, function=own, adapt=None, forward=own, on_error=own)
     else:
-        own.step = compiled.Sink("t", own, own, own, own, own, own)
+        own.step = compiled.Sink(
+            topic="t", serialize_key=own, serialize_value=own, check_headers=own, emit=own, on_error=own, plain_sink=own
+        )
     del own
     gc.collect()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compiled_parts import window_push
 from counting_tasks import REVERSED, STORE, TEXT, commit, into_two, play, repr_of
 from models import in_python
 from streamsapp import (
@@ -120,7 +121,7 @@ def test_a_count_that_fits_no_long_is_an_error_and_is_not_kept(
 
 
 def test_a_cell_is_an_entry_that_may_be_changed(compiled: ModuleType) -> None:
-    cell = compiled.Cell(b"key", 3, 5)
+    cell = compiled.Cell(key=b"key", stored=3, timestamp=5)
 
     assert (len(cell), list(cell), cell.held) == (2, [3, 5], 0)
     cell[0], cell[1], cell.held = None, -1, 7
@@ -130,7 +131,7 @@ def test_a_cell_is_an_entry_that_may_be_changed(compiled: ModuleType) -> None:
 
 
 def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: ModuleType) -> None:
-    held = [(compiled.Cell(b"key", 1, 1), at) for at in range(300)]
+    held = [(compiled.Cell(key=b"key", stored=1, timestamp=1), at) for at in range(300)]
     for at, (cell, _) in enumerate(held):
         cell.held = 1 + at * 7 % 300
 
@@ -145,32 +146,56 @@ def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: ModuleTy
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda path, cell: path.Cell("k", 1, 1), TypeError),
-        (lambda path, cell: path.Cell(b"k", "1", 1), TypeError),
-        (lambda path, cell: path.Cell(b"k", 1 << 63, 1), OverflowError),
+        (lambda path, cell: path.Cell(key="k", stored=1, timestamp=1), TypeError),
+        (lambda path, cell: path.Cell(key=b"k", stored="1", timestamp=1), TypeError),
+        (lambda path, cell: path.Cell(key=b"k", stored=1 << 63, timestamp=1), OverflowError),
         (lambda path, cell: cell[2], IndexError),
         (lambda path, cell: cell.__setitem__(0, "1"), TypeError),
         (lambda path, cell: cell.__setitem__(1, None), TypeError),
         (lambda path, cell: cell.__setitem__(2, 1), IndexError),
         (lambda path, cell: cell.__delitem__(0), IndexError),
-        (lambda path, cell: path.Window(b"a", "b", True), TypeError),
+        (lambda path, cell: path.Window(before=b"a", after="b", whole=True), TypeError),
         (lambda path, cell: path.by_last_update(((cell, "k"),)), TypeError),
         (lambda path, cell: path.by_last_update([(cell, "k"), (3, "k")]), TypeError),
         (lambda path, cell: path.by_last_update([(cell,)]), TypeError),
-        (lambda path, cell: path.results([(cell, "k", 0, 1), ()], "t", int, 8, 4), TypeError),
-        (lambda path, cell: path.results([(cell, "k", 0, 1), None], "t", int, 8, 4), TypeError),
-        (lambda path, cell: path.results([(cell, "k", 0, 1)], b"t", int, 8, 4), TypeError),
-        (lambda path, cell: path.results([(gone(cell), "k", 0, 1)], "t", lambda *gone: None, 8, 4), TypeError),
-        (lambda path, cell: path.results([(cell, "k")], "t", int, -1, 0), ValueError),
-        (lambda path, cell: path.results([(cell, "k")], "t", int, 20, 0), ValueError),
+        (
+            lambda path, cell: path.results(
+                held=[(cell, "k", 0, 1), ()], topic="t", deleted_at=int, before=8, behind=4
+            ),
+            TypeError,
+        ),
+        (
+            lambda path, cell: path.results(
+                held=[(cell, "k", 0, 1), None], topic="t", deleted_at=int, before=8, behind=4
+            ),
+            TypeError,
+        ),
+        (
+            lambda path, cell: path.results(held=[(cell, "k", 0, 1)], topic=b"t", deleted_at=int, before=8, behind=4),
+            TypeError,
+        ),
+        (
+            lambda path, cell: path.results(
+                held=[(gone(cell), "k", 0, 1)], topic="t", deleted_at=lambda *gone: None, before=8, behind=4
+            ),
+            TypeError,
+        ),
+        (
+            lambda path, cell: path.results(held=[(cell, "k")], topic="t", deleted_at=int, before=-1, behind=0),
+            ValueError,
+        ),
+        (
+            lambda path, cell: path.results(held=[(cell, "k")], topic="t", deleted_at=int, before=20, behind=0),
+            ValueError,
+        ),
         (lambda path, cell: path.WindowPush(), TypeError),
         (lambda path, cell: counter(path, cells=None), TypeError),
-        (lambda path, cell: counter(path, times=(0, 0)), ValueError),
-        (lambda path, cell: counter(path, times=(1,)), TypeError),
-        (lambda path, cell: counter(path, cut=(0, "")), TypeError),
-        (lambda path, cell: counter(path, cut=("", "", 0)), TypeError),
-        (lambda path, cell: counter(path, noted=()), TypeError),
-        (lambda path, cell: counter(path, noted=[]), TypeError),
+        (lambda path, cell: counter(path, step_ms=0), ValueError),
+        (lambda path, cell: counter(path, grace_ms=None), TypeError),
+        (lambda path, cell: counter(path, topic=b""), TypeError),
+        (lambda path, cell: counter(path, instead_of=""), TypeError),
+        (lambda path, cell: counter(path, noted=(None, {})), TypeError),
+        (lambda path, cell: counter(path, noted=([], None)), TypeError),
         (lambda path, cell: counter(path, noted=({}, {})), TypeError),
         (lambda path, cell: counter(path)("k", "v", 1), TypeError),
         (lambda path, cell: counter(path)("k", "v", "1", None), TypeError),
@@ -185,37 +210,28 @@ def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: ModuleTy
             lambda path, cell: counter(path, windows=one(path, 9))("k", "v", 1, None),
             RuntimeError,
         ),
-        (lambda path, cell: counter(path, key=lambda key: None)("k", "v", 1, None), TypeError),
+        (lambda path, cell: counter(path, serialize_key=lambda key: None)("k", "v", 1, None), TypeError),
     ],
 )
 def test_wrong_calls_are_refused(
     call: Callable[[Any, Any], object], error: type[Exception], compiled: ModuleType
 ) -> None:
     with pytest.raises(error):
-        call(compiled, compiled.Cell(b"a long enough key", 1, 1))
+        call(compiled, compiled.Cell(key=b"a long enough key", stored=1, timestamp=1))
 
 
 def counter(path: Any, **given: Any) -> Any:
     """A push function of windows that are these, over a store in which no epoch has begun."""
-
-    def failed(error: Exception, *record: object) -> None:
-        raise error
-
-    windows, times = given.get("windows", ()), given.get("times", (1, 0))
-    return path.WindowPush(
-        (given.get("cells", cells(path)), None), (lambda step: windows, *times), given.get("key", str.encode),
-        (given.get("failed", failed), bool, given.get("late", bool)), given.get("cut", (0, "", bool)),
-        given.get("noted"), (None, bool),
-    )  # fmt: skip
+    return window_push(path, **{"cells": cells(path), "serialize_key": str.encode} | given)
 
 
 def one(path: Any, end: Any) -> Any:
-    return ((0, end, path.Window(b"", b"", True)),)
+    return ((0, end, path.Window(before=b"", after=b"", whole=True)),)
 
 
 def cells(path: Any) -> Any:
     """The cells of a store in which no epoch has begun."""
-    return path.Cells(lambda key: (None, -1))
+    return path.Cells(load=lambda key: (None, -1))
 
 
 def gone(cell: Any) -> Any:
@@ -231,11 +247,11 @@ def test_what_a_serializer_raises_is_handled_and_a_key_that_is_not_like_bytes_is
     def failed(error: Exception, *record: object) -> None:
         told.append((str(error), record))
 
-    counter(compiled, key=int, failed=failed)("k", "v", 1, None)
+    counter(compiled, serialize_key=int, on_error=failed)("k", "v", 1, None)
     assert told == [("invalid literal for int() with base 10: 'k'", ("k", "v", 1, None))]
     with pytest.raises(TypeError):
-        counter(compiled, key=lambda key: None, failed=failed)("k", "v", 1, None)
-    counter(compiled, key=lambda key: bytearray(b"like"), failed=failed)("k", "v", 1, None)
+        counter(compiled, serialize_key=lambda key: None, on_error=failed)("k", "v", 1, None)
+    counter(compiled, serialize_key=lambda key: bytearray(b"like"), on_error=failed)("k", "v", 1, None)
     assert len(told) == 1
 
 

@@ -322,7 +322,7 @@ def test_records_behind_stream_time_are_late_by_the_difference_also_within_a_bat
 def with_unreadable_header(offset: int) -> InputRecord:
     value = offset.to_bytes(8, "big")
     error: Any = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    return native.Record("in", 0, offset, b"k", value, 5, error)
+    return native.Record(topic="in", partition=0, offset=offset, key=b"k", value=value, timestamp=5, headers=error)
 
 
 @pytest.mark.parametrize("bound", [sys.maxsize, 5])

@@ -206,11 +206,21 @@ class Count(StoredTableOperator):
         if store.cells is None or (self._emit_at_commit and asked_more):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
-        dropped = partial(context.dropped, NULL_KEY_OR_VALUE)
-        ways = self._counts_to(context, store, identity, (0, 0))
-        push = native.CountPush(store.cells, store.key_bytes, context.on_error, dropped, *ways)
-        push.old_values, push.keeps_bytes = self._send_old_values, store.key_bytes is require_bytes
-        return push
+        cut, noted, forward = self._counts_to(context, store, identity, (0, 0))
+        return native.CountPush(
+            cells=store.cells,
+            serialize_key=store.key_bytes,
+            keeps_bytes=store.key_bytes is require_bytes,
+            on_error=context.on_error,
+            dropped=partial(context.dropped, NULL_KEY_OR_VALUE),
+            instead_of=cut.instead_of,
+            topic=cut.topic,
+            emit=cut.emit,
+            noted=noted and noted.cells,
+            noted_headers=noted and noted.headers,
+            forward=forward,
+            old_values=self._send_old_values,
+        )
 
 
 def _add_one(key: Any, value: Any, count: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update
@@ -19,9 +19,14 @@ from streamsapp.record import Headers, InputRecord, RawRecord
 #: ``(key, new, old, timestamp, headers, record)``; the record only where somebody below asks for it.
 HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | None]
 
-#: Each cell that is held, with its key, and with the start and end of its window if it has one; and the headers of its
-#: last record, by the cell's ``id``. Who counts notes what is held.
-Noted: TypeAlias = tuple[list[tuple[Any, ...]], dict[int, Headers]]
+
+class Noted(NamedTuple):
+    """The cells that are held, as those who count note them."""
+
+    #: Each cell, with its key, and with the start and end of its window if it has one.
+    cells: list[tuple[Any, ...]]
+    #: The headers of its last record, by the cell's ``id``.
+    headers: dict[int, Headers]
 
 
 class Held:
@@ -85,13 +90,13 @@ def hold_cells(
     Of what stands behind a cell, ``deleted_at`` tells when it was deleted, if another processor has done that, and
     ``key_of`` makes the key that is sent; ``hidden`` is how many bytes the physical key has before and behind those of
     that key."""
-    instead_of, topic, emit = cut
+    (instead_of, topic, emit), (before, behind) = cut, hidden
     cells: list[tuple[Any, ...]] = []
     all_headers: dict[int, Headers] = {}
 
     def send(held: list[tuple[Any, ...]]) -> None:
         if id(forward) == instead_of and not all_headers:
-            for record in native.results(held, topic, deleted_at, *hidden):
+            for record in native.results(held=held, topic=topic, deleted_at=deleted_at, before=before, behind=behind):
                 emit(record)
             return
         for cell, *parts in held:
@@ -102,7 +107,7 @@ def hold_cells(
             headers = all_headers.pop(id(cell), None) if all_headers else None
             forward(key_of(*parts), (count, None), timestamp, headers)
 
-    return Held(cells, lambda: native.by_last_update(cells), send), (cells, all_headers)
+    return Held(cells, lambda: native.by_last_update(cells), send), Noted(cells, all_headers)
 
 
 def without_bytes(record: InputRecord | None) -> InputRecord | None:

@@ -26,7 +26,7 @@ def _step(
 ) -> Push:
     """Returns the step in C. Errors of the ``operation`` are explained."""
     on_error = context.on_error if operation is None else _explaining(context.on_error, operation)
-    return native.Step(kind, function, adapt, context.forward, on_error)
+    return native.Step(kind=kind, function=function, adapt=adapt, forward=context.forward, on_error=on_error)
 
 
 class PassThrough(Operator):

@@ -37,8 +37,6 @@ class WindowCount(WindowAggregate):
         if self._emit is not EmitStrategy.WINDOW_CLOSE:  # which sends them itself
             cut, noted, at_once = self._counts_to(context, store, windowed, HIDDEN_OF_WINDOWS)
         send_old_values, counted = self._send_old_values, store.counted_windows()
-        windows = windows_by_step(self._windows, counted), self._windows.step_ms, self._windows.grace_ms
-        told = context.on_error, partial(context.dropped, NULL_KEY), partial(context.dropped, EXPIRED_WINDOW)
 
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
             forward = push.forward  # a probe may be there
@@ -49,9 +47,25 @@ class WindowCount(WindowAggregate):
             forget_steps()
             push.forget()
 
-        cells = store.cells, counted.segments
-        push = native.WindowPush(cells, windows, store.key_bytes, told, cut, noted, (at_once, tell))
-        push.keeps_bytes = store.key_bytes is require_bytes
+        push = native.WindowPush(
+            cells=store.cells,
+            segments=counted.segments,
+            windows_of=windows_by_step(self._windows, counted),
+            step_ms=self._windows.step_ms,
+            grace_ms=self._windows.grace_ms,
+            serialize_key=store.key_bytes,
+            keeps_bytes=store.key_bytes is require_bytes,
+            on_error=context.on_error,
+            dropped=partial(context.dropped, NULL_KEY),
+            late=partial(context.dropped, EXPIRED_WINDOW),
+            instead_of=cut.instead_of,
+            topic=cut.topic,
+            emit=cut.emit,
+            noted=noted and noted.cells,
+            noted_headers=noted and noted.headers,
+            forward=at_once,
+            tell=tell,
+        )
         push.stream_time = self._stream_time(context, store, lambda: push.stream_time)
         forget_steps, counted.forgotten = counted.forgotten, forgotten
         return push

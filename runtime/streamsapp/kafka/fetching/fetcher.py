@@ -315,24 +315,25 @@ class Fetcher:
                     partition.position = offset
 
     def _take_parts(self, leader: int, broker: BrokerConnection, asked: Asked, answer: bytearray) -> None:
-        throttled, error, session, parts = native.answer(answer)
-        broker.times.leave_alone(throttled, broker)
-        if error in ENDED and broker.session.kept:
-            broker.session.refused(error)
+        fetched = native.answer(answer)
+        broker.times.leave_alone(fetched.throttle_ms, broker)
+        if fetched.error in ENDED and broker.session.kept:
+            broker.session.refused(fetched.error)
             return
-        if error:
-            raise ConnectionError(KafkaError(error).str())
-        told = [TopicPartition(self._names.get(part[0], ""), part[1]) for part in parts]
+        if fetched.error:
+            raise ConnectionError(KafkaError(fetched.error).str())
+        parts = fetched.parts
+        told = [TopicPartition(self._names.get(part.topic_id, ""), part.partition) for part in parts]
         known = [name for name in told if name.topic]  # others were made anew meanwhile
         if not asked.keys() >= set(known) or len(set(known)) < len(known):
             check_told("Fetch", set(known) & asked.keys(), known)  # what it leaves out, it has nothing to tell of
-        broker.session.answered(session)
-        broker.session.has_nothing = all(begin == end for *_, begin, end in parts)
-        broker.times.told(anything=any(part[2] or part[6] or part[8] < part[9] for part in parts))
+        broker.session.answered(fetched.session)
+        broker.session.has_nothing = all(part.begin == part.end for part in parts)
+        broker.times.told(anything=any(part.error or part.diverging or part.begin < part.end for part in parts))
         for name, part in zip(told, parts, strict=True):
-            if (partition := self._asked_of(leader, asked, name)) is not None and partition.topic_id == part[0]:
-                if part[2]:
-                    self._note_error(partition, part[2])
+            if (partition := self._asked_of(leader, asked, name)) is not None and partition.topic_id == part.topic_id:
+                if part.error:
+                    self._note_error(partition, part.error)
                 else:
                     self._take_records(partition, answer, part)
         self._connections.well(leader)
@@ -348,22 +349,22 @@ class Fetcher:
         return partition if self._leaders.of(name) == leader else None
 
     def _take_records(self, partition: FetchedPartition, answer: bytearray, part: native.FetchedPart) -> None:
-        _, _, _, high, stable, first, diverging, aborted, begin, end = part
-        if diverging:
+        if part.diverging:
             self._note_loss(partition, "what was read last is not in the log any more: it was truncated")
             return
         partition.doubt = Doubt.NONE
-        if end > begin:
-            data: memoryview | bytes = memoryview(answer)[begin:end]
+        if part.end > part.begin:
+            data: memoryview | bytes = memoryview(answer)[part.begin : part.end]
             if len(data) < len(answer) // 2:  # or a little of it would keep all of it
                 data = bytes(data)
             try:
-                self._add(partition, data, aborted, stable if self._settings.committed_only else high)
+                log_end = part.stable if self._settings.committed_only else part.high
+                self._add(partition, data, part.aborted, log_end)
             except ValueError as error:
                 if not partition.chunks:  # or those are taken first
                     self._note_broken(partition, error)
                 raise WrongAnswerError(f"{partition.name}: {error}") from error
-        partition.high, partition.stable, partition.first = high, stable, first
+        partition.high, partition.stable, partition.first = part.high, part.stable, part.first
         self._news[partition.name] = partition
 
     def _add(
@@ -371,18 +372,18 @@ class Fetcher:
     ) -> None:
         """Take record batches of a partition, up to where its log ends. Raises ``ValueError`` for what cannot be a part
         of it."""
-        settings, place = self._settings, (partition.name.topic, partition.name.partition)
-        committed, unchecked = aborted if settings.committed_only else [], not settings.checked
+        settings = self._settings
         try:
             chunk = native.Chunk(
-                *place,
-                data,
-                partition.position,
-                committed,
-                self._decompressed,
-                unchecked,
-                log_end,
-                settings.most_opened,
+                topic=partition.name.topic,
+                partition=partition.name.partition,
+                data=data,
+                position=partition.position,
+                aborted=aborted if settings.committed_only else [],
+                decompress=self._decompressed,
+                unchecked=not settings.checked,
+                log_end=log_end,
+                most=settings.most_opened,
             )
         except NotImplementedError as error:
             raise TooOldError(f"{partition.name}, offset {partition.position}: {error}") from error

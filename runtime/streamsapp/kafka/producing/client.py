@@ -56,7 +56,7 @@ class BatchProducer:
     ) -> None:
         """After the ``deadline`` no commit is waited for. Nothing is sent once ``may_write`` says no (any thread)."""
         self._settings = settings = batch_settings(properties)
-        self._outbox = native.Outbox(settings.batch_size, settings.most)
+        self._outbox = native.Outbox(batch_size=settings.batch_size, most=settings.most)
         self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
         self._transaction = Transaction(settings, self._connection, may_write)
         self._sender = Sender(self._outbox, settings, self._connection, self._transaction)
@@ -74,7 +74,7 @@ class BatchProducer:
         at, plain = 0, records
         give_up = time.monotonic() + _WAIT_FOR_TOPIC
         while not self._sender.failed:
-            at, why = self._outbox.add(plain, at, self._room)
+            at, why = self._outbox.add(records=plain, begin=at, room=self._room)
             self._sender.notice()
             if why == Why.TAKEN:
                 return []
@@ -94,10 +94,15 @@ class BatchProducer:
         count, form, at = len(changes), changes.format, 0
         if form.has_headers:
             return changes.part(count - len(self.send(changes.records(), on_refused)))
-        values = None if form.raw is identity else form.raw, form.number_size
         while not self._sender.failed:
             at, why = self._outbox.add_changes(
-                changes.topic, changes.partition, changes.entries, at, self._room, *values
+                topic=changes.topic,
+                partition=changes.partition,
+                changes=changes.entries,
+                begin=at,
+                room=self._room,
+                raw=None if form.raw is identity else form.raw,
+                number_size=form.number_size,
             )
             self._sender.notice()
             if why == Why.TAKEN:

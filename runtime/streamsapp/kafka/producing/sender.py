@@ -272,10 +272,10 @@ class Sender:
         """The batch to be sent next, which stays; ``None``: there is nothing."""
         while not one.batches and one.more:
             taken = self._outbox.take(*one.name)
-            one.more = taken is not None and taken[3]
-            if taken is not None and taken[0] is not None:
-                one.batches.append(RecordBatch(*taken[:3]))
-                self.progress.on_the_way += len(taken[0])
+            one.more = taken is not None and taken.more
+            if taken is not None and taken.data is not None:
+                one.batches.append(RecordBatch(taken.data, taken.record_count, taken.since))
+                self.progress.on_the_way += len(taken.data)
         return one.batches[0] if one.batches else None
 
     async def _send(self, node: Node, broker: _Broker, names: list[wire.Name]) -> None:
@@ -305,14 +305,20 @@ class Sender:
                     self._settle(one, batch, answer)
             self.progress.tell()
 
+    def _stamped(self, one: Partition, batch: RecordBatch) -> bytes:
+        """The batch as it is sent now: compressed, and the producer's from its sequence number on."""
+        producer, codec = self._transaction.producer, self._settings.codec
+        return native.stamped(
+            batch=codec.applied(batch),
+            producer=producer.id,
+            epoch=producer.epoch,
+            sequence=one.sequence_of(producer),
+            attributes=codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0),
+        )
+
     async def _asked(self, node: Node, broker: _Broker, sent: list[tuple[Partition, RecordBatch]]) -> ProduceAnswer:
         """The answer, or an empty one."""
-        producer, codec = self._transaction.producer, self._settings.codec
-        attributes = codec.number | (_TRANSACTIONAL if self._settings.transactional_id is not None else 0)
-        batches = [
-            (one.name, native.stamped(codec.applied(batch), *producer, one.sequence_of(producer), attributes))
-            for one, batch in sent
-        ]
+        batches = [(one.name, self._stamped(one, batch)) for one, batch in sent]
         request = ProduceRequest(
             self._settings.transactional_id,
             batches,

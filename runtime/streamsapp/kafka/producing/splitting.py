@@ -15,7 +15,9 @@ _ROOM = 2**31 - 1
 
 def records_of(batch: RecordBatch) -> list[InputRecord]:
     """The records of a batch, which is neither compressed nor has a checksum yet."""
-    chunk = native.Chunk("", 0, batch.data, 0, [], _compressed, True)
+    chunk = native.Chunk(
+        topic="", partition=0, data=batch.data, position=0, aborted=[], decompress=_compressed, unchecked=True
+    )
     return chunk.take(batch.count)
 
 
@@ -41,14 +43,15 @@ def divided(count: int, named: Collection[int]) -> tuple[list[int], list[list[in
 
 def batch_of(records: Sequence[InputRecord], since: float) -> RecordBatch:
     """Records that were taken out of a batch as one of their own; the first of them waits ``since`` then."""
-    outbox = native.Outbox(_ROOM, _ROOM)
+    outbox = native.Outbox(batch_size=_ROOM, most=_ROOM)
     outbox.add_topic("", 1)
     given = [("", it.value(), it.key(), 0, None, None, it.timestamp()[1], it.headers() or None) for it in records]
-    added = outbox.add(given, 0, _ROOM + 1)
+    added = outbox.add(records=given, begin=0, room=_ROOM + 1)
     assert added == (len(given), native.Why.TAKEN)
     taken = outbox.take("", 0)
     assert taken is not None
-    return RecordBatch(taken[0], taken[1], since)
+    assert taken.data is not None
+    return RecordBatch(taken.data, taken.record_count, since)
 
 
 def raw(name: Name, record: InputRecord) -> RawRecord:

@@ -9,9 +9,9 @@ PyObject *sa_caught(void) {
     return error;
 }
 
-int sa_put_or_delete(PyObject *key, PyObject *value, PyObject *const *put_delete_family) {
-    PyObject *family = put_delete_family[2], *with[] = {key, value ? value : family, family};
-    PyObject *done = PyObject_Vectorcall(put_delete_family[!value], with, value ? 3 : 2, NULL);
+int sa_put_or_delete(const WriteBatch *batch, PyObject *key, PyObject *value) {
+    PyObject *with[] = {key, value ? value : batch->family, batch->family};
+    PyObject *done = PyObject_Vectorcall(value ? batch->put : batch->delete, with, value ? 3 : 2, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }

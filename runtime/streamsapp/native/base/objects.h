@@ -73,14 +73,19 @@ static inline int notify(PyObject *function) {
     return done ? 0 : -1;
 }
 
-/* What a serializer makes of it: None of None, and of bytes themselves if it is known to keep them. NULL with an
+/* The bytes that a serializer gives: None of None, and of bytes themselves if it is known to keep them. NULL with an
  * exception. */
 static inline PyObject *serialized(PyObject *by, int keeps_bytes, PyObject *given) {
     int stays = given == Py_None || (keeps_bytes && PyBytes_CheckExact(given));
     return stays ? Py_NewRef(given) : PyObject_CallOneArg(by, given);
 }
 
+/* A write batch of RocksDB, by its calls. */
+typedef struct {
+    PyObject *put, *delete, *family;
+} WriteBatch;
+
 /* Calls put(key, value, family), or delete(key, family) where there is no value; 0, or -1 with an exception. */
-int sa_put_or_delete(PyObject *key, PyObject *value, PyObject *const *put_delete_family);
+int sa_put_or_delete(const WriteBatch *batch, PyObject *key, PyObject *value);
 
 #endif

@@ -4,6 +4,7 @@
 #include <structmember.h>
 
 #include "base/byte_order.h"
+#include "base/fields.h"
 
 Cell *sa_new_cell(PyObject *physical, uint64_t count, int64_t timestamp) {
     Cell *cell = physical ? PyObject_New(Cell, &sa_cell_type) : NULL;
@@ -52,12 +53,20 @@ int sa_set_cell(Cell *self, Py_ssize_t at, PyObject *given) {
     return 0;
 }
 
-static PyObject *cell_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *physical, *stored;
-    long long timestamp;
-    if (!PyArg_ParseTuple(args, "SOL", &physical, &stored, &timestamp)) return NULL;
-    Cell *cell = sa_new_cell(Py_NewRef(physical), 0, timestamp);
-    if (cell && sa_set_cell(cell, 0, stored)) Py_CLEAR(cell);
+/* The fields of a cell that Python makes. */
+typedef struct {
+    PyObject *key, *stored;
+    int64_t timestamp;
+} Entry;
+
+static const Field entry_fields[] = {
+    FIELD(Entry, key, OBJECT, .type = &PyBytes_Type), FIELD(Entry, stored, OBJECT), FIELD(Entry, timestamp, LONG), {0}};
+
+static PyObject *cell_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Entry entry;
+    if (sa_take_fields("Cell", entry_fields, given, PyVectorcall_NARGS(flags), names, &entry)) return NULL;
+    Cell *cell = sa_new_cell(Py_NewRef(entry.key), 0, entry.timestamp);
+    if (cell && sa_set_cell(cell, 0, entry.stored)) Py_CLEAR(cell);
     return (PyObject *)cell;
 }
 
@@ -69,7 +78,7 @@ static PySequenceMethods cell_sequence = {
 PyTypeObject sa_cell_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Cell",
     .tp_basicsize = sizeof(Cell),
-    .tp_new = cell_new,
+    .tp_vectorcall = cell_new,
     .tp_dealloc = (destructor)cell_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_members = cell_members,

@@ -1,6 +1,7 @@
 #include "cells/cell_run.h"
 
 #include "base/byte_order.h"
+#include "base/fields.h"
 #include "base/objects.h"
 
 PyObject *sa_new_run(CellLog *log, Py_ssize_t begin, Py_ssize_t size, Py_ssize_t hidden) {
@@ -42,28 +43,31 @@ static PyObject *run_subscript(CellRun *self, PyObject *given) {
 
 /* Gives a write to RocksDB, which has for it the timestamp and the count, of 8 bytes each; 0, or -1 with an
  * exception. */
-static int stage_write(const Write write, PyObject *const *put_delete_family) {
+static int stage_write(const Write write, const WriteBatch *batch) {
     uint64_t numbers[2] = {htobe64((uint64_t)write.timestamp), htobe64(write.count)};
     PyObject *value = write.is_there ? PyBytes_FromStringAndSize((char *)numbers, sizeof(numbers)) : NULL;
     if (write.is_there && !value) return -1;
-    int failed = sa_put_or_delete(write.cell->physical, value, put_delete_family);
+    int failed = sa_put_or_delete(batch, write.cell->physical, value);
     Py_XDECREF(value);
     return failed;
 }
 
-/* stage(put, delete, family) */
-static PyObject *run_stage(CellRun *self, PyObject *args) {
-    PyObject *calls[3];
-    if (!PyArg_ParseTuple(args, "OOO", calls, calls + 1, calls + 2)) return NULL;
+static const Field batch_fields[] = {
+    FIELD(WriteBatch, put, FUNCTION), FIELD(WriteBatch, delete, FUNCTION), FIELD(WriteBatch, family, OBJECT), {0}};
+
+static PyObject *run_stage(CellRun *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    WriteBatch batch;
+    if (sa_take_fields("stage", batch_fields, given, count, names, &batch)) return NULL;
     for (Py_ssize_t i = 0; i < self->size; i++) {
         look_ahead(self->log, self->begin + i);
-        if (stage_write(*write_in(self, i), calls)) return NULL;
+        if (stage_write(*write_in(self, i), &batch)) return NULL;
     }
     Py_RETURN_NONE;
 }
 
-static PyMethodDef run_methods[] = {
-    {"stage", (PyCFunction)run_stage, METH_VARARGS, "stage(put, delete, family): keys and values of RocksDB"}, {0}};
+static PyMethodDef run_methods[] = {{"stage", (PyCFunction)(void (*)(void))run_stage, METH_FASTCALL | METH_KEYWORDS,
+                                     "stage(*, put, delete, family): keys and values of RocksDB"},
+                                    {0}};
 
 static PySequenceMethods run_sequence = {.sq_length = (lenfunc)run_length, .sq_item = (ssizeargfunc)run_item};
 

@@ -4,6 +4,7 @@
 #include <structmember.h>
 
 #include "base/byte_order.h"
+#include "base/fields.h"
 #include "base/objects.h"
 
 /* A cell with the count and the timestamp of an entry (stored, timestamp), or with those of a key that has none. */
@@ -205,30 +206,22 @@ static PyObject *cells_begin(Cells *self, PyObject *none) {
     return (PyObject *)log;
 }
 
-static PyObject *cells_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *load;
-    Py_ssize_t start_at = 0;
-    if (!PyArg_ParseTuple(args, "O|n", &load, &start_at)) return NULL;
-    Cells *self = (Cells *)type->tp_alloc(type, 0); /* zeros */
-    if (!self) return NULL;
-    self->load = Py_NewRef(load);
-    self->start_at = start_at;
-    return (PyObject *)self;
+static const Field cells_fields[] = {
+    FIELD(Cells, load, FUNCTION), FIELD(Cells, start_at, SIZE, .most = INT32_MAX, .may_be_left_out = 1), {0}};
+
+static PyObject *cells_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    return sa_make(type, cells_fields, given, flags, names);
 }
 
-static int cells_traverse(Cells *self, visitproc visit, void *arg) {
-    Py_VISIT(self->load);
-    return 0;
+static int cells_traverse(PyObject *self, visitproc visit, void *arg) {
+    return sa_visit_fields(cells_fields, self, visit, arg);
 }
 
-static int cells_clear_references(Cells *self) {
-    Py_CLEAR(self->load);
-    return 0;
-}
+static int cells_clear_references(PyObject *self) { return sa_clear_fields(cells_fields, self); }
 
 static void cells_dealloc(Cells *self) {
     PyObject_GC_UnTrack(self);
-    Py_XDECREF(self->load);
+    cells_clear_references((PyObject *)self);
     Py_XDECREF(self->running);
     sa_drop_cells(&self->young);
     sa_drop_cells(&self->old);
@@ -254,10 +247,10 @@ static PySequenceMethods cells_sequence = {.sq_length = (lenfunc)cells_length,
 PyTypeObject sa_cells_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Cells",
     .tp_basicsize = sizeof(Cells),
-    .tp_new = cells_new,
+    .tp_vectorcall = cells_new,
     .tp_dealloc = (destructor)cells_dealloc,
-    .tp_traverse = (traverseproc)cells_traverse,
-    .tp_clear = (inquiry)cells_clear_references,
+    .tp_traverse = cells_traverse,
+    .tp_clear = cells_clear_references,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_members = cells_members,
     .tp_methods = cells_methods,

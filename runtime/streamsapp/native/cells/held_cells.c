@@ -1,5 +1,6 @@
 #include "cells/held_cells.h"
 
+#include "base/fields.h"
 #include "base/objects.h"
 
 /* The number of the last update of any cell that is held. It may run over: no commit waits for as many. */
@@ -25,11 +26,9 @@ int sa_hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers,
     return failed ? -1 : 0;
 }
 
-int sa_where_noted(PyObject *given, PyObject **list, PyObject **headers) {
-    *list = *headers = Py_None;
-    if (given == Py_None) return 1;
-    if (PyTuple_Check(given)) return PyArg_ParseTuple(given, "O!O!", &PyList_Type, list, &PyDict_Type, headers);
-    PyErr_SetString(PyExc_TypeError, "cells are noted in a list, and their headers in a dictionary");
+int sa_are_noted_with_headers(const char *by, PyObject *noted, PyObject *headers) {
+    if ((noted == Py_None) == (headers == Py_None)) return 1;
+    PyErr_Format(PyExc_TypeError, "%s: noted and noted_headers are given together", by);
     return 0;
 }
 
@@ -41,20 +40,26 @@ static Cell *cell_held(PyObject *held) {
     return NULL;
 }
 
+/* The arguments of results(). */
+typedef struct {
+    PyObject *held, *topic, *deleted_at;
+    Py_ssize_t before, behind; /* bytes of the physical key that the topic's key has not */
+} Results;
+
 /* The record of one that is held, and is no more; NULL with an exception. */
-static PyObject *held_result(PyObject *held, PyObject *topic, PyObject *deleted_at, Hidden hidden) {
+static PyObject *held_result(PyObject *held, const Results *of) {
     Cell *cell = cell_held(held);
     if (!cell) return NULL;
     int64_t at = cell->timestamp;
     if (!cell->is_there) {
         PyObject *told =
-            PyObject_Vectorcall(deleted_at, &PyTuple_GET_ITEM(held, 1), (size_t)PyTuple_GET_SIZE(held) - 1, NULL);
+            PyObject_Vectorcall(of->deleted_at, &PyTuple_GET_ITEM(held, 1), (size_t)PyTuple_GET_SIZE(held) - 1, NULL);
         int known = told && are_integers(&told, 1, &at);
         Py_XDECREF(told);
         if (!known) return NULL;
     }
     cell->held = 0;
-    return sa_told_by(cell, topic, sa_key_told(cell, hidden), at);
+    return sa_told_by(cell, of->topic, sa_key_told(cell, (Hidden){of->before, of->behind}), at);
 }
 
 /* Has the memory fetch the cells that come next, and their keys. It is inline, as a compiler takes a function that does
@@ -73,16 +78,20 @@ static inline __attribute__((always_inline)) void look_at_held(PyObject *held, P
     }
 }
 
-PyObject *sa_results(PyObject *module, PyObject *args) {
-    PyObject *held, *topic, *deleted_at;
-    Hidden hidden;
-    if (!PyArg_ParseTuple(args, "O!UOnn", &PyList_Type, &held, &topic, &deleted_at, &hidden.before, &hidden.behind))
-        return NULL;
-    if (hidden.before < 0 || hidden.behind < 0) return PyErr_Format(PyExc_ValueError, "bytes are hidden, or none");
+static const Field results_fields[] = {FIELD(Results, held, OBJECT, .type = &PyList_Type),
+                                       FIELD(Results, topic, OBJECT, .type = &PyUnicode_Type),
+                                       FIELD(Results, deleted_at, FUNCTION),
+                                       FIELD(Results, before, SIZE, .most = INT32_MAX),
+                                       FIELD(Results, behind, SIZE, .most = INT32_MAX),
+                                       {0}};
+
+PyObject *sa_results(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Results of;
+    if (sa_take_fields("results", results_fields, given, count, names, &of)) return NULL;
     PyObject *made = PyList_New(0);
-    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(held); i++) {
-        look_at_held(held, i);
-        PyObject *each = Py_NewRef(PyList_GET_ITEM(held, i)), *record = held_result(each, topic, deleted_at, hidden);
+    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(of.held); i++) {
+        look_at_held(of.held, i);
+        PyObject *each = Py_NewRef(PyList_GET_ITEM(of.held, i)), *record = held_result(each, &of);
         if (!record || PyList_Append(made, record)) Py_CLEAR(made);
         Py_XDECREF(record);
         Py_DECREF(each);
@@ -90,7 +99,7 @@ PyObject *sa_results(PyObject *module, PyObject *args) {
     return made;
 }
 
-/* What is held, with how many updates come between its last one and that of the earliest of all. */
+/* A cell that is held, with how many updates come between its last one and that of the earliest of all. */
 typedef struct {
     uint32_t after;
     PyObject *held;

@@ -12,12 +12,13 @@
  * -1 with an exception. */
 int sa_hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers, PyObject *given);
 
-/* Where cells are noted: (list, headers) or None, both None then. False with an exception. */
-int sa_where_noted(PyObject *given, PyObject **list, PyObject **headers);
+/* True if there is a list in which cells are noted, and a dictionary for their headers, or both are None; false with an
+ * exception. */
+int sa_are_noted_with_headers(const char *by, PyObject *noted, PyObject *headers);
 
-/* results(held, topic, deleted_at, before, behind): the records of cells that are held as (cell, key, ...), and a
+/* results(*, held, topic, deleted_at, before, behind): the records of cells that are held as (cell, key, ...), and a
  * tombstone for one that was deleted at deleted_at(key, ...). */
-PyObject *sa_results(PyObject *module, PyObject *args);
+PyObject *sa_results(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
 /* by_last_update(held): (cell, key, ...) in the order of the last updates of the cells, in a list of its own. */
 PyObject *sa_by_last_update(PyObject *module, PyObject *held);

@@ -1,5 +1,6 @@
 #include "fetch/answer.h"
 
+#include "base/fields.h"
 #include "base/objects.h"
 #include "format/reader.h"
 
@@ -28,19 +29,47 @@ static int read_diverging(Reader *reader) {
     return diverging;
 }
 
-/* (topic id, partition, error, high watermark, last stable offset, first offset, diverging, aborted, begin, end) */
-static PyObject *partition_of(Reader *reader, const char *start, PyObject *topic) {
-    int partition = read_int32(reader), error = read_int16(reader);
-    long long high = read_int64(reader), stable = read_int64(reader), first = read_int64(reader);
-    PyObject *aborted = aborted_of(reader);
-    if (!aborted) return NULL;
+/* A partition in the answer, and where its record batches begin and end. */
+typedef struct {
+    PyObject *topic_id;
+    int partition, error;
+    int64_t high, stable, first;
+    char diverging;
+    PyObject *aborted;
+    Py_ssize_t begin, end;
+} Part;
+
+static const Field part_fields[] = {FIELD(Part, topic_id, OBJECT),
+                                    FIELD(Part, partition, INT),
+                                    FIELD(Part, error, INT),
+                                    FIELD(Part, high, LONG),
+                                    FIELD(Part, stable, LONG),
+                                    FIELD(Part, first, LONG),
+                                    FIELD(Part, diverging, TRUTH),
+                                    FIELD(Part, aborted, OBJECT),
+                                    FIELD(Part, begin, SIZE),
+                                    FIELD(Part, end, SIZE),
+                                    {0}};
+
+PyTypeObject *sa_fetched_part_type;
+
+static PyObject *read_part(Reader *reader, const char *start, PyObject *topic_id) {
+    Part part;
+    part.partition = read_int32(reader);
+    part.error = read_int16(reader);
+    part.high = read_int64(reader);
+    part.stable = read_int64(reader);
+    part.first = read_int64(reader);
+    part.aborted = aborted_of(reader);
+    if (!part.aborted) return NULL;
     read_int32(reader); /* the replica to read from, for those who tell where they are */
     uint64_t size = read_unsigned(reader);
     const unsigned char *records = size ? read_bytes(reader, size - 1) : reader->at;
-    Py_ssize_t begin = records ? (const char *)records - start : 0, end = (const char *)reader->at - start;
-    int diverging = read_diverging(reader);
-    return Py_BuildValue("(OiiLLLONnn)", topic, partition, error, high, stable, first, diverging ? Py_True : Py_False,
-                         aborted, begin, end);
+    part.begin = records ? (const char *)records - start : 0;
+    part.end = (const char *)reader->at - start;
+    part.diverging = (char)read_diverging(reader);
+    part.topic_id = Py_NewRef(topic_id);
+    return sa_tell(sa_fetched_part_type, part_fields, &part);
 }
 
 static int read_topic(Reader *reader, const char *start, PyObject *partitions) {
@@ -49,10 +78,29 @@ static int read_topic(Reader *reader, const char *start, PyObject *partitions) {
     int failed = id && !topic;
     int64_t count = read_count(reader, LEAST_PARTITION);
     for (int64_t i = 0; i < count && !failed && !reader->broken; i++)
-        failed = append(partitions, partition_of(reader, start, topic));
+        failed = append(partitions, read_part(reader, start, topic));
     skip_tagged(reader);
     Py_XDECREF(topic);
     return failed ? -1 : 0;
+}
+
+typedef struct {
+    int throttle_ms, error, session;
+    PyObject *parts;
+} Answer;
+
+static const Field answer_fields[] = {FIELD(Answer, throttle_ms, INT),
+                                      FIELD(Answer, error, INT),
+                                      FIELD(Answer, session, INT),
+                                      FIELD(Answer, parts, OBJECT),
+                                      {0}};
+
+PyTypeObject *sa_fetch_answer_type;
+
+int sa_make_answer_types(void) {
+    sa_fetched_part_type = sa_make_answer_type("streamsapp.native.FetchedPart", part_fields);
+    sa_fetch_answer_type = sa_make_answer_type("streamsapp.native.FetchAnswer", answer_fields);
+    return sa_fetched_part_type && sa_fetch_answer_type ? 0 : -1;
 }
 
 PyObject *sa_answer(PyObject *module, PyObject *given) {
@@ -62,18 +110,21 @@ PyObject *sa_answer(PyObject *module, PyObject *given) {
     Reader reader = {(const unsigned char *)start, (const unsigned char *)start + view.len, 0};
     read_int32(&reader); /* the number of the request, which was looked at when the answer came */
     skip_tagged(&reader);
-    int throttle = read_int32(&reader), error = read_int16(&reader), session = read_int32(&reader);
-    PyObject *partitions = PyList_New(0);
-    int failed = !partitions;
+    Answer answer;
+    answer.throttle_ms = read_int32(&reader);
+    answer.error = read_int16(&reader);
+    answer.session = read_int32(&reader);
+    answer.parts = PyList_New(0);
+    int failed = !answer.parts;
     int64_t count = read_count(&reader, LEAST_TOPIC);
-    for (int64_t i = 0; i < count && !failed && !reader.broken; i++) failed = read_topic(&reader, start, partitions);
+    for (int64_t i = 0; i < count && !failed && !reader.broken; i++) failed = read_topic(&reader, start, answer.parts);
     skip_tagged(&reader);
     if (!failed && (reader.broken || left_in(&reader))) {
         PyErr_SetString(PyExc_ValueError, "the answer to a Fetch request breaks off, or is none");
         failed = 1;
     }
-    PyObject *result = failed ? NULL : Py_BuildValue("(iiiO)", throttle, error, session, partitions);
-    Py_XDECREF(partitions);
     PyBuffer_Release(&view);
-    return result;
+    if (!failed) return sa_tell(sa_fetch_answer_type, answer_fields, &answer);
+    Py_XDECREF(answer.parts);
+    return NULL;
 }

@@ -5,7 +5,13 @@
 
 #include <Python.h>
 
-/* answer(bytes): (milliseconds to wait, error, session, partitions) */
+/* The types of an answer, FetchAnswer, and of its parts, FetchedPart, made once when the module is loaded; 0, or -1
+ * with an exception. */
+int sa_make_answer_types(void);
+
+extern PyTypeObject *sa_fetch_answer_type, *sa_fetched_part_type;
+
+/* answer(bytes): a FetchAnswer */
 PyObject *sa_answer(PyObject *module, PyObject *given);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "base/fields.h"
 #include "base/objects.h"
 #include "fetch/fetched_batch.h"
 #include "fetch/fetched_fields.h"
@@ -19,23 +20,25 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *topic;
+    PyObject *topic, *data;
+    PyObject *aborted;    /* aborted transactions, while they are read */
     PyObject *decompress; /* (number of the codec, bytes) -> bytes, or an exception */
     PyObject *plain;      /* the records of the batch that is read if it came compressed */
     PyObject *refused;    /* or the exception for which there are none */
-    Py_buffer data;
+    Py_buffer view;
     const char *next, *end; /* the batch after the one that is read; all */
     FetchedBatch batch;
     Reader records;
-    int unchecked;                   /* checksums are not to be looked at */
-    int64_t log_end;                 /* no batch reaches to it */
-    size_t most, opened, open_bytes; /* bytes of records: one call opens, about; were opened; are open */
-    int32_t left;                    /* records of it that are still to be read */
-    int32_t partition;
+    char unchecked;            /* checksums are not to be looked at */
+    int64_t log_end;           /* no batch reaches to it */
+    int64_t most;              /* bytes of records that one call opens, about */
+    size_t opened, open_bytes; /* that were opened; that are open */
+    int32_t left;              /* records of it that are still to be read */
+    int partition;
     int32_t epoch;                  /* of the leader that wrote the last batch */
     int64_t last;                   /* the offset of the record before, of the same batch */
     int64_t position, end_position; /* the next offset after those that were taken, and after all */
-    Aborted *aborted;               /* by the first offset */
+    Aborted *transactions;          /* that were aborted, by the first offset */
     Py_ssize_t aborted_count, seen;
     int64_t *producers; /* those whose transaction is an aborted one here */
     Py_ssize_t producer_count;
@@ -65,8 +68,8 @@ static int chunk_measure(Chunk *self) {
 
 static int chunk_is_aborted(Chunk *self) {
     const FetchedBatch *batch = &self->batch;
-    for (; self->seen < self->aborted_count && self->aborted[self->seen].first <= batch->last; self->seen++)
-        self->producers[self->producer_count++] = self->aborted[self->seen].producer;
+    for (; self->seen < self->aborted_count && self->transactions[self->seen].first <= batch->last; self->seen++)
+        self->producers[self->producer_count++] = self->transactions[self->seen].producer;
     for (Py_ssize_t i = 0; i < self->producer_count && batch->attributes & TRANSACTIONAL; i++)
         if (self->producers[i] == batch->producer) return 1;
     return 0;
@@ -250,7 +253,7 @@ static PyObject *chunk_fill(Chunk *self, Py_ssize_t limit, PyObject *taken) {
     size_t before = self->opened;
     while (found > 0 && count_of_taken(taken) < limit) {
         if (self->left) found = chunk_step(self, taken) ? -1 : 1;
-        else if (self->opened - before >= self->most && count_of_taken(taken)) return taken;
+        else if ((int64_t)(self->opened - before) >= self->most && count_of_taken(taken)) return taken;
         else found = chunk_open(self);
     }
     if (!found) self->position = self->end_position;
@@ -283,55 +286,56 @@ static int begins_before(const void *one, const void *other) {
 }
 
 /* Brokers tell them in the order in which they ended. */
-static int chunk_take_aborted(Chunk *self, PyObject *aborted) {
-    Py_ssize_t count = PyList_GET_SIZE(aborted);
-    self->aborted = PyMem_New(Aborted, (size_t)count + 1);
+static int chunk_take_aborted(Chunk *self) {
+    Py_ssize_t count = PyList_GET_SIZE(self->aborted);
+    self->transactions = PyMem_New(Aborted, (size_t)count + 1);
     self->producers = PyMem_New(int64_t, (size_t)count + 1);
-    if (!self->aborted || !self->producers) return PyErr_NoMemory() ? 0 : -1;
+    if (!self->transactions || !self->producers) return PyErr_NoMemory() ? 0 : -1;
     for (Py_ssize_t i = 0; i < count; i++) {
-        long long producer, first;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(aborted, i), "LL", &producer, &first)) return -1;
-        self->aborted[i] = (Aborted){producer, first};
+        PyObject *pair = PyList_GET_ITEM(self->aborted, i);
+        int64_t of[2]; /* producer and first */
+        if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2)
+            return PyErr_Format(PyExc_TypeError, "Chunk: aborted has pairs of a producer and an offset") ? 0 : -1;
+        if (!are_integers(&PyTuple_GET_ITEM(pair, 0), 2, of)) return -1;
+        self->transactions[i] = (Aborted){of[0], of[1]};
     }
+    Py_CLEAR(self->aborted);
     self->aborted_count = count;
-    qsort(self->aborted, (size_t)count, sizeof(Aborted), begins_before);
+    qsort(self->transactions, (size_t)count, sizeof(Aborted), begins_before);
     return 0;
 }
 
-static void chunk_dealloc(Chunk *self) {
-    if (self->data.obj) PyBuffer_Release(&self->data);
-    PyMem_Free(self->aborted);
+static const Field chunk_fields[] = {
+    FIELD(Chunk, topic, OBJECT, .type = &PyUnicode_Type),
+    FIELD(Chunk, partition, INT),
+    FIELD(Chunk, data, OBJECT),
+    FIELD(Chunk, position, LONG),
+    FIELD(Chunk, aborted, OBJECT, .type = &PyList_Type),
+    FIELD(Chunk, decompress, FUNCTION),
+    FIELD(Chunk, unchecked, TRUTH, .may_be_left_out = 1),
+    FIELD(Chunk, log_end, LONG, .may_be_left_out = 1, .otherwise = INT64_MAX),
+    FIELD(Chunk, most, LONG, .most = INT64_MAX, .may_be_left_out = 1, .otherwise = INT64_MAX),
+    {0}};
+
+static void chunk_dealloc(PyObject *object) {
+    Chunk *self = (Chunk *)object;
+    if (self->view.obj) PyBuffer_Release(&self->view);
+    PyMem_Free(self->transactions);
     PyMem_Free(self->producers);
-    Py_XDECREF(self->topic);
-    Py_XDECREF(self->decompress);
     Py_XDECREF(self->plain);
     Py_XDECREF(self->refused);
-    PyObject_Free(self);
+    sa_clear_fields(chunk_fields, self);
+    Py_TYPE(self)->tp_free(self);
 }
 
-/* Chunk(topic, partition, data, position, aborted, decompress, unchecked=False, log_end=2**63-1, most=2**63-1) */
-static PyObject *chunk_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *topic, *data, *aborted, *decompress;
-    int partition, unchecked = 0;
-    long long position, log_end = INT64_MAX, most = INT64_MAX;
-    if (!PyArg_ParseTuple(args, "UiOLO!O|pLL", &topic, &partition, &data, &position, &PyList_Type, &aborted,
-                          &decompress, &unchecked, &log_end, &most))
-        return NULL;
-    Chunk *self = PyObject_New(Chunk, type);
+static PyObject *chunk_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Chunk *self = (Chunk *)sa_make(type, chunk_fields, given, flags, names);
     if (!self) return NULL;
-    memset((char *)self + sizeof(PyObject), 0, sizeof(*self) - sizeof(PyObject));
-    self->topic = Py_NewRef(topic);
-    self->decompress = Py_NewRef(decompress);
-    self->partition = partition;
-    self->position = position;
-    self->unchecked = unchecked;
-    self->log_end = log_end;
-    self->most = most < 0 ? 0 : (size_t)most;
     self->epoch = -1;
-    int failed = PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE) || chunk_take_aborted(self, aborted);
+    int failed = PyObject_GetBuffer(self->data, &self->view, PyBUF_SIMPLE) || chunk_take_aborted(self);
     if (!failed) {
-        self->next = self->data.buf;
-        self->end = self->next + self->data.len;
+        self->next = self->view.buf;
+        self->end = self->next + self->view.len;
         failed = chunk_measure(self);
     }
     if (failed) Py_CLEAR(self);
@@ -353,8 +357,8 @@ static PyMemberDef chunk_members[] = {{"position", T_LONGLONG, offsetof(Chunk, p
 PyTypeObject sa_chunk_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Chunk",
     .tp_basicsize = sizeof(Chunk),
-    .tp_dealloc = (destructor)chunk_dealloc,
-    .tp_new = chunk_new,
+    .tp_dealloc = chunk_dealloc,
+    .tp_vectorcall = chunk_new,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = chunk_methods,
     .tp_members = chunk_members,

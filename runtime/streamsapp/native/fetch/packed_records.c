@@ -2,12 +2,13 @@
 
 #include <string.h>
 
+#include "base/fields.h"
 #include "base/objects.h"
 #include "format/writer.h"
 
 enum { FIRST_PACKED = 256 };
 
-/* What a record is sorted by: bytes of its key, the first one the highest. */
+/* The order of a record: bytes of its key, the first one the highest. */
 typedef struct {
     uint64_t head;
     uint32_t record;
@@ -185,6 +186,13 @@ static PyObject *packed_sort(Packed *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
+/* The arguments of stage(). */
+typedef struct {
+    PyObject *put, *delete, *family;
+    Py_ssize_t limit;
+    char timestamped;
+} Staging;
+
 /* The value as RocksDB has it: behind its timestamp, in a store that keeps these. */
 static PyObject *physical_value(const Packed *self, const PackedRecord *record, int timestamped) {
     Py_ssize_t before = timestamped ? 8 : 0;
@@ -196,29 +204,31 @@ static PyObject *physical_value(const Packed *self, const PackedRecord *record, 
     return value;
 }
 
-static int stage_record(const Packed *self, const PackedRecord *record, PyObject *const *put_delete_family,
-                        int timestamped) {
+static int stage_record(const Packed *self, const PackedRecord *record, const Staging *staging) {
     PyObject *key = PyBytes_FromStringAndSize(self->block + record->at, (Py_ssize_t)record->key_size);
     int is_deleted = record->value_size < 0;
-    PyObject *value = key && !is_deleted ? physical_value(self, record, timestamped) : NULL;
-    int failed = key && (value || is_deleted) ? sa_put_or_delete(key, value, put_delete_family) : -1;
+    PyObject *value = key && !is_deleted ? physical_value(self, record, staging->timestamped) : NULL;
+    const WriteBatch batch = {staging->put, staging->delete, staging->family};
+    int failed = key && (value || is_deleted) ? sa_put_or_delete(&batch, key, value) : -1;
     Py_XDECREF(key);
     Py_XDECREF(value);
     return failed;
 }
 
-/* stage(put, delete, family, limit, timestamped): gives the next entries to put(key, value, family), and keys to
- * delete(key, family). Returns whether any are left. */
-static PyObject *packed_stage(Packed *self, PyObject *args) {
-    PyObject *calls[3];
-    unsigned int limit;
-    int timestamped;
-    if (!PyArg_ParseTuple(args, "OOOIp", calls, calls + 1, calls + 2, &limit, &timestamped)) return NULL;
+static const Field staging_fields[] = {
+    FIELD(Staging, put, FUNCTION),      FIELD(Staging, delete, FUNCTION),
+    FIELD(Staging, family, OBJECT),     FIELD(Staging, limit, SIZE, .most = PY_SSIZE_T_MAX),
+    FIELD(Staging, timestamped, TRUTH), {0}};
+
+/* Gives the next entries to a write batch; returns whether any are left. */
+static PyObject *packed_stage(Packed *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Staging staging;
+    if (sa_take_fields("stage", staging_fields, given, count, names, &staging)) return NULL;
     if (!self->order) return PyErr_Format(PyExc_RuntimeError, "these records are not in order yet");
     enum { AHEAD = 8 };
-    for (; limit && self->staged < self->key_count; limit--, self->staged++) {
+    for (Py_ssize_t left = staging.limit; left && self->staged < self->key_count; left--, self->staged++) {
         if (self->staged + AHEAD < self->key_count) __builtin_prefetch(key_at(self, self->order[self->staged + AHEAD]));
-        if (stage_record(self, &self->records[self->order[self->staged]], calls, timestamped)) return NULL;
+        if (stage_record(self, &self->records[self->order[self->staged]], &staging)) return NULL;
     }
     return PyBool_FromLong(self->staged < self->key_count);
 }
@@ -237,11 +247,12 @@ static PyGetSetDef packed_values[] = {{"size", (getter)packed_size, NULL, NULL, 
                                       {"last_offset", (getter)packed_last_offset, NULL, NULL, NULL},
                                       {0}};
 
-static PyMethodDef packed_methods[] = {{"extend", (PyCFunction)packed_extend, METH_O, NULL},
-                                       {"keep_before", (PyCFunction)packed_keep_before, METH_O, NULL},
-                                       {"sort", (PyCFunction)packed_sort, METH_NOARGS, NULL},
-                                       {"stage", (PyCFunction)packed_stage, METH_VARARGS, NULL},
-                                       {0}};
+static PyMethodDef packed_methods[] = {
+    {"extend", (PyCFunction)packed_extend, METH_O, NULL},
+    {"keep_before", (PyCFunction)packed_keep_before, METH_O, NULL},
+    {"sort", (PyCFunction)packed_sort, METH_NOARGS, NULL},
+    {"stage", (PyCFunction)(void (*)(void))packed_stage, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {0}};
 
 static PySequenceMethods packed_sequence = {.sq_length = (lenfunc)packed_length};
 

@@ -1,5 +1,6 @@
 #include "fetch/record.h"
 
+#include "base/fields.h"
 #include "base/objects.h"
 
 static void record_dealloc(Record *self) {
@@ -54,21 +55,19 @@ Record *sa_new_record(PyObject *topic, PyObject *key, PyObject *value, PyObject 
     return record;
 }
 
-/* Record(topic, partition, offset, key, value, timestamp, headers): as if it had been fetched, for tests. */
-static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *topic, *key, *value, *headers;
-    int partition;
-    long long offset, timestamp;
-    if (!PyArg_ParseTuple(args, "UiLOOLO", &topic, &partition, &offset, &key, &value, &timestamp, &headers))
-        return NULL;
-    if ((key != Py_None && !PyBytes_CheckExact(key)) || (value != Py_None && !PyBytes_CheckExact(value)))
-        return PyErr_Format(PyExc_TypeError, "keys and values are bytes or None");
-    Record *record = sa_new_record(Py_NewRef(topic), Py_NewRef(key), Py_NewRef(value), Py_NewRef(headers));
-    if (!record) return NULL;
-    record->partition = partition;
-    record->offset = offset;
-    record->timestamp = timestamp;
-    record->timestamp_type = 1;
+static const Field record_fields[] = {FIELD(Record, topic, OBJECT, .type = &PyUnicode_Type),
+                                      FIELD(Record, partition, INT),
+                                      FIELD(Record, offset, LONG),
+                                      FIELD(Record, key, OBJECT, .type = &PyBytes_Type, .may_be_none = 1),
+                                      FIELD(Record, value, OBJECT, .type = &PyBytes_Type, .may_be_none = 1),
+                                      FIELD(Record, timestamp, LONG),
+                                      FIELD(Record, headers, OBJECT),
+                                      {0}};
+
+/* As if it had been fetched, for records that Python has. */
+static PyObject *record_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Record *record = (Record *)sa_make(type, record_fields, given, flags, names);
+    if (record) record->timestamp_type = 1;
     return (PyObject *)record;
 }
 
@@ -83,7 +82,7 @@ PyTypeObject sa_record_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Record",
     .tp_basicsize = sizeof(Record),
     .tp_dealloc = (destructor)record_dealloc,
-    .tp_new = record_new,
+    .tp_vectorcall = record_new,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = record_methods,
     .tp_as_sequence = &record_sequence,

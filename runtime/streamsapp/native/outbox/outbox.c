@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/byte_order.h"
+#include "base/fields.h"
 #include "base/objects.h"
 #include "format/batch_format.h"
 #include "format/writer.h"
@@ -24,11 +25,12 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *topics;        /* name: capsule of a TopicBox */
-    PyObject *ready;         /* names of partitions for which something waits since they were told last */
-    size_t batch_size, most; /* bytes */
-    Py_ssize_t bytes;        /* that wait */
-    long long added;         /* records, in all */
+    PyObject *topics;      /* name: capsule of a TopicBox */
+    PyObject *ready;       /* names of partitions for which something waits since they were told last */
+    Py_ssize_t batch_size; /* in bytes */
+    Py_ssize_t most;       /* bytes of the largest record */
+    Py_ssize_t bytes;      /* that wait */
+    long long added;       /* records, in all */
 } Outbox;
 
 /* Why a call did not take a record. */
@@ -104,7 +106,7 @@ static PyObject *outbox_add_topic(Outbox *self, PyObject *args) {
 /* The batch that the record fits into, made if need be; NULL with an exception. */
 static Batch *batch_for(Outbox *self, Waiting *waiting, size_t size) {
     Batch *last = waiting->last;
-    if (last && last->used + size <= self->batch_size && last->count < INT32_MAX) return last;
+    if (last && last->used + size <= (size_t)self->batch_size && last->count < INT32_MAX) return last;
     size_t room = last && last->used < MOST_FIRST_ROOM ? FIRST_ROOM * 2 : FIRST_ROOM;
     Batch *batch = sa_new_batch(room);
     if (!batch) return (Batch *)PyErr_NoMemory();
@@ -128,9 +130,9 @@ static int add_record(Outbox *self, Waiting *waiting, Content *content) {
         content->time = content->time ? (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 : 1;
     }
     size_t size = body_size(content, INT64_MAX, INT32_MAX) + 10;
-    if (size + HEADER_SIZE > self->most) {
+    if (size + HEADER_SIZE > (size_t)self->most) {
         size = body_size(content, 0, 0); /* as exactly as a batch of its own has it */
-        if (size + varint_size((int64_t)size) + HEADER_SIZE > self->most) return TOO_LARGE;
+        if (size + varint_size((int64_t)size) + HEADER_SIZE > (size_t)self->most) return TOO_LARGE;
     }
     Batch *batch = batch_for(self, waiting, size);
     if (!batch) return -1;
@@ -181,16 +183,27 @@ static inline __attribute__((always_inline)) void look_at_records(PyObject *reco
     __builtin_prefetch(PyTuple_GET_ITEM(next, 6));
 }
 
-static PyObject *outbox_add(Outbox *self, PyObject *args) {
-    PyObject *records, *topic = NULL;
+/* The arguments of add(). */
+typedef struct {
+    PyObject *records;
+    Py_ssize_t begin, room;
+} Adding;
+
+static const Field adding_fields[] = {FIELD(Adding, records, OBJECT, .type = &PyList_Type),
+                                      FIELD(Adding, begin, SIZE, .most = PY_SSIZE_T_MAX),
+                                      FIELD(Adding, room, SIZE),
+                                      {0}};
+
+static PyObject *outbox_add(Outbox *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Adding adding;
+    if (sa_take_fields("add", adding_fields, given, count, names, &adding)) return NULL;
+    PyObject *topic = NULL;
     TopicBox *box = NULL;
-    Py_ssize_t at, room;
-    if (!PyArg_ParseTuple(args, "O!nn", &PyList_Type, &records, &at, &room)) return NULL;
-    if (at < 0) return PyErr_Format(PyExc_ValueError, "add takes records, where to begin, and how many bytes may wait");
+    Py_ssize_t at = adding.begin;
     int why = TAKEN;
-    for (; why == TAKEN && at < PyList_GET_SIZE(records); at += why == TAKEN) {
-        look_at_records(records, at);
-        why = self->bytes >= room ? FULL : add_output(self, PyList_GET_ITEM(records, at), &topic, &box);
+    for (; why == TAKEN && at < PyList_GET_SIZE(adding.records); at += why == TAKEN) {
+        look_at_records(adding.records, at);
+        why = self->bytes >= adding.room ? FULL : add_output(self, PyList_GET_ITEM(adding.records, at), &topic, &box);
     }
     if (box) box->turn++;
     return why < 0 ? NULL : Py_BuildValue("(ni)", at, why);
@@ -215,26 +228,39 @@ static int add_change(Outbox *self, TopicBox *box, int partition, const Values *
     return why;
 }
 
-/* add_changes(topic, partition, changes, begin, room, raw, number size): the changes are a list, or a part of a
- * CellLog. */
-static PyObject *outbox_add_changes(Outbox *self, PyObject *args) {
-    PyObject *topic, *changes;
+/* The arguments of add_changes(). */
+typedef struct {
+    PyObject *topic, *changes; /* a list, or a part of a CellLog */
     int partition;
-    Py_ssize_t at, room;
-    Values values;
-    if (!PyArg_ParseTuple(args, "UiOnnOi", &topic, &partition, &changes, &at, &room, &values.raw, &values.number_size))
-        return NULL;
+    Py_ssize_t begin, room;
+    PyObject *raw;
+    int number_size;
+} AddingChanges;
+
+static const Field adding_changes_fields[] = {FIELD(AddingChanges, topic, OBJECT, .type = &PyUnicode_Type),
+                                              FIELD(AddingChanges, partition, INT, .most = INT32_MAX),
+                                              FIELD(AddingChanges, changes, OBJECT),
+                                              FIELD(AddingChanges, begin, SIZE, .most = PY_SSIZE_T_MAX),
+                                              FIELD(AddingChanges, room, SIZE),
+                                              FIELD(AddingChanges, raw, FUNCTION, .may_be_none = 1),
+                                              FIELD(AddingChanges, number_size, INT, .most = 8),
+                                              {0}};
+
+static PyObject *outbox_add_changes(Outbox *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    AddingChanges adding;
+    if (sa_take_fields("add_changes", adding_changes_fields, given, count, names, &adding)) return NULL;
+    PyObject *changes = adding.changes;
+    const Values values = {adding.raw, adding.number_size};
     if (!PyList_Check(changes) && !Py_IS_TYPE(changes, &sa_cell_run_type))
-        return PyErr_Format(PyExc_TypeError, "add_changes takes entries in a list or a part of a CellLog");
-    if (partition < 0 || at < 0 || values.number_size < 0 || values.number_size > 8)
-        return PyErr_Format(PyExc_ValueError, "add_changes takes a topic and a partition, entries, where to begin, how "
-                                              "many bytes may wait, and how values are written");
-    TopicBox *box = box_of(self, topic);
+        return PyErr_Format(PyExc_TypeError, "add_changes: changes is to be list or CellRun, not %.100s",
+                            Py_TYPE(changes)->tp_name);
+    TopicBox *box = box_of(self, adding.topic);
     if (!box && PyErr_Occurred()) return NULL;
-    int why = !box ? UNKNOWN_TOPIC : partition >= box->count ? UNKNOWN_PARTITION : TAKEN;
+    int why = !box ? UNKNOWN_TOPIC : adding.partition >= box->count ? UNKNOWN_PARTITION : TAKEN;
+    Py_ssize_t at = adding.begin;
     for (; why == TAKEN && at < size_of(changes); at += why == TAKEN) {
         if (!PyList_Check(changes)) look_ahead(((CellRun *)changes)->log, ((CellRun *)changes)->begin + at);
-        why = self->bytes >= room ? FULL : add_change(self, box, partition, &values, changes, at);
+        why = self->bytes >= adding.room ? FULL : add_change(self, box, adding.partition, &values, changes, at);
     }
     return why < 0 ? NULL : Py_BuildValue("(ni)", at, why);
 }
@@ -246,6 +272,27 @@ static PyObject *outbox_take_ready(Outbox *self, PyObject *none) {
     if (!empty) return NULL;
     self->ready = empty;
     return ready;
+}
+
+/* A batch that is taken. */
+typedef struct {
+    PyObject *data;
+    int record_count;
+    double since; /* when the first one came, by the monotonic clock */
+    char more;    /* says whether there is another batch */
+} Taken;
+
+static const Field taken_fields[] = {FIELD(Taken, data, OBJECT),
+                                     FIELD(Taken, record_count, INT),
+                                     FIELD(Taken, since, REAL),
+                                     FIELD(Taken, more, TRUTH),
+                                     {0}};
+
+PyTypeObject *sa_taken_batch_type;
+
+int sa_make_taken_batch_type(void) {
+    sa_taken_batch_type = sa_make_answer_type("streamsapp.native.TakenBatch", taken_fields);
+    return sa_taken_batch_type ? 0 : -1;
 }
 
 static PyObject *outbox_take(Outbox *self, PyObject *args) {
@@ -263,28 +310,39 @@ static PyObject *outbox_take(Outbox *self, PyObject *args) {
     /* Off the list first: what allocates objects may let the other thread run. */
     waiting->first = batch->next;
     if (!batch->next) waiting->last = NULL;
-    PyObject *more = PyBool_FromLong(batch->next != NULL);
-    if (batch->count) self->bytes -= (Py_ssize_t)batch->used;
-    PyObject *data =
-        batch->count ? PyBytes_FromStringAndSize(batch->data, (Py_ssize_t)batch->used) : Py_NewRef(Py_None);
-    if (data && batch->count) sa_put_header(PyBytes_AS_STRING(data), batch);
-    PyObject *result = data ? Py_BuildValue("(OidO)", data, (int)batch->count, batch->since, more) : NULL;
+    Taken taken = {.record_count = batch->count, .since = batch->since, .more = batch->next != NULL};
+    if (batch->count) {
+        self->bytes -= (Py_ssize_t)batch->used;
+        taken.data = PyBytes_FromStringAndSize(batch->data, (Py_ssize_t)batch->used);
+        if (taken.data) sa_put_header(PyBytes_AS_STRING(taken.data), batch);
+    } else taken.data = Py_NewRef(Py_None);
     sa_free_batch(batch);
-    Py_XDECREF(data);
-    Py_DECREF(more);
-    return result;
+    return sa_tell(sa_taken_batch_type, taken_fields, &taken);
 }
 
-PyObject *sa_stamped(PyObject *module, PyObject *args) {
+/* The arguments of stamped(). */
+typedef struct {
     PyObject *batch;
+    int64_t producer;
     int epoch, sequence, attributes;
-    long long producer;
-    if (!PyArg_ParseTuple(args, "SLiii", &batch, &producer, &epoch, &sequence, &attributes)) return NULL;
-    Py_ssize_t size = PyBytes_GET_SIZE(batch);
-    if (size < HEADER_SIZE) return PyErr_Format(PyExc_ValueError, "stamped takes a batch of records");
-    PyObject *result = PyBytes_FromStringAndSize(PyBytes_AS_STRING(batch), size);
+} Stamp;
+
+static const Field stamp_fields[] = {FIELD(Stamp, batch, OBJECT, .type = &PyBytes_Type),
+                                     FIELD(Stamp, producer, LONG),
+                                     FIELD(Stamp, epoch, INT, .least = INT16_MIN, .most = INT16_MAX),
+                                     FIELD(Stamp, sequence, INT),
+                                     FIELD(Stamp, attributes, INT, .most = INT16_MAX),
+                                     {0}};
+
+PyObject *sa_stamped(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Stamp stamp;
+    if (sa_take_fields("stamped", stamp_fields, given, count, names, &stamp)) return NULL;
+    Py_ssize_t size = PyBytes_GET_SIZE(stamp.batch);
+    if (size < HEADER_SIZE) return PyErr_Format(PyExc_ValueError, "stamped: batch is no batch of records");
+    PyObject *result = PyBytes_FromStringAndSize(PyBytes_AS_STRING(stamp.batch), size);
     if (result)
-        sa_put_producer(PyBytes_AS_STRING(result), (size_t)size, producer, (int16_t)epoch, sequence, attributes);
+        sa_put_producer(PyBytes_AS_STRING(result), (size_t)size, stamp.producer, (int16_t)stamp.epoch, stamp.sequence,
+                        stamp.attributes);
     return result;
 }
 
@@ -299,15 +357,12 @@ static PyObject *outbox_clear(Outbox *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-static PyObject *outbox_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    Py_ssize_t batch_size, most;
-    if (!PyArg_ParseTuple(args, "nn", &batch_size, &most)) return NULL;
-    if (batch_size < 0 || most < 0 || batch_size > INT32_MAX || most > INT32_MAX)
-        return PyErr_Format(PyExc_ValueError, "Outbox takes the size of batches and of the largest record, in bytes");
-    Outbox *self = (Outbox *)type->tp_alloc(type, 0);
+static const Field outbox_fields[] = {
+    FIELD(Outbox, batch_size, SIZE, .most = INT32_MAX), FIELD(Outbox, most, SIZE, .most = INT32_MAX), {0}};
+
+static PyObject *outbox_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Outbox *self = (Outbox *)sa_make(type, outbox_fields, given, flags, names);
     if (!self) return NULL;
-    self->batch_size = (size_t)batch_size;
-    self->most = (size_t)most;
     self->topics = PyDict_New();
     self->ready = PyList_New(0);
     if (!self->topics || !self->ready) Py_CLEAR(self);
@@ -320,14 +375,15 @@ static void outbox_dealloc(Outbox *self) {
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static PyMethodDef outbox_methods[] = {{"add_topic", (PyCFunction)outbox_add_topic, METH_VARARGS, NULL},
-                                       {"add", (PyCFunction)outbox_add, METH_VARARGS, NULL},
-                                       {"add_changes", (PyCFunction)outbox_add_changes, METH_VARARGS, NULL},
-                                       {"waits", (PyCFunction)outbox_waits, METH_NOARGS, NULL},
-                                       {"take_ready", (PyCFunction)outbox_take_ready, METH_NOARGS, NULL},
-                                       {"take", (PyCFunction)outbox_take, METH_VARARGS, NULL},
-                                       {"clear", (PyCFunction)outbox_clear, METH_NOARGS, NULL},
-                                       {0}};
+static PyMethodDef outbox_methods[] = {
+    {"add_topic", (PyCFunction)outbox_add_topic, METH_VARARGS, NULL},
+    {"add", (PyCFunction)(void (*)(void))outbox_add, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"add_changes", (PyCFunction)(void (*)(void))outbox_add_changes, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"waits", (PyCFunction)outbox_waits, METH_NOARGS, NULL},
+    {"take_ready", (PyCFunction)outbox_take_ready, METH_NOARGS, NULL},
+    {"take", (PyCFunction)outbox_take, METH_VARARGS, NULL},
+    {"clear", (PyCFunction)outbox_clear, METH_NOARGS, NULL},
+    {0}};
 
 static PyMemberDef outbox_members[] = {{"bytes", T_PYSSIZET, offsetof(Outbox, bytes), READONLY, NULL},
                                        {"added", T_LONGLONG, offsetof(Outbox, added), READONLY, NULL},
@@ -337,7 +393,7 @@ PyTypeObject sa_outbox_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Outbox",
     .tp_basicsize = sizeof(Outbox),
     .tp_dealloc = (destructor)outbox_dealloc,
-    .tp_new = outbox_new,
+    .tp_vectorcall = outbox_new,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = outbox_methods,
     .tp_members = outbox_members,

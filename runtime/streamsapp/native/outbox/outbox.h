@@ -6,7 +6,12 @@
 #include <Python.h>
 
 /* A batch that was taken, as it is sent: the producer's, from this sequence on. */
-PyObject *sa_stamped(PyObject *module, PyObject *args);
+PyObject *sa_stamped(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names);
+
+/* The type of what is taken, TakenBatch, made once when the module is loaded; 0, or -1 with an exception. */
+int sa_make_taken_batch_type(void);
+
+extern PyTypeObject *sa_taken_batch_type;
 
 extern PyTypeObject sa_outbox_type;
 

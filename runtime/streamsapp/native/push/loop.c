@@ -3,6 +3,7 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "base/fields.h"
 #include "base/objects.h"
 #include "cells/cells.h"
 #include "fetch/record.h"
@@ -19,7 +20,7 @@ typedef struct {
 
 enum { SOON = 5 }; /* records that are looked at before it is their turn */
 
-/* What holds for one call. */
+/* The state of one call. */
 typedef struct {
     PyObject *control, *to, *stream_time_due;
     int64_t stream_time;
@@ -144,74 +145,74 @@ static int run_next(Loop *self, Turn *turn) {
     return how;
 }
 
-/* run(control, push, when punctuation is due, limit, partition's time): how many records were processed, as
- * partition_time, done, late and most tell, also after an exception. */
-static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count) {
-    int64_t of[2]; /* limit, partition's time */
-    if (count != 5) return PyErr_Format(PyExc_TypeError, "run takes three objects, a limit and the partition's time");
-    if (!are_integers(given + 3, 2, of)) return NULL;
+/* The arguments of run(). */
+typedef struct {
+    PyObject *control, *push, *due;
+    Py_ssize_t limit;
+    int64_t partition_time;
+} Run;
+
+static const Field run_fields[] = {FIELD(Run, control, OBJECT),      FIELD(Run, push, FUNCTION),
+                                   FIELD(Run, due, OBJECT),          FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
+                                   FIELD(Run, partition_time, LONG), {0}};
+
+/* How many records were processed, as partition_time, done, late and most tell, also after an exception. */
+static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Run run;
+    if (sa_take_fields("run", run_fields, given, count, names, &run)) return NULL;
     PyObject *known = PyObject_GetAttr(self->context, named_stream_time);
-    Turn turn = {given[0], given[1], given[2], known ? PyLong_AsLongLong(known) : -1, {NULL}, NULL};
+    Turn turn = {run.control, run.push, run.due, known ? PyLong_AsLongLong(known) : -1, {NULL}, NULL};
     Py_XDECREF(known);
     if (turn.stream_time == -1 && PyErr_Occurred()) return NULL;
-    self->partition_time = of[1];
+    self->partition_time = run.partition_time;
     self->late = self->most = 0;
     Py_XSETREF(self->done, Py_NewRef(Py_None));
     int how = GO_ON;
-    long long taken = 0;
+    Py_ssize_t taken = 0;
     sa_keep_cells_used(&self->cells);
-    while (how == GO_ON && taken < of[0]) {
+    while (how == GO_ON && taken < run.limit) {
         how = run_next(self, &turn);
         taken += how == GO_ON;
     }
     sa_keep_cells_used(NULL);
     for (int i = 0; i < SOON; i++) Py_XDECREF(turn.soon[i]);
     Py_XDECREF(turn.later);
-    return how == RAISED ? NULL : PyLong_FromLongLong(taken);
+    return how == RAISED ? NULL : PyLong_FromSsize_t(taken);
 }
 
-static PyObject *loop_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *buffer, *deserialize_key, *deserialize_value, *context, *punctuate;
-    if (!PyArg_ParseTuple(args, "OOOOO", &buffer, &deserialize_key, &deserialize_value, &context, &punctuate))
-        return NULL;
-    Loop *self = (Loop *)type->tp_alloc(type, 0);
+static const Field loop_fields[] = {FIELD(Loop, buffer, OBJECT),
+                                    FIELD(Loop, deserialize_key, FUNCTION, .may_be_none = 1),
+                                    FIELD(Loop, deserialize_value, FUNCTION, .may_be_none = 1),
+                                    FIELD(Loop, context, OBJECT),
+                                    FIELD(Loop, punctuate, FUNCTION),
+                                    {0}};
+
+static PyObject *loop_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Loop *self = (Loop *)sa_make(type, loop_fields, given, flags, names);
     if (!self) return NULL;
-    self->buffer = Py_NewRef(buffer);
-    self->deserialize_key = Py_NewRef(deserialize_key);
-    self->deserialize_value = Py_NewRef(deserialize_value);
-    self->context = Py_NewRef(context);
-    self->punctuate = Py_NewRef(punctuate);
     self->done = Py_NewRef(Py_None);
-    self->take = PyObject_GetAttrString(buffer, "popleft");
+    self->take = PyObject_GetAttrString(self->buffer, "popleft");
     if (!self->take) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-static int loop_traverse(Loop *self, visitproc visit, void *arg) {
-    Py_VISIT(self->buffer);
+static int loop_traverse(PyObject *object, visitproc visit, void *arg) {
+    const Loop *self = (Loop *)object;
     Py_VISIT(self->take);
-    Py_VISIT(self->deserialize_key);
-    Py_VISIT(self->deserialize_value);
-    Py_VISIT(self->context);
-    Py_VISIT(self->punctuate);
     Py_VISIT(self->done);
     Py_VISIT(self->cells);
-    return 0;
+    return sa_visit_fields(loop_fields, object, visit, arg);
 }
 
-static int loop_clear(Loop *self) {
-    Py_CLEAR(self->buffer);
+static int loop_clear(PyObject *object) {
+    Loop *self = (Loop *)object;
     Py_CLEAR(self->take);
-    Py_CLEAR(self->deserialize_key);
-    Py_CLEAR(self->deserialize_value);
-    Py_CLEAR(self->context);
-    Py_CLEAR(self->punctuate);
     Py_CLEAR(self->done);
     Py_CLEAR(self->cells);
-    return 0;
+    return sa_clear_fields(loop_fields, object);
 }
 
-static void loop_dealloc(Loop *self) {
+static void loop_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     loop_clear(self);
     Py_TYPE(self)->tp_free(self);
@@ -223,17 +224,17 @@ static PyMemberDef loop_members[] = {{"done", T_OBJECT, offsetof(Loop, done), RE
                                      {"most", T_LONGLONG, offsetof(Loop, most), READONLY, NULL},
                                      {0}};
 
-static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_run, METH_FASTCALL,
-                                      "run(control, push, due, limit, partition's time): records taken"},
+static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_run, METH_FASTCALL | METH_KEYWORDS,
+                                      "run(*, control, push, due, limit, partition_time): records taken"},
                                      {0}};
 
 PyTypeObject sa_loop_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Loop",
     .tp_basicsize = sizeof(Loop),
-    .tp_new = loop_new,
-    .tp_dealloc = (destructor)loop_dealloc,
-    .tp_traverse = (traverseproc)loop_traverse,
-    .tp_clear = (inquiry)loop_clear,
+    .tp_vectorcall = loop_new,
+    .tp_dealloc = loop_dealloc,
+    .tp_traverse = loop_traverse,
+    .tp_clear = loop_clear,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_members = loop_members,
     .tp_methods = loop_methods,

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/byte_order.h"
+#include "base/fields.h"
 #include "base/large_pages.h"
 #include "base/objects.h"
 
-#define LEAST_LIMIT 1000
+enum { LEAST_LIMIT = 1000 }; /* records, from which on it is looked at how many there is room for */
 
-#define FIRST_SLOTS 64
+enum { FIRST_SLOTS = 64 };
 
 typedef struct {
     int64_t time, number;
@@ -254,14 +255,11 @@ static PyObject *recent_between(Recent *self, PyObject *const *given, Py_ssize_t
 
 static Py_ssize_t recent_length(Recent *self) { return self->count; }
 
-static PyObject *recent_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *segments, *room;
-    if (!PyArg_ParseTuple(args, "OO", &segments, &room)) return NULL;
-    Recent *self = (Recent *)type->tp_alloc(type, 0); /* zeros */
-    if (!self) return NULL;
-    self->segments = Py_NewRef(segments);
-    self->room = Py_NewRef(room);
-    self->begun = -1;
+static const Field recent_fields[] = {FIELD(Recent, segments, OBJECT), FIELD(Recent, room, FUNCTION), {0}};
+
+static PyObject *recent_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Recent *self = (Recent *)sa_make(type, recent_fields, given, flags, names);
+    if (self) self->begun = -1;
     return (PyObject *)self;
 }
 
@@ -272,8 +270,7 @@ static void recent_dealloc(Recent *self) {
         PyMem_Free(group);
     }
     PyMem_Free(self->slots);
-    Py_DECREF(self->segments);
-    Py_DECREF(self->room);
+    sa_clear_fields(recent_fields, self);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -287,7 +284,7 @@ static PySequenceMethods recent_sequence = {.sq_length = (lenfunc)recent_length}
 PyTypeObject sa_recent_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Recent",
     .tp_basicsize = sizeof(Recent),
-    .tp_new = recent_new,
+    .tp_vectorcall = recent_new,
     .tp_dealloc = (destructor)recent_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = recent_methods,

@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include "base/fields.h"
 #include "base/objects.h"
 #include "push/push.h"
 
@@ -36,63 +37,44 @@ int sa_run_sink(PyObject *pushed, PyObject *const *given) {
     return record ? emit_record(self->emit, record) : sa_handled(self->on_error, given + TIMESTAMP, 1);
 }
 
-static PyObject *sink_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *topic, *serialize_key, *serialize_value, *check_headers, *emit, *on_error, *plain_sink;
-    if (!PyArg_ParseTuple(args, "UOOOOOO", &topic, &serialize_key, &serialize_value, &check_headers, &emit, &on_error,
-                          &plain_sink))
-        return NULL;
-    Sink *self = (Sink *)type->tp_alloc(type, 0);
-    if (!self) return NULL;
-    self->call = sa_call_push;
-    self->topic = Py_NewRef(topic);
-    self->serialize_key = Py_NewRef(serialize_key);
-    self->serialize_value = Py_NewRef(serialize_value);
-    self->check_headers = Py_NewRef(check_headers);
-    self->emit = Py_NewRef(emit);
-    self->on_error = Py_NewRef(on_error);
-    self->plain_sink = Py_NewRef(plain_sink);
+static const Field sink_fields[] = {FIELD(Sink, topic, OBJECT, .type = &PyUnicode_Type),
+                                    FIELD(Sink, serialize_key, FUNCTION),
+                                    FIELD(Sink, serialize_value, FUNCTION),
+                                    FIELD(Sink, keeps_key, TRUTH, .may_be_left_out = 1),
+                                    FIELD(Sink, keeps_value, TRUTH, .may_be_left_out = 1),
+                                    FIELD(Sink, check_headers, FUNCTION),
+                                    FIELD(Sink, emit, FUNCTION),
+                                    FIELD(Sink, on_error, FUNCTION),
+                                    FIELD(Sink, plain_sink, OBJECT),
+                                    {0}};
+
+static PyObject *sink_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Sink *self = (Sink *)sa_make(type, sink_fields, given, flags, names);
+    if (self) self->call = sa_call_push;
     return (PyObject *)self;
 }
 
-static int sink_traverse(Sink *self, visitproc visit, void *arg) {
-    Py_VISIT(self->serialize_key);
-    Py_VISIT(self->serialize_value);
-    Py_VISIT(self->check_headers);
-    Py_VISIT(self->emit);
-    Py_VISIT(self->on_error);
-    Py_VISIT(self->plain_sink);
-    return 0;
+static int sink_traverse(PyObject *self, visitproc visit, void *arg) {
+    return sa_visit_fields(sink_fields, self, visit, arg);
 }
 
-static int sink_clear(Sink *self) {
-    Py_CLEAR(self->topic);
-    Py_CLEAR(self->serialize_key);
-    Py_CLEAR(self->serialize_value);
-    Py_CLEAR(self->check_headers);
-    Py_CLEAR(self->emit);
-    Py_CLEAR(self->on_error);
-    Py_CLEAR(self->plain_sink);
-    return 0;
-}
+static int sink_clear(PyObject *self) { return sa_clear_fields(sink_fields, self); }
 
-static void sink_dealloc(Sink *self) {
+static void sink_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     sink_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMemberDef sink_members[] = {{"plain_sink", T_OBJECT_EX, offsetof(Sink, plain_sink), READONLY, NULL},
-                                     {"keeps_key", T_BOOL, offsetof(Sink, keeps_key), 0, NULL},
-                                     {"keeps_value", T_BOOL, offsetof(Sink, keeps_value), 0, NULL},
-                                     {0}};
+static PyMemberDef sink_members[] = {{"plain_sink", T_OBJECT_EX, offsetof(Sink, plain_sink), READONLY, NULL}, {0}};
 
 PyTypeObject sa_sink_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Sink",
     .tp_basicsize = sizeof(Sink),
-    .tp_new = sink_new,
-    .tp_dealloc = (destructor)sink_dealloc,
-    .tp_traverse = (traverseproc)sink_traverse,
-    .tp_clear = (inquiry)sink_clear,
+    .tp_vectorcall = sink_new,
+    .tp_dealloc = sink_dealloc,
+    .tp_traverse = sink_traverse,
+    .tp_clear = sink_clear,
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(Sink, call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,

@@ -2,7 +2,7 @@
 
 #include <structmember.h>
 
-#include "base/objects.h"
+#include "base/fields.h"
 #include "push/push.h"
 
 typedef struct {
@@ -48,7 +48,9 @@ static int push_each(PyObject *to, PyObject *const *given, PyObject *values) {
 
 static int is_keyed(int kind) { return kind != MAP_VALUES && kind != FLAT_MAP_VALUES; }
 
-/* What the function gives, in the form that is pushed; NULL with an exception. */
+static int adapts(int kind) { return kind == MAP || kind == FLAT_MAP_VALUES || kind == FLAT_MAP_VALUES_KEYED; }
+
+/* The result of the function, in the form that is pushed; NULL with an exception. */
 static PyObject *result_of_function(const Step *self, PyObject *const *given) {
     PyObject *found = is_keyed(self->kind) ? PyObject_Vectorcall(self->function, given, 2, NULL)
                                            : PyObject_Vectorcall(self->function, given + VALUE, 1, NULL);
@@ -96,41 +98,34 @@ int sa_run_step(PyObject *pushed, PyObject *const *given) {
     return failed;
 }
 
-static PyObject *step_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    int kind;
-    PyObject *function, *adapt, *forward, *on_error;
-    if (!PyArg_ParseTuple(args, "iOOOO", &kind, &function, &adapt, &forward, &on_error)) return NULL;
-    if (kind < 0 || kind >= KINDS) return PyErr_Format(PyExc_ValueError, "there is no kind %d of steps", kind);
-    if (adapt == Py_None && (kind == MAP || kind == FLAT_MAP_VALUES || kind == FLAT_MAP_VALUES_KEYED))
-        return PyErr_Format(PyExc_TypeError, "steps of kind %d adapt what their function gives", kind);
-    Step *self = (Step *)type->tp_alloc(type, 0);
+static const Field step_fields[] = {FIELD(Step, kind, INT, .most = KINDS - 1),
+                                    FIELD(Step, function, FUNCTION, .may_be_none = 1),
+                                    FIELD(Step, adapt, FUNCTION, .may_be_none = 1),
+                                    FIELD(Step, forward, FUNCTION),
+                                    FIELD(Step, on_error, FUNCTION),
+                                    {0}};
+
+static PyObject *step_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    Step *self = (Step *)sa_make(type, step_fields, given, flags, names);
     if (!self) return NULL;
     self->call = sa_call_push;
-    self->kind = kind;
-    self->function = Py_NewRef(function);
-    self->adapt = Py_NewRef(adapt);
-    self->forward = Py_NewRef(forward);
-    self->on_error = Py_NewRef(on_error);
+    if (self->function == Py_None && self->kind != DROP_NULL_KEYS) {
+        PyErr_Format(PyExc_TypeError, "Step: steps of kind %d need a function", self->kind);
+        Py_CLEAR(self);
+    } else if (self->adapt == Py_None && adapts(self->kind)) {
+        PyErr_Format(PyExc_TypeError, "Step: steps of kind %d need adapt for what their function gives", self->kind);
+        Py_CLEAR(self);
+    }
     return (PyObject *)self;
 }
 
-static int step_traverse(Step *self, visitproc visit, void *arg) {
-    Py_VISIT(self->function);
-    Py_VISIT(self->adapt);
-    Py_VISIT(self->forward);
-    Py_VISIT(self->on_error);
-    return 0;
+static int step_traverse(PyObject *self, visitproc visit, void *arg) {
+    return sa_visit_fields(step_fields, self, visit, arg);
 }
 
-static int step_clear(Step *self) {
-    Py_CLEAR(self->function);
-    Py_CLEAR(self->adapt);
-    Py_CLEAR(self->forward);
-    Py_CLEAR(self->on_error);
-    return 0;
-}
+static int step_clear(PyObject *self) { return sa_clear_fields(step_fields, self); }
 
-static void step_dealloc(Step *self) {
+static void step_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     step_clear(self);
     Py_TYPE(self)->tp_free(self);
@@ -141,10 +136,10 @@ static PyMemberDef step_members[] = {{"forward", T_OBJECT_EX, offsetof(Step, for
 PyTypeObject sa_step_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Step",
     .tp_basicsize = sizeof(Step),
-    .tp_new = step_new,
-    .tp_dealloc = (destructor)step_dealloc,
-    .tp_traverse = (traverseproc)step_traverse,
-    .tp_clear = (inquiry)step_clear,
+    .tp_vectorcall = step_new,
+    .tp_dealloc = step_dealloc,
+    .tp_traverse = step_traverse,
+    .tp_clear = step_clear,
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(Step, call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,

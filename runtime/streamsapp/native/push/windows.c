@@ -3,6 +3,7 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "base/fields.h"
 #include "base/objects.h"
 #include "cells/cells.h"
 #include "cells/held_cells.h"
@@ -21,29 +22,19 @@ typedef struct {
     char whole, observed;
 } Window;
 
-enum {
-    WINDOW_CELLS,
-    SEGMENTS,
-    WINDOWS_OF,
-    WINDOW_KEY,
-    WINDOW_ERROR,
-    WINDOW_DROPPED,
-    LATE,
-    WINDOW_TOPIC,
-    WINDOW_EMIT,
-    WINDOWS_NOTED,
-    WINDOWS_NOTED_HEADERS,
-    TELL,
-    WINDOW_PARTS
-};
-
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
-    PyObject *part[WINDOW_PARTS];
-    PyObject *forward;      /* None: nothing is forwarded at once */
-    const void *instead_of; /* the function in whose place records go to the topic; NULL if there is none */
-    PyObject *windows;      /* of the step of the record before; NULL if they are not known */
+    PyObject *cells, *segments;
+    PyObject *windows_of; /* finds the windows of a step of time */
+    PyObject *serialize_key, *on_error, *dropped;
+    PyObject *late;                  /* is called for each window that has closed */
+    PyObject *topic, *emit;          /* where records go in place of a function */
+    PyObject *noted, *noted_headers; /* for the commit; both None: nothing is */
+    PyObject *forward;               /* None: nothing is forwarded at once */
+    PyObject *tell;                  /* pushes a count to forward */
+    PyObject *windows;               /* of the step of the record before; NULL if they are not known */
+    int64_t instead_of;              /* the address of the function in whose place records go to the topic; 0: none */
     int64_t step, step_ms, grace_ms, stream_time;
     char keeps_bytes; /* says whether keys that are bytes are written as they are */
 } WindowPush;
@@ -64,23 +55,18 @@ typedef struct {
 
 /* ---- windows of one start ---- */
 
-static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *before, *after;
-    int whole;
-    if (!PyArg_ParseTuple(args, "SSp", &before, &after, &whole)) return NULL;
-    Window *self = PyObject_New(Window, type);
-    if (!self) return NULL;
-    self->before = Py_NewRef(before);
-    self->after = Py_NewRef(after);
-    self->whole = (char)whole;
-    self->observed = 0;
-    return (PyObject *)self;
+static const Field window_fields[] = {FIELD(Window, before, OBJECT, .type = &PyBytes_Type),
+                                      FIELD(Window, after, OBJECT, .type = &PyBytes_Type),
+                                      FIELD(Window, whole, TRUTH),
+                                      {0}};
+
+static PyObject *window_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    return sa_make(type, window_fields, given, flags, names);
 }
 
-static void window_dealloc(Window *self) {
-    Py_DECREF(self->before);
-    Py_DECREF(self->after);
-    PyObject_Free(self);
+static void window_dealloc(PyObject *self) {
+    sa_clear_fields(window_fields, self);
+    Py_TYPE(self)->tp_free(self);
 }
 
 static PyMemberDef window_members[] = {{"before", T_OBJECT_EX, offsetof(Window, before), READONLY, NULL},
@@ -91,8 +77,8 @@ static PyMemberDef window_members[] = {{"before", T_OBJECT_EX, offsetof(Window, 
 PyTypeObject sa_window_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Window",
     .tp_basicsize = sizeof(Window),
-    .tp_new = window_new,
-    .tp_dealloc = (destructor)window_dealloc,
+    .tp_vectorcall = window_new,
+    .tp_dealloc = window_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_members = window_members,
 };
@@ -114,10 +100,10 @@ static PyObject *key_in_store(const Window *window, PyObject *key) {
 /* The store's stream time is not before a window's start once that has a count. */
 static int observe(const WindowPush *self, Window *window, PyObject *start) {
     if (window->observed) return 0;
-    PyObject *stream_time = PyObject_GetAttrString(self->part[SEGMENTS], "stream_time");
+    PyObject *stream_time = PyObject_GetAttrString(self->segments, "stream_time");
     int later = stream_time ? PyObject_RichCompareBool(start, stream_time, Py_GT) : -1;
     Py_XDECREF(stream_time);
-    PyObject *seen = later > 0 ? PyObject_CallMethod(self->part[SEGMENTS], "observe", "O", start) : NULL;
+    PyObject *seen = later > 0 ? PyObject_CallMethod(self->segments, "observe", "O", start) : NULL;
     Py_XDECREF(seen);
     if (later < 0 || (later && !seen)) return -1;
     window->observed = 1;
@@ -128,12 +114,12 @@ static int observe(const WindowPush *self, Window *window, PyObject *start) {
 static int forward_window(const WindowPush *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
     PyObject *done, *made;
     if (of->straight) {
-        made = sa_told_by(cell, self->part[WINDOW_TOPIC], sa_key_told(cell, OF_WINDOWS), cell->timestamp);
-        done = made ? PyObject_CallOneArg(self->part[WINDOW_EMIT], made) : NULL;
+        made = sa_told_by(cell, self->topic, sa_key_told(cell, OF_WINDOWS), cell->timestamp);
+        done = made ? PyObject_CallOneArg(self->emit, made) : NULL;
     } else {
         made = Py_BuildValue("(OOOLLO)", of->key, start, end, (long long)cell->count, (long long)cell->timestamp,
                              of->headers);
-        done = made ? PyObject_CallObject(self->part[TELL], made) : NULL;
+        done = made ? PyObject_CallObject(self->tell, made) : NULL;
     }
     Py_XDECREF(made);
     Py_XDECREF(done);
@@ -146,15 +132,14 @@ static PyObject *note_of(Cell *cell, const Counted *of, const Due *due) {
 }
 
 static int count_in(const WindowPush *self, const Counted *of, const Due *due) {
-    if (!due->physical) return notify(self->part[LATE]);
-    Cells *cells = (Cells *)self->part[WINDOW_CELLS];
+    if (!due->physical) return notify(self->late);
+    Cells *cells = (Cells *)self->cells;
     Cell *cell = sa_count_cell(cells, sa_cell_of(cells, due->physical, due->window->whole), of->timestamp);
     if (!cell) return -1;
     int failed = observe(self, due->window, due->start) ? -1
                  : self->forward != Py_None             ? forward_window(self, of, cell, due->start, due->end)
-                 : self->part[WINDOWS_NOTED] != Py_None
-                     ? sa_hold_cell(cell, note_of(cell, of, due), self->part[WINDOWS_NOTED],
-                                    self->part[WINDOWS_NOTED_HEADERS], of->headers)
+                 : self->noted != Py_None
+                     ? sa_hold_cell(cell, note_of(cell, of, due), self->noted, self->noted_headers, of->headers)
                      : 0;
     Py_DECREF(cell);
     return failed;
@@ -184,7 +169,7 @@ static int count_some(const WindowPush *self, const Counted *of, PyObject *windo
     int failed = made < size;
     for (int step = 0; step < 3 && !failed && size > 1; step++)
         for (Py_ssize_t i = 0; i < size; i++)
-            if (due[i].physical) look_up_soon((Cells *)self->part[WINDOW_CELLS], due[i].physical, step);
+            if (due[i].physical) look_up_soon((Cells *)self->cells, due[i].physical, step);
     for (; at < size && !failed; at++) failed = count_in(self, of, &due[at]);
     for (Py_ssize_t i = 0; i < made; i++) Py_XDECREF(due[i].physical);
     return failed ? -1 : 0;
@@ -195,7 +180,7 @@ static PyObject *windows_at(WindowPush *self, int64_t timestamp) {
     int64_t step = timestamp / self->step_ms - (timestamp % self->step_ms < 0);
     if (self->windows && self->step == step) return Py_NewRef(self->windows);
     PyObject *number = PyLong_FromLongLong(step);
-    PyObject *found = number ? PyObject_CallOneArg(self->part[WINDOWS_OF], number) : NULL;
+    PyObject *found = number ? PyObject_CallOneArg(self->windows_of, number) : NULL;
     Py_XDECREF(number);
     if (found && !PyTuple_Check(found)) {
         PyErr_SetString(PyExc_TypeError, "windows are in a tuple");
@@ -227,14 +212,14 @@ static int count_in_windows(WindowPush *self, const Counted *of) {
 
 int sa_run_window_count(PyObject *pushed, PyObject *const *given) {
     WindowPush *self = (WindowPush *)pushed;
-    if (given[KEY] == Py_None) return notify(self->part[WINDOW_DROPPED]);
+    if (given[KEY] == Py_None) return notify(self->dropped);
     Counted of = {.key = given[KEY], .headers = given[HEADERS]};
     if (!are_integers(given + TIMESTAMP, 1, &of.timestamp)) return -1;
     if (of.timestamp > self->stream_time) self->stream_time = of.timestamp;
     of.closed_until = self->stream_time - self->grace_ms;
-    of.straight = given[HEADERS] == Py_None && self->forward == self->instead_of;
-    PyObject *key = serialized(self->part[WINDOW_KEY], self->keeps_bytes, given[KEY]);
-    if (!key) return sa_handled(self->part[WINDOW_ERROR], given, PUSHED);
+    of.straight = given[HEADERS] == Py_None && (intptr_t)self->forward == self->instead_of;
+    PyObject *key = serialized(self->serialize_key, self->keeps_bytes, given[KEY]);
+    if (!key) return sa_handled(self->on_error, given, PUSHED);
     of.key_bytes = made_bytes(key);
     int failed = of.key_bytes ? count_in_windows(self, &of) : -1;
     Py_XDECREF(of.key_bytes);
@@ -247,44 +232,46 @@ static PyObject *window_push_forget(WindowPush *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-static PyObject *window_push_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    PyObject *part[WINDOW_PARTS], *instead_of, *noted, *forward;
-    long long step_ms, grace_ms;
-    if (!PyArg_ParseTuple(args, "(O!O)(OLL)O(OOO)(OOO)O(OO)", &sa_cells_type, &part[WINDOW_CELLS], &part[SEGMENTS],
-                          &part[WINDOWS_OF], &step_ms, &grace_ms, &part[WINDOW_KEY], &part[WINDOW_ERROR],
-                          &part[WINDOW_DROPPED], &part[LATE], &instead_of, &part[WINDOW_TOPIC], &part[WINDOW_EMIT],
-                          &noted, &forward, &part[TELL]))
-        return NULL;
-    if (!sa_where_noted(noted, &part[WINDOWS_NOTED], &part[WINDOWS_NOTED_HEADERS])) return NULL;
-    if (step_ms < 1) return PyErr_Format(PyExc_ValueError, "a step takes a millisecond at least");
-    const void *place = PyLong_AsVoidPtr(instead_of);
-    WindowPush *self = PyErr_Occurred() ? NULL : (WindowPush *)type->tp_alloc(type, 0);
+static const Field window_push_fields[] = {
+    FIELD(WindowPush, cells, OBJECT, .type = &sa_cells_type),
+    FIELD(WindowPush, segments, OBJECT),
+    FIELD(WindowPush, windows_of, FUNCTION),
+    FIELD(WindowPush, step_ms, LONG, .least = 1, .most = INT64_MAX),
+    FIELD(WindowPush, grace_ms, LONG, .most = INT64_MAX),
+    FIELD(WindowPush, serialize_key, FUNCTION),
+    FIELD(WindowPush, keeps_bytes, TRUTH, .may_be_left_out = 1),
+    FIELD(WindowPush, on_error, FUNCTION),
+    FIELD(WindowPush, dropped, FUNCTION),
+    FIELD(WindowPush, late, FUNCTION),
+    FIELD(WindowPush, instead_of, LONG),
+    FIELD(WindowPush, topic, OBJECT, .type = &PyUnicode_Type),
+    FIELD(WindowPush, emit, FUNCTION),
+    FIELD(WindowPush, noted, OBJECT, .type = &PyList_Type, .may_be_none = 1),
+    FIELD(WindowPush, noted_headers, OBJECT, .type = &PyDict_Type, .may_be_none = 1),
+    FIELD(WindowPush, forward, FUNCTION, .may_be_none = 1),
+    FIELD(WindowPush, tell, FUNCTION),
+    {0}};
+
+static PyObject *window_push_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    WindowPush *self = (WindowPush *)sa_make(type, window_push_fields, given, flags, names);
     if (!self) return NULL;
     self->call = sa_call_push;
-    for (int i = 0; i < WINDOW_PARTS; i++) self->part[i] = Py_NewRef(part[i]);
-    self->forward = Py_NewRef(forward);
-    self->instead_of = place;
-    self->step_ms = step_ms;
-    self->grace_ms = grace_ms;
     self->stream_time = NO_TIMESTAMP;
+    if (!sa_are_noted_with_headers("WindowPush", self->noted, self->noted_headers)) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-static int window_push_traverse(WindowPush *self, visitproc visit, void *arg) {
-    for (int i = 0; i < WINDOW_PARTS; i++) Py_VISIT(self->part[i]);
-    Py_VISIT(self->forward);
-    Py_VISIT(self->windows);
-    return 0;
+static int window_push_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(((WindowPush *)self)->windows);
+    return sa_visit_fields(window_push_fields, self, visit, arg);
 }
 
-static int window_push_clear(WindowPush *self) {
-    for (int i = 0; i < WINDOW_PARTS; i++) Py_CLEAR(self->part[i]);
-    Py_CLEAR(self->forward);
-    Py_CLEAR(self->windows);
-    return 0;
+static int window_push_clear(PyObject *self) {
+    Py_CLEAR(((WindowPush *)self)->windows);
+    return sa_clear_fields(window_push_fields, self);
 }
 
-static void window_push_dealloc(WindowPush *self) {
+static void window_push_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     window_push_clear(self);
     Py_TYPE(self)->tp_free(self);
@@ -292,7 +279,6 @@ static void window_push_dealloc(WindowPush *self) {
 
 static PyMemberDef window_push_members[] = {{"forward", T_OBJECT_EX, offsetof(WindowPush, forward), 0, NULL},
                                             {"stream_time", T_LONGLONG, offsetof(WindowPush, stream_time), 0, NULL},
-                                            {"keeps_bytes", T_BOOL, offsetof(WindowPush, keeps_bytes), 0, NULL},
                                             {0}};
 
 static PyMethodDef window_push_methods[] = {
@@ -301,10 +287,10 @@ static PyMethodDef window_push_methods[] = {
 PyTypeObject sa_window_push_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.WindowPush",
     .tp_basicsize = sizeof(WindowPush),
-    .tp_new = window_push_new,
-    .tp_dealloc = (destructor)window_push_dealloc,
-    .tp_traverse = (traverseproc)window_push_traverse,
-    .tp_clear = (inquiry)window_push_clear,
+    .tp_vectorcall = window_push_new,
+    .tp_dealloc = window_push_dealloc,
+    .tp_traverse = window_push_traverse,
+    .tp_clear = window_push_clear,
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(WindowPush, call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,

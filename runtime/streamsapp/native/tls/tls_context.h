@@ -1,4 +1,4 @@
-/* What TLS connections of a client have in common: authorities, its own certificate, ciphers. Made by
+/* The settings of a client's TLS connections: authorities, its own certificate, ciphers. Made by
  * brokers/tls_context.py, with the interpreter's lock; a connection that began keeps what it began with. */
 #ifndef SA_TLS_TLS_CONTEXT_H
 #define SA_TLS_TLS_CONTEXT_H

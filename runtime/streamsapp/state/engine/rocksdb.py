@@ -263,8 +263,13 @@ class RocksDBStore:
 
     def stage_packed(self, batch: DatabaseBatch, packed: native.PackedRecords, limit: int) -> bool:
         """Adds up to so many of the sorted entries to a batch; returns whether any are left."""
-        writes, timestamped = batch.writes, isinstance(self._format, TimestampedFormat)
-        return packed.stage(writes.put, writes.delete, batch.family(self._family), limit, timestamped)
+        return packed.stage(
+            put=batch.writes.put,
+            delete=batch.writes.delete,
+            family=batch.family(self._family),
+            limit=limit,
+            timestamped=isinstance(self._format, TimestampedFormat),
+        )
 
     def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range], slice_size: int) -> None:
         """Writes entries of changelogs, then deletions; of a key's values the last wins.

@@ -43,7 +43,8 @@ class CountedWindows:
             if not self._windows:
                 self._layers.peek(b"", committed=True)  # which finds out whether the store is open
             is_new = start_ms > self.segments.stream_time
-            found = self._windows[start_ms] = native.Window(*self._around(start_ms), is_new)
+            before, after = self._around(start_ms)
+            found = self._windows[start_ms] = native.Window(before=before, after=after, whole=is_new)
         return found
 
     def bound(self, most: int) -> None:

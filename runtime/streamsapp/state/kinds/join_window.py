@@ -27,7 +27,7 @@ class JoinWindowStore(WindowStoreImpl):
     _pairs: native.Recent
 
     def keep_recent(self) -> None:
-        self._pairs = native.Recent(self._segments, self._layers.room)
+        self._pairs = native.Recent(segments=self._segments, room=self._layers.room)
 
     def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
         """Keeps a record, with its headers for the changelog."""

@@ -30,7 +30,7 @@ class _StagedCells:
 
     def stage(self, put: Put, delete: Delete, family: Any, limit: int) -> int:
         run = self._log[self._at : self._at + limit]
-        run.stage(put, delete, family)
+        run.stage(put=put, delete=delete, family=family)
         self._at += len(run)
         return len(run)
 

@@ -65,7 +65,7 @@ class WriteBack:
         self._live = ReadCache(self._load)
         self._unwritten = Unwritten(unwritten_from)
         #: The entries that are cells, instead of those that are live.
-        self.cells: native.Cells | None = native.Cells(self._load, start_at) if in_cells else None
+        self.cells: native.Cells | None = native.Cells(load=self._load, start_at=start_at) if in_cells else None
         #: The number of the running epoch.
         self.epoch = 0
         #: That of the last one in which the caches forgot what may have been written in it, or before.

@@ -1,0 +1,92 @@
+"""Parts of the compiled runtime that are made with what a test says of them, and with something for the rest.
+
+``path`` is ``streamsapp.native``, or another one with its names.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from streamsapp import native
+from streamsapp.native import StepKind
+
+
+def raising(error: Exception, *record: object) -> None:
+    """Handles an error by raising it."""
+    raise error
+
+
+def step(path: ModuleType, **given: Any) -> Any:
+    made: dict[str, Any] = {
+        "kind": StepKind.MAP_VALUES,
+        "function": str,
+        "adapt": None,
+        "forward": print,
+        "on_error": raising,
+    }
+    return path.Step(**made | given)
+
+
+def sink(path: ModuleType, **given: Any) -> Any:
+    made: dict[str, Any] = {
+        "topic": "out",
+        "serialize_key": bytes,
+        "serialize_value": bytes,
+        "check_headers": bool,
+        "emit": print,
+        "on_error": raising,
+        "plain_sink": None,
+    }
+    return path.Sink(**made | given)
+
+
+def loop(path: ModuleType, **given: Any) -> Any:
+    made = {"deserialize_key": None, "deserialize_value": None, "punctuate": list}
+    return path.Loop(**made | given)
+
+
+def _counting(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields that push functions that count have in common. ``noted`` is a list and a dictionary."""
+    noted, noted_headers = given.pop("noted", None) or (None, None)
+    made: dict[str, Any] = {
+        "serialize_key": bytes,
+        "on_error": raising,
+        "dropped": bool,
+        "instead_of": 0,
+        "topic": "out",
+        "emit": print,
+        "noted": noted,
+        "noted_headers": noted_headers,
+        "forward": None,
+    }
+    return made | given
+
+
+def count_push(path: ModuleType, **given: Any) -> Any:
+    return path.CountPush(**_counting(given))
+
+
+def window_push(path: ModuleType, **given: Any) -> Any:
+    """It is told of windows by a function, or they are always the same."""
+    windows = given.pop("windows", ())
+    made: dict[str, Any] = {
+        "segments": None,
+        "windows_of": lambda step: windows,
+        "step_ms": 1,
+        "grace_ms": 0,
+        "late": bool,
+        "tell": bool,
+    }
+    return path.WindowPush(**made | _counting(given))
+
+
+def record(path: ModuleType, **given: Any) -> Any:
+    made = {"topic": "t", "partition": 0, "offset": 0, "key": None, "value": None, "timestamp": 0, "headers": None}
+    return path.Record(**made | given)
+
+
+def chunk(path: ModuleType, **given: Any) -> native.Chunk:
+    common = {"topic": "t", "partition": 0, "position": 0, "aborted": [], "decompress": bytes}
+    made: native.Chunk = path.Chunk(**common | given)
+    return made
