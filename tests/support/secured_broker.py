@@ -40,14 +40,6 @@ class SecuredBroker(EmbeddedBroker):
             "MUTUAL": self.mutual_port,
         }
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
-        plain, scram = f"{_LOGIN}.plain.PlainLoginModule required", f"{_LOGIN}.scram.ScramLoginModule required;"
-        logins = {
-            "plain.sasl.jaas.config": f'{plain} user_anna="secret";',
-            "scram-sha-256.sasl.jaas.config": scram,
-            "scram-sha-512.sasl.jaas.config": scram,
-            "oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
-            "scram-sha-256.connections.max.reauth.ms": str(SESSION),
-        }
         self._properties = {
             "group.min.session.timeout.ms": "1000",
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{self._controller_port}",
@@ -56,15 +48,9 @@ class SecuredBroker(EmbeddedBroker):
                 "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,MUTUAL:SSL,"
                 "CONTROLLER:PLAINTEXT"
             ),
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            **{
-                f"listener.name.{of}.{key}": value
-                for of in ("sasl_plaintext", "sasl_ssl")
-                for key, value in logins.items()
-            },
-            "ssl.keystore.location": str(_key_store(directory, self.certificate)),
-            "ssl.keystore.password": "changeit",
-            "ssl.keystore.type": "PKCS12",
+            **logins("sasl_plaintext", "sasl_ssl"),
+            "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            **key_store(directory, self.certificate),
             "listener.name.mutual.ssl.client.auth": "required",
             "listener.name.mutual.ssl.truststore.type": "PEM",
             "listener.name.mutual.ssl.truststore.location": str(clients),
@@ -76,11 +62,50 @@ class SecuredBroker(EmbeddedBroker):
 
     def introduce(self, name: str, password: str) -> None:
         """Make a user known to SCRAM."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            known = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
-            for done in admin.alter_user_scram_credentials([known]).values():
-                done.result()
+        introduce(self.bootstrap_servers, name, password)
+
+
+def introduce(bootstrap_servers: str, name: str, password: str) -> None:
+    """Make a user known to SCRAM in a cluster."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        known = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
+        for done in admin.alter_user_scram_credentials([known]).values():
+            done.result()
+
+
+def logins(*listeners: str) -> dict[str, str]:
+    """A broker's settings by which its listeners take each mechanism."""
+    plain, scram = f"{_LOGIN}.plain.PlainLoginModule required", f"{_LOGIN}.scram.ScramLoginModule required;"
+    settings = {
+        "plain.sasl.jaas.config": f'{plain} user_anna="secret";',
+        "scram-sha-256.sasl.jaas.config": scram,
+        "scram-sha-512.sasl.jaas.config": scram,
+        "oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
+        "scram-sha-256.connections.max.reauth.ms": str(SESSION),
+    }
+    named = {f"listener.name.{of}.{key}": value for of in listeners for key, value in settings.items()}
+    return {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER", **named}
+
+
+def key_store(directory: Path, certificate: Path) -> dict[str, str]:
+    """A broker's settings for TLS with a certificate that is made now, for 127.0.0.1, and written to a file."""
+    return {
+        "ssl.keystore.location": str(_key_store(directory, certificate)),
+        "ssl.keystore.password": "changeit",
+        "ssl.keystore.type": "PKCS12",
+    }
+
+
+def by_scram(certificate: Path) -> dict[str, str]:
+    """A client's properties for SASL_SSL as ``anna``, once she was introduced with this password."""
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(certificate),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "anna",
+        "sasl.password": "secret",
+    }
 
 
 def _key_store(directory: Path, certificate: Path) -> Path:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import PartitionMetadata  # type: ignore[attr-defined
 
 from continuous_input import Repeated
 from kafka_cluster import START_TIMEOUT, Kafka
+from secured_broker import by_scram, introduce, key_store, logins
 from streamsapp import TopicPartition
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
@@ -38,11 +39,20 @@ class ThreeBrokers:
 
     def __init__(self, directory: Path) -> None:
         controller = free_port()
-        settings = _SETTINGS | {"controller.quorum.voters": f"1@{_HOST}:{controller}"}
+        directory.mkdir(parents=True, exist_ok=True)
+        self._certificate = directory / "broker.pem"
+        secured = {
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+            **logins("sasl_ssl"),
+            **key_store(directory, self._certificate),
+        }
+        secured_ports = [free_port() for _ in range(_COUNT)]
+        settings = _SETTINGS | secured | {"controller.quorum.voters": f"1@{_HOST}:{controller}"}
         self.brokers: dict[int, EmbeddedBroker] = {}
         for number in range(1, 1 + _COUNT):
             port = free_port()
-            own = {"node.id": f"{number}", "listeners": f"PLAINTEXT://{_HOST}:{port}"}
+            both = f"PLAINTEXT://{_HOST}:{port},SASL_SSL://{_HOST}:{secured_ports[number - 1]}"
+            own = {"node.id": f"{number}", "listeners": both, "advertised.listeners": both}
             if number == 1:
                 own["listeners"] += f",CONTROLLER://{_HOST}:{controller}"
             else:
@@ -51,6 +61,8 @@ class ThreeBrokers:
                 directory / f"{number}", port, properties=settings | own, start_timeout=START_TIMEOUT
             )
         self.kafka = Kafka(",".join(each.bootstrap_servers for each in self.brokers.values()))
+        #: By SASL_SSL, with the properties of ``secured``.
+        self.secured_servers = ",".join(f"{_HOST}:{port}" for port in secured_ports)
         #: Every leader that each partition was seen to have.
         self.leaders: dict[TopicPartition, set[int]] = {}
 
@@ -65,6 +77,11 @@ class ThreeBrokers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def secured(self) -> dict[str, str]:
+        """A client's properties for the connection by SASL_SSL to ``secured_servers``."""
+        introduce(self.kafka.bootstrap_servers, "anna", "secret")
+        return by_scram(self._certificate)
 
     def replace(self, number: int, topic: str) -> None:
         """Kill a broker, let the others lead its partitions, and start it again until it has all of a topic."""
