@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Each imports what those before it make.
-MODULES = ("sections", "pages")
+MODULES = ("sections", "resource", "pages")
 
 
 def made(module: str) -> Iterator[tuple[Path, str]]:

@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args, get_type_hints
 
+import msgspec
+import yaml
+from msgspec import Struct
+
+from definitions.resource import PATH as RESOURCE, Schema, meanings
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.setting import Setting, defined_settings
+from streamsapp.manifest.model import Spec
 
 Row = tuple[str, ...]
 
@@ -23,7 +30,7 @@ _TABLE = re.compile(r"(<!-- made by `make definitions`: ([\w.]+) -->\n\n?)(?:\|.
 
 def files(root: Path) -> Iterator[tuple[str, str]]:
     """Returns the pages with their tables."""
-    for path, tables in _PAGES.items():
+    for path, tables in (_PAGES | {"docs/reference.md": _fields(root)}).items():
         yield path, _with_tables((root / path).read_text("utf-8"), Path(path).name, tables)
 
 
@@ -60,7 +67,70 @@ def _default(field: Field[Any], setting: Setting) -> str:
             return f"{number:,}"
 
 
-_PAGES: Mapping[str, Mapping[str, Callable[[], Iterable[Row]]]] = {
+def _fields(root: Path) -> Mapping[str, Callable[[], Iterable[Row]]]:
+    """Returns the tables of the sections of ``spec`` that are structures."""
+    names = ["spec", *(f"spec.{name}" for name, each in _structures(Spec).items() if name != "podTemplate")]
+    return {name: partial(_section, name, _schema(root, name)) for name in names}
+
+
+def _schema(root: Path, name: str) -> Schema:
+    resource = yaml.safe_load((root / RESOURCE).read_text("utf-8"))
+    schema = resource["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for part in name.split("."):
+        schema = schema["properties"][part]
+    return cast("Schema", schema)
+
+
+def _section(name: str, schema: Schema) -> Iterator[Row]:
+    yield "field", "type", "default", "meaning"
+    structure = Spec if name == "spec" else _structures(Spec)[name.removeprefix("spec.")]
+    yield from _rows(structure, schema, "", ": [below](#spec{})" if name == "spec" else "")
+
+
+def _rows(structure: type[Struct], schema: Schema, prefix: str, below: str) -> Iterator[Row]:
+    inner = _structures(structure)
+    for name, meaning in meanings(structure).items():
+        field = schema["properties"][name]
+        default = "required" if name in schema.get("required", ()) else _shown(field.get("default", {}))
+        has_section = name in inner or name == "podTemplate"
+        more = below.format(name.lower()) if has_section else ""
+        yield f"`{prefix}{name}`", _type_of(field), default, meaning + more
+        if name.endswith("Ref"):
+            yield from _rows(inner[name], field, f"{name}.", "")
+
+
+def _shown(default: object) -> str:
+    text = str(default).lower() if isinstance(default, bool) else default
+    return "" if default == {} else f"`{text}`"
+
+
+def _type_of(field: Schema) -> str:
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"])
+    if "x-kubernetes-int-or-string" in field:
+        return f"`{field['default']}` or integer ≥ 1"
+    if "type" not in field:
+        return f"`{field['default']}` or mapping"
+    words = {"string": "text", "boolean": "true or false", "array": "list", "object": "mapping"}
+    least = f" ≥ {field['minimum']}" if "minimum" in field else ""
+    return f"{words.get(field['type'], field['type'])}{least}"
+
+
+def _structures(structure: type[Struct]) -> dict[str, type[Struct]]:
+    """Returns the fields that are structures, each with its own."""
+    hints = get_type_hints(structure)
+    kinds = {
+        each.encode_name: next((kind for kind in _kinds(hints[each.name]) if issubclass(kind, Struct)), None)
+        for each in msgspec.structs.fields(structure)
+    }
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _kinds(hint: Any) -> list[type]:
+    return [each for each in (hint, *get_args(hint)) if isinstance(each, type)]
+
+
+_PAGES: dict[str, Mapping[str, Callable[[], Iterable[Row]]]] = {
     "docs/configuration.md": {
         "StreamsConfig": lambda: _settings(StreamsConfig),
         "RemoteStateConfig": lambda: _settings(RemoteStateConfig),

@@ -38,7 +38,8 @@ class RemoteStateConfig:
 
     url: str = field(
         metadata=setting(
-            "`s3://bucket/prefix`, immutable in a cluster; or `file:///folder` that all instances share",
+            "`s3://bucket/prefix`, immutable in a cluster; or `file:///folder` that all instances share, "
+            "which a cluster refuses",
             field=ManifestField("remoteState.url", "RemoteUrl"),
         )
     )

@@ -100,7 +100,13 @@ class CodeSpec(Fields, frozen=True, kw_only=True):
 
 
 class KafkaSpec(KafkaSettings, frozen=True, kw_only=True):
-    secret_ref: Annotated[Reference | None, Doc("a Secret of the same namespace, mounted as files")] = None
+    secret_ref: Annotated[
+        Reference | None,
+        Doc(
+            "a Secret of the same namespace, mounted as files: they are named like client properties "
+            "(`sasl.password`), or are `ca.crt`, `tls.crt` and `tls.key`"
+        ),
+    ] = None
 
 
 class ProcessingSpec(ProcessingSettings, frozen=True, kw_only=True):
@@ -121,7 +127,10 @@ class TopicsSpec(TopicsSettings, frozen=True, kw_only=True):
 class RemoteStateSpec(RemoteStateSettings, frozen=True, kw_only=True):
     secret_ref: Annotated[
         Reference | None,
-        Doc("a Secret of the same namespace, mounted as files; without it the pod's own identity is used"),
+        Doc(
+            "a Secret of the same namespace, mounted as files: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, "
+            "perhaps `AWS_SESSION_TOKEN` and `ca.crt`; without it the pod's own identity is used"
+        ),
     ] = None
 
 
@@ -177,7 +186,7 @@ class RolloutSpec(Fields, frozen=True, kw_only=True):
     ] = []
     preview: Annotated[
         PreviewSpec | None,
-        Doc("a look at what a new revision would change, before the first pod is restarted for it: below"),
+        Doc("a look at what a new revision would change, before the first pod is restarted for it"),
     ] = None
 
 

@@ -182,7 +182,11 @@ class RemoteStateSettings(Fields, frozen=True, kw_only=True):
     """Of ``spec.remoteState``."""
 
     url: Annotated[
-        RemoteUrl, Doc("`s3://bucket/prefix`, immutable in a cluster; or `file:///folder` that all instances share")
+        RemoteUrl,
+        Doc(
+            "`s3://bucket/prefix`, immutable in a cluster; or `file:///folder` that all instances "
+            "share, which a cluster refuses"
+        ),
     ]
     endpoint: Annotated[
         str | None, Doc("of an S3 server other than Amazon's, such as `https://minio.example:9000`")

@@ -178,7 +178,7 @@ def test_kubectl_explains_the_fields(cluster: ApiServer) -> None:
             return cluster.kubectl("explain", "streamsapp.spec.remoteState.url")
         return ""
 
-    until(lambda: "Immutable once it is set" in explained(), "the documentation")
+    until(lambda: "immutable in a cluster" in explained(), "the documentation")
 
 
 @pytest.mark.parametrize("manifest", sorted(EXAMPLES.glob("*/streamsapp.yaml")), ids=lambda path: path.parent.name)

@@ -1,4 +1,4 @@
-"""The reference of the resource tells every field of the CRD, with its type and default."""
+"""The reference of the resource has every field of the CRD, with its type and default."""
 
 from __future__ import annotations
 
