@@ -27,7 +27,7 @@ _USER = "operator"
 IMAGE = "localhost/streamsapp-runtime:dev"
 SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 #: Longer than anything takes that works, in seconds, also on a busy machine; shorter than pytest waits.
-TIMEOUT = 120.0
+TIMEOUT = 240.0
 #: Of an operator that is to go on: it ends when it stands still for two thirds of that, and nobody starts it again.
 LONG_LEASE = 60.0
 #: Until another one has such a Lease, which it waits out.

@@ -50,9 +50,8 @@ for said in stores:
         options = dict(option.split("=") for option in options)
         table = spark.read.format("streamsapp").options(manifest=manifest, store=store, **options).load()
         print("schema", table.schema.simpleString())
-        rows = table.rdd  # planned once
-        print("partitions", rows.getNumPartitions())
-        for row in sorted(rows.collect(), key=lambda row: row.key):
+        print("partitions", table.rdd.getNumPartitions())
+        for row in sorted(table.collect(), key=lambda row: row.key):
             print("row", list(row))
     except Exception as error:
         print("error", str(error).replace(chr(10), " "))
