@@ -154,6 +154,23 @@ def test_bytes_of_the_client_arrive(begin: Begin) -> None:
     assert got == BYTES
 
 
+def test_many_records_are_written_in_one_call(begin: Begin) -> None:
+    """A part of a request that is left is copied, and waits for the next turn of its thread."""
+    got, taken = bytearray(), threading.Event()
+
+    def serve(secured: ssl.SSLSocket) -> None:
+        taken.wait()
+        while len(got) < 100_000:
+            got.extend(secured.recv(50_000))
+
+    peer = begin(serve)
+
+    assert peer.tls.send(BYTES[:100_000]) == 100_000
+    taken.set()
+    assert peer.read(1) == b""
+    assert got == BYTES[:100_000]
+
+
 def test_nothing_to_read_is_no_end(begin: Begin) -> None:
     peer = begin(lambda secured: secured.recv(1) and None)
 

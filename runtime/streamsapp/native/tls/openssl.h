@@ -16,7 +16,7 @@ typedef struct VerifyParameters VerifyParameters;
 /* Kinds of errors, and of controls for which OpenSSL's headers have macros. */
 enum { SSL_NO_ERROR = 0, SSL_FAILED = 1, SSL_WANTS_READ = 2, SSL_WANTS_WRITE = 3, SSL_SYSTEM = 5, SSL_ENDED = 6 };
 enum { CONTROL_MODE = 33, CONTROL_SERVER_NAME = 55, CONTROL_READ_AHEAD = 41, CONTROL_LEAST_PROTOCOL = 123 };
-enum { MODE_PARTIAL_WRITE = 1, MODE_MOVING_BUFFER = 2, MODE_AUTO_RETRY = 4, MODE_RELEASE_BUFFERS = 16 };
+enum { MODE_PARTIAL_WRITE = 1, MODE_MOVING_BUFFER = 2, MODE_AUTO_RETRY = 4 };
 enum { TLS_1_2 = 0x0303, VERIFY_NONE = 0, VERIFY_PEER = 1, FILE_OF_PEM = 1, CHECK_REVOKED = 4, WHOLE_WILDCARDS = 4 };
 
 #define SA_OPENSSL(X)                                                                         \

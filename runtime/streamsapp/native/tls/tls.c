@@ -2,16 +2,20 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <structmember.h>
+#include <sys/socket.h>
 
 #include "tls/tls_error.h"
 
 typedef struct {
     PyObject_HEAD
     Ssl *ssl;
+    int descriptor;
     char busy;    /* true while a thread is in OpenSSL, without the interpreter's lock */
     char closing; /* true if it is to be freed when that thread comes back */
     char wants_room, pending;
@@ -43,6 +47,7 @@ PyObject *sa_tls_of(SslContext *context, int descriptor, const char *name, int c
     Tls *self = (Tls *)sa_tls_type.tp_alloc(&sa_tls_type, 0);
     if (!self) return NULL;
     sa_ERR_clear_error();
+    self->descriptor = descriptor;
     self->ssl = sa_SSL_new(context);
     if (self->ssl && name_it(self->ssl, name, checked) && sa_SSL_set_fd(self->ssl, descriptor) == 1)
         return (PyObject *)self;
@@ -130,6 +135,34 @@ static PyObject *tls_shake_hands(Tls *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* Has the system hold back a part of a packet while records of TLS are written, and send it when that is over. */
+static void hold_back(int descriptor, int on) {
+#ifdef TCP_CORK
+    setsockopt(descriptor, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+#endif
+}
+
+/* Writes until all is taken or there is no room. Each record is a call of the system's. */
+static Outcome write_all(Ssl *ssl, int descriptor, const char *from, size_t size) {
+    enum { RECORD = 16 << 10 };
+    Outcome outcome = {0};
+    size_t written = 0;
+    if (size > RECORD) hold_back(descriptor, 1);
+    while (written < size) {
+        size_t more = 0;
+        sa_ERR_clear_error();
+        errno = 0;
+        if (sa_SSL_write_ex(ssl, from + written, size - written, &more) != 1) {
+            outcome = written ? failed(ssl, 0, written) : failed_write(ssl); /* what is wrong is met again */
+            break;
+        }
+        written += more;
+    }
+    if (size > RECORD) hold_back(descriptor, 0);
+    outcome.bytes = written;
+    return outcome;
+}
+
 static PyObject *tls_send(Tls *self, PyObject *given) {
     Py_buffer data;
     if (PyObject_GetBuffer(given, &data, PyBUF_SIMPLE)) return NULL;
@@ -137,12 +170,10 @@ static PyObject *tls_send(Tls *self, PyObject *given) {
         PyBuffer_Release(&data);
         return NULL;
     }
-    Outcome outcome = {0};
+    Outcome outcome;
     Ssl *ssl = self->ssl;
     Py_BEGIN_ALLOW_THREADS
-    sa_ERR_clear_error();
-    errno = 0;
-    if (data.len && sa_SSL_write_ex(ssl, data.buf, (size_t)data.len, &outcome.bytes) != 1) outcome = failed_write(ssl);
+    outcome = write_all(ssl, self->descriptor, data.buf, (size_t)data.len);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&data);
     if (!end(self, outcome)) return NULL;

@@ -21,7 +21,7 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         Py_DECREF(self);
         return sa_raise_tls(0, 0);
     }
-    long mode = MODE_PARTIAL_WRITE | MODE_MOVING_BUFFER | MODE_AUTO_RETRY | MODE_RELEASE_BUFFERS;
+    long mode = MODE_PARTIAL_WRITE | MODE_MOVING_BUFFER | MODE_AUTO_RETRY;
     sa_SSL_CTX_ctrl(self->context, CONTROL_MODE, mode, NULL);
     sa_SSL_CTX_ctrl(self->context, CONTROL_LEAST_PROTOCOL, TLS_1_2, NULL);
     sa_SSL_CTX_ctrl(self->context, CONTROL_READ_AHEAD, 1, NULL);
