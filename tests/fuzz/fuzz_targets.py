@@ -8,14 +8,18 @@ gives all of them the kept inputs. A target returns for bytes that are refused a
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
+
+import trustme
 
 #: The file of a compiled part that is used in place of the usual one.
 INSTRUMENTED = "STREAMSAPP_FUZZED"
@@ -122,6 +126,58 @@ def decompression(data: bytes) -> None:
         assert isinstance(found, Exception) or len(found) <= most
 
 
+def tls(data: bytes) -> None:
+    """Bytes of a server in place of a handshake, or behind one if the first is odd: they are no records of TLS, and
+    nothing comes out but by chance: the connection ends, waits, or fails."""
+    if not data:
+        return
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        there.setblocking(False)
+        secured = _tls_context().connection(descriptor=here.fileno(), name="localhost", checked=False)
+        if data[0] % 2:
+            _shaken_hands(secured, there)
+        there.sendall(data[1:])
+        if data[0] % 4 > 1:
+            there.close()
+        view = bytearray(64)
+        with suppress(native.TlsError, OSError):
+            secured.shake_hands()
+            for _ in range(len(data)):
+                if not secured.recv_into(view):
+                    break
+        assert secured.version in ("TLSv1.2", "TLSv1.3", "unknown"), secured.version
+        secured.close()
+        assert not secured.version
+
+
+@cache
+def _tls_context() -> native.TlsContext:
+    return native.TlsContext(verified=False)
+
+
+@cache
+def _server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    return context
+
+
+def _shaken_hands(secured: native.Tls, there: socket.socket) -> None:
+    """Both sides in turn: a socket has room for all of it."""
+    taken, given = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = _server_context().wrap_bio(taken, given, server_side=True)
+    for _ in range(3):
+        with suppress(BlockingIOError):
+            secured.shake_hands()
+        with suppress(BlockingIOError):
+            taken.write(there.recv(1 << 16))
+        with suppress(ssl.SSLWantReadError):
+            server.do_handshake()
+        there.sendall(given.read())
+
+
 def _plain(codec: int, data: bytes) -> bytes | Exception:
     return decompressed(codec, data, MOST)
 
@@ -170,7 +226,7 @@ def _last_of_each_key(records: list[Any]) -> list[tuple[bytes, bytes | None]]:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (answer, chunk, batch, decompression)
+    target.__name__: target for target in (answer, chunk, batch, decompression, tls)
 }
 
 

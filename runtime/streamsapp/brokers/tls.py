@@ -47,7 +47,7 @@ class ClientTls:
 
     def connection(self, descriptor: int, name: str) -> native.Tls:
         """Over the socket of this descriptor, to a broker of this name."""
-        return self.context.connection(descriptor, name, self.checks_names)
+        return self.context.connection(descriptor=descriptor, name=name, checked=self.checks_names)
 
 
 class RenewedTls:
@@ -147,7 +147,11 @@ def _identify(context: native.TlsContext, properties: Mapping[str, str]) -> None
         _file(properties, "ssl.key") as key,
     ):
         if certificate is not None:
-            context.show(certificate, key or certificate, properties.get("ssl.key.password", "").encode())
+            context.show(
+                certificate=certificate,
+                key=key or certificate,
+                password=properties.get("ssl.key.password", "").encode(),
+            )
         elif key is not None:
             raise ConfigError("ssl.key.location: a key needs its certificate; set ssl.certificate.location")
 

@@ -452,11 +452,11 @@ class TlsContext:
         """Believes these authorities, or the system's if there is neither."""
 
     def check_revoked(self, file: str, /) -> None: ...
-    def show(self, certificate: str, key: str, password: bytes, /) -> None: ...
+    def show(self, *, certificate: str, key: str, password: bytes) -> None: ...
     def use_ciphers(self, ciphers: str, /) -> None:
         """For TLS 1.2, in OpenSSL's form."""
 
-    def connection(self, descriptor: int, name: str, checked: bool, /) -> Tls:
+    def connection(self, *, descriptor: int, name: str, checked: bool) -> Tls:
         """Over a connected socket. The other side has to prove that it has this name or address, if that is
         ``checked``."""
 

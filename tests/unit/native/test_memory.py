@@ -16,7 +16,14 @@ from compiled_trees import tree_compiled_with
 PROGRAMS = Path(__file__).resolve().parents[2] / "support"
 SANITIZERS = ("libasan.so", "libubsan.so")
 #: The unit tests of what reads bytes of brokers; the long tests here run the rest under sanitizers.
-UNIT_TESTS = ("answers", "fuzz_corpus", "packed_records")
+UNIT_TESTS = (
+    "native/test_answers.py",
+    "native/test_fields.py",
+    "native/test_fuzz_corpus.py",
+    "native/test_packed_records.py",
+    "native/test_tls.py",
+    "brokers/test_tls.py",
+)
 
 
 def run(program: str, part: str, broker: str, **environment: str) -> str:
@@ -66,7 +73,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.timeout(900)  # it compiles, and each test takes some times as long
 def test_unit_tests_pass_under_sanitizers(sanitized: dict[str, str]) -> None:
-    files = [str(Path(__file__).with_name(f"test_{name}.py")) for name in UNIT_TESTS]
+    files = [str(Path(__file__).parents[1] / name) for name in UNIT_TESTS]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not long", *files],
         env={**os.environ, **sanitized},

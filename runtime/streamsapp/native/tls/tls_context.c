@@ -3,17 +3,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "tls/tls.h"
 #include "tls/tls_error.h"
 
 /* Bytes that are taken from a socket at a time, at most: some records of TLS, which have 16 KiB. */
 enum { READ_BUFFER = 128 << 10 };
 
-static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"verified", NULL};
-    int verified = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "p", names, &verified) || sa_find_openssl()) return NULL;
-    TlsContext *self = (TlsContext *)type->tp_alloc(type, 0);
+static const Field context_fields[] = {FIELD(TlsContext, verified, TRUTH), {0}};
+
+static PyObject *context_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    if (sa_find_openssl()) return NULL;
+    TlsContext *self = (TlsContext *)sa_make(type, context_fields, given, flags, names);
     if (!self) return NULL;
     sa_ERR_clear_error();
     self->context = sa_SSL_CTX_new(sa_TLS_client_method());
@@ -26,7 +27,7 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     sa_SSL_CTX_ctrl(self->context, CONTROL_LEAST_PROTOCOL, TLS_1_2, NULL);
     sa_SSL_CTX_ctrl(self->context, CONTROL_READ_AHEAD, 1, NULL);
     sa_SSL_CTX_set_default_read_buffer_len(self->context, READ_BUFFER);
-    sa_SSL_CTX_set_verify(self->context, verified ? VERIFY_PEER : VERIFY_NONE, NULL);
+    sa_SSL_CTX_set_verify(self->context, self->verified ? VERIFY_PEER : VERIFY_NONE, NULL);
     return (PyObject *)self;
 }
 
@@ -43,6 +44,15 @@ static PyObject *done(int well) {
     Py_RETURN_NONE;
 }
 
+/* A text as C has it; NULL with an exception, also for one with a zero in it. */
+static const char *text_without_nul(PyObject *given) {
+    Py_ssize_t size = 0;
+    const char *found = PyUnicode_AsUTF8AndSize(given, &size);
+    if (!found || !memchr(found, 0, (size_t)size)) return found;
+    PyErr_SetString(PyExc_ValueError, "a text has a zero in it");
+    return NULL;
+}
+
 static PyObject *context_trust(TlsContext *self, PyObject *args) {
     const char *file = NULL, *folder = NULL;
     if (!PyArg_ParseTuple(args, "zz", &file, &folder)) return NULL;
@@ -53,7 +63,7 @@ static PyObject *context_trust(TlsContext *self, PyObject *args) {
 }
 
 static PyObject *context_check_revoked(TlsContext *self, PyObject *file) {
-    const char *path = PyUnicode_AsUTF8(file);
+    const char *path = text_without_nul(file);
     if (!path) return NULL;
     sa_ERR_clear_error();
     errno = 0;
@@ -71,11 +81,23 @@ static int give_password(char *to, int size, int writes, void *given) {
     return (int)length;
 }
 
-static PyObject *context_show(TlsContext *self, PyObject *args) {
-    const char *certificate = NULL, *key = NULL;
-    PyObject *password = NULL;
-    if (!PyArg_ParseTuple(args, "ssS", &certificate, &key, &password)) return NULL;
-    Py_XSETREF(self->password, Py_NewRef(password));
+/* The arguments of show(). */
+typedef struct {
+    PyObject *certificate, *key, *password;
+} Shown;
+
+static const Field shown_fields[] = {FIELD(Shown, certificate, OBJECT, .type = &PyUnicode_Type),
+                                     FIELD(Shown, key, OBJECT, .type = &PyUnicode_Type),
+                                     FIELD(Shown, password, OBJECT, .type = &PyBytes_Type),
+                                     {0}};
+
+static PyObject *context_show(TlsContext *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Shown shown;
+    if (sa_take_fields("show", shown_fields, given, count, names, &shown)) return NULL;
+    const char *certificate = text_without_nul(shown.certificate),
+               *key = certificate ? text_without_nul(shown.key) : NULL;
+    if (!key) return NULL;
+    Py_XSETREF(self->password, Py_NewRef(shown.password));
     sa_ERR_clear_error();
     errno = 0;
     sa_SSL_CTX_set_default_passwd_cb(self->context, give_password);
@@ -86,34 +108,47 @@ static PyObject *context_show(TlsContext *self, PyObject *args) {
 }
 
 static PyObject *context_use_ciphers(TlsContext *self, PyObject *named) {
-    const char *list = PyUnicode_AsUTF8(named);
+    const char *list = text_without_nul(named);
     if (!list) return NULL;
     sa_ERR_clear_error();
     errno = 0;
     return done(sa_SSL_CTX_set_cipher_list(self->context, list));
 }
 
-static PyObject *context_connection(TlsContext *self, PyObject *args) {
-    int descriptor = -1, checked = 1;
-    const char *name = NULL;
-    if (!PyArg_ParseTuple(args, "isp", &descriptor, &name, &checked)) return NULL;
-    return sa_tls_of(self->context, descriptor, name, checked);
+/* The arguments of connection(). */
+typedef struct {
+    int descriptor;
+    PyObject *name;
+    char checked;
+} Connecting;
+
+static const Field connecting_fields[] = {FIELD(Connecting, descriptor, INT),
+                                          FIELD(Connecting, name, OBJECT, .type = &PyUnicode_Type),
+                                          FIELD(Connecting, checked, TRUTH),
+                                          {0}};
+
+static PyObject *context_connection(TlsContext *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
+    Connecting to;
+    if (sa_take_fields("connection", connecting_fields, given, count, names, &to)) return NULL;
+    const char *name = text_without_nul(to.name);
+    return name ? sa_tls_of(self->context, to.descriptor, name, to.checked) : NULL;
 }
 
 static PyMethodDef context_methods[] = {
     {"trust", (PyCFunction)context_trust, METH_VARARGS,
      "trust(file or None, folder or None): believe these authorities, or the system's"},
     {"check_revoked", (PyCFunction)context_check_revoked, METH_O, "check_revoked(file): believe no certificate in it"},
-    {"show", (PyCFunction)context_show, METH_VARARGS, "show(certificate, key, password): files that prove who this is"},
+    {"show", (PyCFunction)(void (*)(void))context_show, METH_FASTCALL | METH_KEYWORDS,
+     "show(*, certificate, key, password): files that prove who this is"},
     {"use_ciphers", (PyCFunction)context_use_ciphers, METH_O, "use_ciphers(list): as OpenSSL names them"},
-    {"connection", (PyCFunction)context_connection, METH_VARARGS,
-     "connection(descriptor, name, checks the name): a Tls over a socket that is connected"},
+    {"connection", (PyCFunction)(void (*)(void))context_connection, METH_FASTCALL | METH_KEYWORDS,
+     "connection(*, descriptor, name, checked): a Tls over a socket that is connected"},
     {0}};
 
 PyTypeObject sa_tls_context_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.TlsContext",
     .tp_basicsize = sizeof(TlsContext),
-    .tp_new = context_new,
+    .tp_vectorcall = context_new,
     .tp_dealloc = (destructor)context_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = context_methods,

@@ -11,6 +11,7 @@ typedef struct {
     PyObject_HEAD
     SslContext *context;
     PyObject *password; /* bytes, while a key is read */
+    char verified;      /* says whether the other side has to show a certificate that is believed */
 } TlsContext;
 
 extern PyTypeObject sa_tls_context_type;
