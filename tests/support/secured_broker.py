@@ -11,6 +11,7 @@ import trustme
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from kafka_cluster import START_TIMEOUT
 from streamsapp.local.broker import EmbeddedBroker, free_port
 from streamsapp.local.java import find_java
 
@@ -31,7 +32,7 @@ class SecuredBroker(EmbeddedBroker):
         self.client_authority = trustme.CA()
         clients = directory / "clients.pem"
         self.client_authority.cert_pem.write_to_path(str(clients))
-        super().__init__(directory / "kafka")
+        super().__init__(directory / "kafka", start_timeout=START_TIMEOUT)
         ports = {
             "PLAINTEXT": self.port,
             "SASL_PLAINTEXT": self.sasl_port,

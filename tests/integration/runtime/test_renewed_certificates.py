@@ -14,11 +14,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from instances import Instances, eventually, produce
-from kafka_cluster import Kafka
+from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp import ClientState, StreamsBuilder
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
-START_TIMEOUT = 150.0
 #: The test waits until it is over: it is short, and long enough for a busy machine.
 SESSION_MS = "12000"
 

@@ -183,7 +183,7 @@ def test_stores_close_and_open_while_many_threads_read(tmp_path: Path) -> None:
         stores.close()
     done.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(100)
     assert failures == []
     assert found <= {None, *range(15)}
 
