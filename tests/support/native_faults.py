@@ -8,10 +8,8 @@ broker.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import math
-import os
 import random
 import sys
 import threading
@@ -24,7 +22,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, cimpl
 
 from compiled_parts import count_push, window_push
 from data_paths import mock_brokers
@@ -34,10 +31,10 @@ from streamsapp import TopicPartition, native
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.native import StepKind
 from streamsapp.state.engine.segments import Segments
+from tampering_proxy import TamperingProxy
 
 BATCH, BATCHES = 1000, 20
 TRANSACTIONS = 8
@@ -85,20 +82,21 @@ def transactions(broker: str) -> None:
     assert [it for it in seen if it in committed] == sorted(committed)
 
 
-def bounces(_: str) -> None:
-    """Uses a broker of its own."""
-    home = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": f"mock-{os.getpid()}"})
-    [only] = home.list_topics(timeout=60).brokers.values()
-    address, librdkafka = f"{only.host}:{only.port}", ctypes.CDLL(cimpl.__file__)
-    librdkafka.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
-    cluster = ctypes.c_void_p(librdkafka.rd_kafka_handle_mock_cluster(ctypes.c_void_p(handle_of(home))))
+def bounces(broker: str) -> None:
+    """Its broker goes away by a proxy that does so."""
+    with TamperingProxy(broker) as proxy:
+        bounced(proxy)
+
+
+def bounced(proxy: TamperingProxy) -> None:
+    address = proxy.bootstrap_servers
 
     def bounce() -> None:
         for _ in range(BOUNCES):
             time.sleep(0.3)
-            librdkafka.rd_kafka_mock_broker_set_down(cluster, 1)
+            proxy.go_away()
             time.sleep(0.1)
-            librdkafka.rd_kafka_mock_broker_set_up(cluster, 1)
+            proxy.come_back()
 
     def send() -> None:
         with closing(producer(address, [])) as sender:

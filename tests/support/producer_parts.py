@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -49,12 +48,6 @@ class FakeClient:
         self._fail("flush")
         self.poll(timeout)
         return self.left
-
-    def asked(self, request: Callable[[], object]) -> object:
-        return request()
-
-    def rebootstrap(self) -> None:
-        self.calls.append("rebootstrap")
 
     def purge(self) -> None:
         self.calls.append("purge")

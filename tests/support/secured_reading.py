@@ -14,6 +14,7 @@ from secured_broker import SecuredBroker
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.fetching.client import OwnConsumer
 
 #: Longer than anything takes that works, in seconds.
 TIMEOUT = 100.0
@@ -79,7 +80,7 @@ class Reading:
 
     @property
     def fetches_itself(self) -> bool:
-        return self.consumer._fetching is self.consumer._fetcher
+        return isinstance(self.consumer._client, OwnConsumer)
 
     def until(self, count: int) -> None:
         give_up = time.monotonic() + TIMEOUT

@@ -23,6 +23,7 @@ class TamperingProxy:
     def __init__(self, bootstrap_servers: str) -> None:
         self._target = int(bootstrap_servers.rpartition(":")[2])
         self.tamper: Tamper = lambda key, version, answer: answer
+        self._away = False
         self._listening = socket.create_server((_HOST.decode(), 0), backlog=100)
         self._sockets: list[socket.socket] = []
         self._threads = [Thread(target=self._accept, name="proxy", daemon=True)]
@@ -47,10 +48,22 @@ class TamperingProxy:
     def bootstrap_servers(self) -> str:
         return f"{_HOST.decode()}:{self.port}"
 
+    def go_away(self) -> None:
+        """Close all connections, and each new one at once, until it is to ``come_back``."""
+        self._away = True
+        for each in self._sockets:
+            _close(each)
+
+    def come_back(self) -> None:
+        self._away = False
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client = self._listening.accept()[0]
+                if self._away:
+                    client.close()
+                    continue
                 server = socket.create_connection((_HOST.decode(), self._target))
                 self._sockets += (client, server)
                 asked: dict[int, tuple[int, int]] = {}

@@ -97,6 +97,11 @@ class Broker:
         self._go_on()
         return asked.outcome
 
+    @property
+    def is_away(self) -> bool:
+        """True if there is no connection, and the last try to open one has failed, or has not ended."""
+        return self._channel is None and (self._opening or self._tries.failures > 0)
+
     def move(self, address: Address) -> None:
         """It is found at this address from now on."""
         if address != self._address:

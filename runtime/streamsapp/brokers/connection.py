@@ -163,17 +163,20 @@ class Connection:
         self, request: Callable[[], Any], timeout: float, check: Check = _anything, *, apart: bool = False
     ) -> Any:
         """The answer of the first broker that gives one, those known by now and those the user named; the other way
-        round if it is to be asked ``apart``, on a connection where no other request is waited for."""
+        round if it is to be asked ``apart``, on a connection where no other request is waited for. Those that were out
+        of reach come last: a cluster that has moved is found by the names that the user gave (KIP-899)."""
         failure: UnreachableError | None = None
-        ways = [self.brokers(), list(self._named)]
-        for nodes in reversed(ways) if apart else ways:
-            random.shuffle(nodes)
-            for node in nodes:
-                try:
-                    return await self.send(request(), node, timeout, check)
-                except UnreachableError as error:
-                    failure = failure if isinstance(failure, RefusedError) else error
+        ways = [random.sample(nodes, len(nodes)) for nodes in (self.brokers(), list(self._named))]
+        nodes = [node for way in (reversed(ways) if apart else ways) for node in way]
+        for node in sorted(nodes, key=self._is_away):
+            try:
+                return await self.send(request(), node, timeout, check)
+            except UnreachableError as error:
+                failure = failure if isinstance(failure, RefusedError) else error
         raise failure or UnreachableError("no broker is known; see bootstrap_servers")
+
+    def _is_away(self, node: Node) -> bool:
+        return node in self._brokers and self._brokers[node].is_away
 
     async def hang_up(self, node: Node) -> None:
         """Close the connection to a broker: whoever waits for an answer gets ``UnreachableError``."""

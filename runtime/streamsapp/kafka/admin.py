@@ -16,9 +16,12 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec, TopicMetadata  # type: ignore[attr-defined]
-
-from streamsapp.kafka.rebootstrap import RebootstrappingAdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    TopicMetadata,
+)
 
 T = TypeVar("T")
 
@@ -28,14 +31,14 @@ LOOKUP_TIMEOUT = 5.0
 REMEMBERED = 60.0
 
 
-class Admin(RebootstrappingAdminClient):
+class Admin(AdminClient):
     """``AdminClient`` with ``list_offsets`` and ``delete_records`` that may be called at any time, on any thread.
 
     When a leader cannot be looked up, all futures of the request have the ``KafkaException``.
     """
 
     def __init__(self, conf: Mapping[str, Any], **options: Any) -> None:
-        super().__init__(conf, **options)
+        super().__init__(dict(conf), **options)
         self._leaders = _Leaders()
         #: Nothing of ours may change the client's metadata between a lookup and the request it is for.
         self._asking = Lock()

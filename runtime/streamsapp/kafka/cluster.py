@@ -33,6 +33,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.described import NOTHING, Described, check_described, described, topics_request
+from streamsapp.kafka.partition_offsets import offsets_at
 from streamsapp.record import TopicIdentity, TopicPartition
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ class Cluster:
         """A connection is made when something is asked."""
         self._properties = properties
         self._group = str(properties.get("group.id", ""))
-        self._stable = str(properties.get("isolation.level", "read_committed")).lower() == "read_committed"
+        self._committed_only = str(properties.get("isolation.level", "read_committed")).lower() == "read_committed"
         self._made: Connection | None = None
         self._making = Lock()
         self._closed = False
@@ -78,14 +79,7 @@ class Cluster:
         if not names:
             return NOTHING
 
-        async def ask(connection: Connection) -> MetadataResponse:
-            answer: MetadataResponse = await connection.ask_any(
-                lambda: topics_request(names), _ONE * timeout, lambda answer: check_described(answer, names)
-            )
-            connection.learn(answer)
-            return answer
-
-        return described(self._asked(ask, timeout))
+        return self._asked(lambda connection: _described(connection, names, timeout), timeout)
 
     def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
         """The topics that these names stand for now, of those names that there are and that may be described; with an
@@ -93,10 +87,20 @@ class Cluster:
         found = self.describe(names, timeout).topics
         return {name: each.topic for name, each in found.items() if not each.error}
 
+    def offsets_at(self, wanted: Mapping[TopicPartition, int], timeout: float) -> dict[TopicPartition, int]:
+        """The first offset of each partition at or after a time in milliseconds, or ``EARLIEST``, or ``LATEST``, which
+        is the end of what may be read; -1 where no record is as late. Raises ``KafkaException``."""
+
+        async def ask(connection: Connection) -> dict[TopicPartition, int]:
+            told = await _described(connection, {each.topic for each in wanted}, timeout)
+            return await offsets_at(connection, told, wanted, _ONE * timeout, committed_only=self._committed_only)
+
+        return self._asked(ask, timeout)
+
     def committed(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, Committed]:
         """Offset and metadata of the partitions for which the group has committed one. Raises ``KafkaException``."""
         asked = list(partitions)
-        request = _OffsetFetchRequest(self._group, asked, stable=self._stable)
+        request = _OffsetFetchRequest(self._group, asked, stable=self._committed_only)
 
         def codes(answer: _OffsetFetchAnswer) -> list[int]:
             return [answer.error_code, *(each.error_code for each in answer.offsets)]
@@ -184,6 +188,14 @@ class Cluster:
                 _check(elsewhere or coordinator.error_code)
                 return answer
             await connection.sleep(_PAUSE)
+
+
+async def _described(connection: Connection, names: Collection[str], timeout: float) -> Described:
+    answer: MetadataResponse = await connection.ask_any(
+        lambda: topics_request(names), _ONE * timeout, lambda answer: check_described(answer, names)
+    )
+    connection.learn(answer)
+    return described(answer)
 
 
 class _Fetched(NamedTuple):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
@@ -32,12 +32,14 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.cluster import Cluster
+from streamsapp.kafka.renewal import Renewal
 from streamsapp.kafka.requests import Requests
-from streamsapp.kafka.tls_renewal import TlsRenewal
 from streamsapp.record import TopicIdentity, TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: How long a request may take, in seconds.
 TIMEOUT = 30.0
@@ -53,7 +55,7 @@ class TopicAdmin:
         self._requests = Requests(deadline)
         try:
             # ``wait_for_broker`` tells of errors while it connects, in words and not ten times a second.
-            self._tls = TlsRenewal(properties)
+            self._renewal = Renewal(properties)
             settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
             self._made = Admin(settings)
         except KafkaException as error:
@@ -66,20 +68,28 @@ class TopicAdmin:
 
     @property
     def _admin(self) -> Admin:
-        """The client, which is made anew when the files of TLS were renewed; one that is still asked is left to that
-        request."""
-        if self._tls.due():
+        """The client, which is made anew when that is due; one that is still asked is left to that request."""
+        if self._renewal.due():
             try:
                 self._made = Admin(self._settings)
             except KafkaException as error:
-                log.warning("the admin client keeps the files of TLS that it has: %s", error)
+                log.warning("the admin client stays the one that it is: %s", error)
         return self._made
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        try:
+            answer = self._requests.ask(request)
+        except KafkaException as error:
+            self._renewal.failed(error)
+            raise
+        self._renewal.answered()
+        return answer
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
         """Return when a broker answers, or when ``given_up()``; ``StreamsError`` when none does for a long time."""
         for attempt in range(ATTEMPTS):
             try:
-                self._requests.ask(lambda: self._admin.list_topics("__none", timeout=ATTEMPT_TIMEOUT))
+                self._ask(lambda: self._admin.list_topics("__none", timeout=ATTEMPT_TIMEOUT))
             except KafkaException:
                 self._admin.poll(0)
             else:
@@ -103,7 +113,7 @@ class TopicAdmin:
     def partition_counts(self) -> dict[str, int]:
         """Every topic that this application may see, with its number of partitions."""
         try:
-            metadata = self._requests.ask(lambda: self._admin.list_topics(timeout=TIMEOUT))
+            metadata = self._ask(lambda: self._admin.list_topics(timeout=TIMEOUT))
         except KafkaException as error:
             raise TopicError(
                 f"cannot read the list of topics: {error.args[0].str()}; check bootstrap_servers, the network and "
@@ -114,7 +124,7 @@ class TopicAdmin:
     def why_missing(self, topic: str) -> str:
         """Returns why a topic cannot be seen, as a sentence that says what to do."""
         try:
-            error = self._requests.ask(lambda: self._admin.list_topics(topic, timeout=TIMEOUT)).topics[topic].error
+            error = self._ask(lambda: self._admin.list_topics(topic, timeout=TIMEOUT)).topics[topic].error
         except KafkaException as failure:
             error = failure.args[0]
         if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -128,7 +138,7 @@ class TopicAdmin:
         log.info("creating internal topics: %s", ", ".join(topic.name for topic in topics))
         new = [NewTopic(each.name, each.partitions, replication_factor, config=dict(each.config)) for each in topics]
         for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
-            self._requests.ask(partial(_await_created, name, future))
+            self._ask(partial(_await_created, name, future))
 
     def request_offsets(
         self, partitions: Collection[TopicPartition], *, earliest: bool = False, stable: bool = False
@@ -138,25 +148,21 @@ class TopicAdmin:
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
-        asking = self._requests.ask(
-            lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT)
-        )
+        asking = self._ask(lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT))
         return OffsetRequest(asking, self._requests)
 
     def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
         """Asks which broker leads each partition now; raises ``KafkaException`` if none tells."""
-        return self._requests.ask(lambda: self._admin.leaders(topics))
+        return self._ask(lambda: self._admin.leaders(topics))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The id of each topic, by which one that was deleted and created again differs from what it was."""
         asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)
-        return self._requests.ask(
-            lambda: {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()}
-        )
+        return self._ask(lambda: {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()})
 
     def topics(self, names: Collection[str]) -> dict[str, TopicIdentity]:
         """The topics that names stand for, of those that there are; raises ``KafkaException`` when no broker tells."""
-        return self._requests.ask(lambda: self._cluster.topics(names, TIMEOUT))
+        return self._ask(lambda: self._cluster.topics(names, TIMEOUT))
 
     def only_compacts(self, topic: str) -> bool:
         """Return whether the broker keeps the last record of each key for good, so that one that is missing was
@@ -175,7 +181,7 @@ class TopicAdmin:
         """The value of a topic's setting; raises ``KafkaException`` when the broker does not tell."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource], request_timeout=TIMEOUT).values()
-        value: str = self._requests.ask(lambda: future.result(2 * TIMEOUT))[name].value
+        value: str = self._ask(lambda: future.result(2 * TIMEOUT))[name].value
         return value
 
     def set(self, topic: str, name: str, value: str) -> None:
@@ -183,13 +189,13 @@ class TopicAdmin:
         changed = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[changed])
         (future,) = self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT).values()
-        self._requests.ask(lambda: future.result(2 * TIMEOUT))
+        self._ask(lambda: future.result(2 * TIMEOUT))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Future[Any]]:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged, so that
         nobody has to look at the futures."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
-        deleted = self._requests.ask(lambda: self._admin.delete_records(asked))
+        deleted = self._ask(lambda: self._admin.delete_records(asked))
         for partition, future in deleted.items():
             future.add_done_callback(partial(_log_failure, partition))
         return list(deleted.values())

@@ -114,7 +114,6 @@ class GroupMember:
         return self._rebalance is not None and self._rebalance.group.coordinator.refused
 
     def start(self, catalogue: TaskCatalogue, holdings: Callable[[], Holdings]) -> None:
-        group_member.check_group_metadata()
         self._connection = connection = Connection(self._connection_settings)
         self._mailbox.poll()  # the polling thread is alive from now on
         self._rebalance = RebalanceHandler(

@@ -21,6 +21,7 @@ from streamsapp import TopicPartition
 from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
 from streamsapp.kafka import group_member
+from streamsapp.kafka.librdkafka import group_metadata
 from streamsapp.membership import wire
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
 from streamsapp.membership.wire import Identity
@@ -182,7 +183,7 @@ def test_under_exactly_once(kafka: Kafka, members: Members, setting: Setting, ex
     producer = _producer(kafka, kafka.unique("transactional"))
     producer.begin_transaction()
 
-    offsets, committer = [ClientPartition(scene.topic, 0, 7)], group_member.group_metadata(scene.committer)
+    offsets, committer = [ClientPartition(scene.topic, 0, 7)], group_metadata.group_metadata(scene.committer)
     code = _outcome(lambda: producer.send_offsets_to_transaction(offsets, committer, TIMEOUT))
 
     assert code == expected
@@ -239,7 +240,7 @@ def _leave_open(kafka: Kafka, group: str, topic: str, transactional_id: str, mem
     producer = _producer(kafka, transactional_id)
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
-    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 7)], group_member.group_metadata(member), TIMEOUT)
+    producer.send_offsets_to_transaction([ClientPartition(topic, 0, 7)], group_metadata.group_metadata(member), TIMEOUT)
     return producer
 
 

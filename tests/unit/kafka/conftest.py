@@ -24,7 +24,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         fake.properties = properties
         return fake
 
-    monkeypatch.setattr(module, "RebootstrappingProducer", make)
+    monkeypatch.setattr(module, "Producer", make)
     monkeypatch.setattr(module, "group_metadata", lambda member: member)
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake

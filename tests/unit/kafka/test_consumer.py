@@ -14,7 +14,7 @@ from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as module
 from streamsapp.kafka.consumer import END, PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.kafka.librdkafka import fetching
+from streamsapp.kafka.librdkafka import consumer as librdkafka, fetching
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -67,7 +67,6 @@ class FakeClient:
     resumed: list[TopicPartition] = field(default_factory=list)
     delivered: dict[TopicPartition, int] = field(default_factory=dict)
     away: bool = False
-    failed: int = 0
 
     def poll(self, timeout: float) -> FakeMessage | None:
         return self.messages.pop(0) if self.messages else None
@@ -98,13 +97,6 @@ class FakeClient:
 
     def resume(self, partitions: list[KafkaPartition]) -> None:
         self.resumed = [TopicPartition(each.topic, each.partition) for each in partitions]
-
-    def asked(self, request: Callable[[], Any]) -> Any:
-        try:
-            return request()
-        except KafkaException:
-            self.failed += 1
-            raise
 
     def offsets_for_times(self, partitions: list[KafkaPartition], timeout: float) -> Any:
         return self.answer(partitions)
@@ -149,7 +141,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         fake.properties = properties
         return fake
 
-    monkeypatch.setattr(module, "RebootstrappingConsumer", make)
+    monkeypatch.setattr(librdkafka, "Consumer", make)
     monkeypatch.setattr(module, "Cluster", lambda properties: FakeCluster(fake))
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake

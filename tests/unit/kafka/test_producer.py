@@ -16,7 +16,7 @@ from producer_parts import (
     record,
 )
 from streamsapp.errors import CommitError, ProductionError
-from streamsapp.kafka.sending import AbortableError, DeliveryTimeoutError
+from streamsapp.kafka.sending import AbortableError
 
 UNSUPPORTED = KafkaError.UNSUPPORTED_COMPRESSION_TYPE
 
@@ -124,15 +124,6 @@ def test_a_client_that_failed_for_good_can_be_closed(client: FakeClient, *, exac
 
 
 # ---- at least once -------------------------------------------------------------------------------------------------
-
-
-def test_a_client_that_writes_nothing_for_long_begins_with_the_bootstrap_servers_again(least: Producing) -> None:
-    least.client.reports = [KafkaError(KafkaError._MSG_TIMED_OUT)]
-
-    with pytest.raises(DeliveryTimeoutError):
-        least.producer.poll()
-
-    assert least.client.calls == ["rebootstrap"]
 
 
 def test_at_least_once_the_group_commits_the_offsets(least: Producing) -> None:

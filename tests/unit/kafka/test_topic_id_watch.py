@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from instances import eventually
 from streamsapp import TopicPartition
-from streamsapp.kafka.fetching import topic_id_watch as module
-from streamsapp.kafka.fetching.topic_id_watch import Confirmation, TopicIdWatch
+from streamsapp.kafka.fetching.fetched import Confirmation
+from streamsapp.kafka.librdkafka import topic_id_watch as module
+from streamsapp.kafka.librdkafka.topic_id_watch import TopicIdWatch
 from streamsapp.record import TopicIdentity
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from streamsapp.kafka import group_member
+from streamsapp.kafka.librdkafka import group_metadata
 from streamsapp.membership.fencing import DepartedMembers, belongs_to, transactional_id
 
 
@@ -15,7 +16,7 @@ def test_group_metadata_is_what_librdkafka_writes(instance_id: str | None) -> No
     consumer = Consumer({"group.id": "größe", **static})
 
     assert (
-        group_member.group_metadata(group_member.Member("größe", -1, "", instance_id))
+        group_metadata.group_metadata(group_member.Member("größe", -1, "", instance_id))
         == consumer.consumer_group_metadata()
     )
     consumer.close()

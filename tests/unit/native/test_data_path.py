@@ -12,6 +12,7 @@ from data_paths import NOBODY, PARTITIONS, consuming, everything, fetched_until,
 from streamsapp import TopicPartition
 from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.kafka.fetching.fetched import Fetched
+from streamsapp.kafka.librdkafka.consumer import LibrdkafkaConsumer
 from streamsapp.native import Why
 from streamsapp.outgoing import OutputRecord
 
@@ -113,9 +114,10 @@ def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(
         assert producer.flush(60)
     with consuming(broker) as consumer:
         consumer.assign({at: 9})
-        consumer._client._note(late, at, 5, Fetched())
+        assert isinstance(consumer._client, LibrdkafkaConsumer)
+        consumer._client._fetching._note(late, at, 5, Fetched())
         first = fetched_until(consumer, lambda answer: answer.records, limit=3)
-        consumer._client._note(late, at, 5, Fetched())
+        consumer._client._fetching._note(late, at, 5, Fetched())
         answers = [*first, *fetched_until(consumer, lambda answer: answer.ends)]
 
     assert [it.offset() for answer in answers for _, run in answer.records for it in run] == list(range(9, 20))

@@ -1,12 +1,11 @@
-"""The records that a consumer fetches, and the two ways to fetch them: by the client's own consumer, and by
-``fetcher.Fetcher``, which takes whole record batches.
+"""The records that a consumer fetches, and the client that it fetches them with.
 
 Pure; used on the thread that a consumer belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -54,8 +53,14 @@ class Fetched:
         return bool(self.records or self.packed or self.ends or self.out_of_range or self.replaced)
 
 
-class Fetching(Protocol):
-    """The fetching of assigned partitions, as ``PartitionConsumer`` has it."""
+#: Says which partitions are of other topics; ``None``: it is not known yet. Raises ``KafkaException`` when the brokers
+#: do not answer.
+Confirmation: TypeAlias = Callable[[], list[TopicPartition] | None]
+
+
+class ConsumerClient(Protocol):
+    """A client as ``PartitionConsumer`` has it; the configuration chooses which (``fetching.client``,
+    ``librdkafka.consumer``)."""
 
     def assign(
         self,
@@ -75,11 +80,31 @@ class Fetching(Protocol):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Deliver again."""
 
-    def fetch(self, limit: int, timeout: float) -> Fetched:
-        """Up to ``limit`` records, or empty after ``timeout`` seconds, or when there is something else to do."""
+    def fetch(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
+        """Up to ``limit`` records, or empty after ``timeout`` seconds, or when there is something else to do; what
+        brokers have now if it is to be ``at_once``."""
+
+    def confirm(self) -> Confirmation:
+        """Begin to find out whether all records that were delivered so far are of the topics that their positions
+        belong to."""
+
+    def doubts(self, topic: str) -> bool:
+        """Return whether the last records of a topic of this name may be of another one, as far as it is known."""
 
     def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """As far as they are known here."""
+        """The first offset and the end, as far as they are known here."""
+
+    def bounds(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        """The same, asked of the leader. Raises ``KafkaException``."""
+
+    def offsets_for_time(
+        self, partitions: Collection[TopicPartition], time_ms: int, timeout: float
+    ) -> dict[TopicPartition, int]:
+        """The first offset at or after a time in milliseconds; negative where there is none. Raises
+        ``KafkaException``."""
+
+    def close(self) -> None:
+        """Stop."""
 
 
 def not_authorised(what: object, text: str) -> TopicError:

@@ -1,6 +1,6 @@
 """Fetches with librdkafka's consumer, where the configuration says ``client: librdkafka``.
 
-Used by ``PartitionConsumer``, on its thread.
+Used by ``LibrdkafkaConsumer``, on its thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamsapp.errors import StreamsError, TopicGoneError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, NOT_ALLOWED, Fetched, Topics, gone, not_authorised
-from streamsapp.kafka.fetching.topic_id_watch import DescribeTopics, TopicIdWatch
+from streamsapp.kafka.librdkafka.topic_id_watch import DescribeTopics, TopicIdWatch
+from streamsapp.kafka.renewal import Renewal
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import InputRecord, TopicPartition
 
@@ -50,9 +51,11 @@ class LibrdkafkaFetching:
         description: str,
         describe_topics: DescribeTopics,
         wakeup: Wakeup | None,
+        renewal: Renewal,
     ) -> None:
-        """One that ``calls_back`` is polled by confluent-kafka, which runs callbacks. A ``wakeup`` ends the wait for
-        records when other threads notify it."""
+        """A ``wakeup`` ends the wait for records when other threads notify it. The ``renewal`` is told
+        whether brokers answer."""
+        self._renewal = renewal
         self._consumer = consumer
         self._description = description
         self._wakeup = wakeup
@@ -92,7 +95,9 @@ class LibrdkafkaFetching:
                 self._consumer.list_topics(topic, _LEADERS_TIMEOUT)
             except KafkaException as error:
                 log.debug("%s: the leaders of %s are not known yet: %s", self._description, topic, error)
+                self._renewal.failed(error)
                 return
+            self._renewal.answered()
             self._known.add(topic)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:

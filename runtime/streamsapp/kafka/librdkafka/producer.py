@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition as KafkaPartition
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.group_member import Member, group_metadata
-from streamsapp.kafka.rebootstrap import RebootstrappingProducer
+from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.librdkafka.group_metadata import check_group_metadata, group_metadata
 from streamsapp.kafka.refusals import Refusals, production_error, raw_record
+from streamsapp.kafka.renewal import Renewal
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.sending import AbortableError, Failure, Offsets, OnRefused
-from streamsapp.kafka.tls_renewal import TlsRenewal
 from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
 
@@ -48,9 +48,11 @@ class LibrdkafkaProducer:
         ``refusals`` has what the clients before this one have met."""
         self._refusals = refusals
         self._transactional = "transactional.id" in properties
+        if self._transactional:
+            check_group_metadata()
         self._failures: list[Failure] = []
         self._requests = Requests(deadline)
-        self._tls = TlsRenewal(properties)
+        self._renewal = Renewal(properties)
         callbacks = {"error_cb": _on_error} | ({"on_delivery": self._delivered} if reports else {})
         self._settings: dict[str, Any] = {**refusals.applied(properties), **callbacks}
         try:
@@ -58,8 +60,8 @@ class LibrdkafkaProducer:
         except KafkaException as error:
             raise client_error(error) or error from error
 
-    def _made(self) -> RebootstrappingProducer:
-        return RebootstrappingProducer(self._settings, logger=log)
+    def _made(self) -> Producer:
+        return Producer(self._settings, logger=log)
 
     # ---- records -----------------------------------------------------------------------------------------------
 
@@ -101,12 +103,10 @@ class LibrdkafkaProducer:
         """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
         if error is not None and error.code() not in _PURGED:
             self._failures.append((error, message))
-            if error.code() == KafkaError._MSG_TIMED_OUT and not self._transactional:
-                self._producer.rebootstrap()
 
     def poll(self, timeout: float) -> None:
-        if self._tls.due():
-            raise AbortableError("the files of TLS were renewed, which takes another client")
+        if self._renewal.due():
+            raise AbortableError(f"another client is needed: {self._renewal.reason}")
         self._producer.poll(timeout)
 
     def flush(self, timeout: float) -> int:
@@ -142,9 +142,14 @@ class LibrdkafkaProducer:
     # ---- transactions ------------------------------------------------------------------------------------------
 
     def init_transactions(self, timeout: float) -> None:
-        if self._tls.due():
+        if self._renewal.due():
             self._producer = self._made()
-        self._producer.asked(lambda: self._producer.init_transactions(timeout))
+        try:
+            self._producer.init_transactions(timeout)
+        except KafkaException as error:
+            self._renewal.failed(error)
+            raise
+        self._renewal.answered()
 
     def begin_transaction(self) -> None:
         self._producer.begin_transaction()
@@ -170,7 +175,7 @@ class LibrdkafkaProducer:
         Then the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
         """
         try:
-            self._requests.ask(lambda: self._producer.asked(request), _REQUEST_LOST)
+            self._requests.ask(request, _REQUEST_LOST)
         except NoAnswerError as error:
             raise AbortableError(f"the transaction did not end: {error}") from error
 

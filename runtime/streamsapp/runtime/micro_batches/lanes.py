@@ -52,7 +52,6 @@ class NoMember:
     """Commits for a group that has no members."""
 
     def __init__(self, group_id: str) -> None:
-        group_member.check_group_metadata()
         self._member = group_member.Member(group_id, -1, _NOBODY, None)
 
     def begin_commit(self) -> bool:

@@ -15,7 +15,7 @@ from threading import Thread
 
 from confluent_kafka import KafkaException
 
-from streamsapp.kafka.fetching.fetched import NO_TOPICS, Topics
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Confirmation, Topics
 from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,6 @@ PERIOD, TIMEOUT = 2.0, 5.0
 
 #: The topics that names stand for, as ``kafka.cluster`` asks for them.
 DescribeTopics = Callable[[Collection[str], float], Topics]
-#: Says which partitions are of other topics; ``None``: it is not known yet. Raises ``KafkaException`` when the brokers
-#: do not answer.
-Confirmation = Callable[[], list[TopicPartition] | None]
 
 
 class TopicIdWatch:

@@ -1,0 +1,156 @@
+"""librdkafka's consumer, where the configuration says ``client: librdkafka``.
+
+Used by ``PartitionConsumer``, on the thread that it belongs to; requests may run on threads that nobody waits for any
+more. librdkafka reads the files of TLS once, and one that a broker told that there are no brokers has nobody to ask for
+good (``Renewal``): then another client goes on where this one stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock, Thread
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition as KafkaPartition
+
+from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.kafka.client_log import client_log
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Confirmation, Fetched, Topics
+from streamsapp.kafka.librdkafka.fetching import LibrdkafkaFetching
+from streamsapp.kafka.librdkafka.topic_id_watch import DescribeTopics, ended
+from streamsapp.kafka.renewal import Renewal
+from streamsapp.kafka.wakeup import Wakeup
+from streamsapp.record import TopicPartition
+
+log = client_log(__name__)
+
+T = TypeVar("T")
+
+
+class LibrdkafkaConsumer:
+    """A ``ConsumerClient``."""
+
+    def __init__(self, properties: ClientProperties, describe_topics: DescribeTopics, wakeup: Wakeup | None) -> None:
+        self._properties = properties
+        self._description = str(properties.get("client.id", "consumer"))
+        self._describe_topics = describe_topics
+        self._wakeup = wakeup
+        self._renewal = Renewal(properties)
+        #: The requests under way: a client that one of them uses is closed by nobody.
+        self._asking, self._lock = 0, Lock()
+        try:
+            self._consumer, self._fetching = self._made()
+        except KafkaException as error:
+            raise client_error(error) or error from error
+
+    def _made(self) -> tuple[Consumer, LibrdkafkaFetching]:
+        consumer = Consumer({**self._properties, "error_cb": self._on_error}, logger=log)
+        fetching = LibrdkafkaFetching(consumer, self._description, self._describe_topics, self._wakeup, self._renewal)
+        return consumer, fetching
+
+    def _on_error(self, error: KafkaError) -> None:
+        log.warning("%s: %s", self._description, error.str())
+
+    def _renew(self) -> None:
+        """Have another client go on where this one stands, if it is time for one."""
+        if not self._renewal.due():
+            return
+        before, fetching = self._consumer, self._fetching
+        try:
+            positions, paused = fetching.assigned()
+            self._consumer, self._fetching = self._made()
+        except KafkaException as error:
+            log.warning("%s keeps the client that it has: %s", self._description, error)
+            return
+        self._fetching.topics = fetching.topics  # it knows what was delivered
+        log.info("%s: another client goes on: %s", self._description, self._renewal.reason)
+        for each, position in positions.items():
+            self._fetching.assign({each: position}, topics=fetching.topics.of(each))
+        self._fetching.pause(paused)
+        if not self._asking:
+            under_way = fetching.topics.under_way  # later ones use the new client
+            Thread(target=_closed, args=(before, under_way), name=f"{self._description}-close", daemon=True).start()
+
+    # ---- fetching ----------------------------------------------------------------------------------------------
+
+    def assign(
+        self,
+        positions: Mapping[TopicPartition, int],
+        packed: Collection[TopicPartition] = (),
+        topics: Topics = NO_TOPICS,
+    ) -> None:
+        self._fetching.assign(positions, packed, topics)
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._fetching.unassign(partitions)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._fetching.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._fetching.resume(partitions)
+
+    def fetch(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
+        self._renew()
+        return self._fetching.fetch(limit, 0.0 if at_once else timeout)
+
+    def confirm(self) -> Confirmation:
+        return self._fetching.topics.confirm()
+
+    def doubts(self, topic: str) -> bool:
+        return self._fetching.topics.doubts(topic)
+
+    # ---- positions ---------------------------------------------------------------------------------------------
+
+    def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
+        return self._fetching.watermarks(partition)
+
+    def bounds(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        begin, end = self._asked(
+            lambda client: client.get_watermark_offsets(KafkaPartition(*partition), timeout=timeout)
+        )
+        return max(begin, 0), end
+
+    def offsets_for_time(
+        self, partitions: Collection[TopicPartition], time_ms: int, timeout: float
+    ) -> dict[TopicPartition, int]:
+        asked = [KafkaPartition(*each, time_ms) for each in partitions]
+        answer = self._asked(lambda client: client.offsets_for_times(asked, timeout))
+        for each in answer:
+            if each.error is not None:  # one partition's leader may fail alone
+                raise KafkaException(each.error)
+        return {TopicPartition(each.topic, each.partition): each.offset for each in answer}
+
+    def _asked(self, request: Callable[[Consumer], T]) -> T:
+        self._renew()  # a consumer of which nothing is wanted is not polled
+        with self._in_use():
+            try:
+                answer = request(self._consumer)
+            except KafkaException as error:
+                self._renewal.failed(error)
+                raise
+        self._renewal.answered()
+        return answer
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        with self._lock:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+
+    def close(self) -> None:
+        """A client whose request was given up is left to that request's thread."""
+        if not self._asking and self._fetching.topics.close():
+            self._consumer.close()
+
+
+def _closed(consumer: Consumer, look_up: Thread | None) -> None:
+    """Close a client that another one has taken the place of, unless a thread asks it; its brokers may be out of
+    reach."""
+    if ended(look_up):
+        consumer.close()

@@ -1,0 +1,95 @@
+"""Asks the leaders of partitions for their first and last offsets, and for the first ones at or after a time.
+
+Used by ``kafka.cluster``, on the thread of its connection. Leaders are looked up each time, as offsets are seldom asked
+for: a leader that has moved is an error that passes, and whoever asks again finds the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp.brokers.bounds import WrongAnswerError, check_told
+from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from streamsapp.brokers.request import Request
+from streamsapp.kafka.described import NONE, Described, Leader
+from streamsapp.record import TopicPartition
+
+#: In place of a time: the beginning of a partition, and its end.
+EARLIEST, LATEST = -2, -1
+#: The first version that says whether ends of open transactions count.
+_LEAST = 2
+
+
+async def offsets_at(
+    connection: Connection,
+    told: Described,
+    wanted: Mapping[TopicPartition, int],
+    timeout: float,
+    *,
+    committed_only: bool,
+) -> dict[TopicPartition, int]:
+    """The offsets at these times, in milliseconds since 1970; -1 where no record is as late. ``told`` has the topics
+    of all partitions, and each leader may take ``timeout`` seconds. Raises ``KafkaException`` with the error of the
+    first partition that has one, and ``UnreachableError``."""
+    by_leader: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    for name, time_ms in wanted.items():
+        leader = _leader(told, name)
+        by_leader.setdefault(leader.node, {})[name] = leader.epoch, time_ms
+    found: dict[TopicPartition, int] = {}
+    for node, asked in by_leader.items():
+        request = Request(_message(asked, committed_only=committed_only), least=_LEAST)
+        found |= _read(await connection.send(request, node, timeout, partial(_check, asked=asked)))
+    return found
+
+
+def _leader(told: Described, name: TopicPartition) -> Leader:
+    topic = told.topics[name.topic]
+    leader = topic.leaders.get(name.partition)
+    if topic.error or leader is None:
+        raise KafkaException(KafkaError(topic.error or KafkaError.UNKNOWN_TOPIC_OR_PART))
+    if leader.node == NONE:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return leader
+
+
+def _message(asked: Mapping[TopicPartition, tuple[int, int]], *, committed_only: bool) -> ListOffsetsRequest:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, number), (epoch, time_ms) in asked.items():
+        one = ListOffsetsPartition(partition_index=number, current_leader_epoch=epoch, timestamp=time_ms)
+        topics.setdefault(topic, []).append(one)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(committed_only),
+        topics=[ListOffsetsTopic(name=name, partitions=of_it) for name, of_it in topics.items()],
+    )
+
+
+def _check(answer: ListOffsetsResponse, asked: Mapping[TopicPartition, tuple[int, int]]) -> None:
+    """Raises ``WrongAnswerError`` for an answer to something else, and for offsets that there cannot be."""
+    told = [
+        (TopicPartition(topic.name, each.partition_index), each) for topic in answer.topics for each in topic.partitions
+    ]
+    check_told("ListOffsets", asked, [name for name, _ in told])
+    for name, each in told:
+        least = 0 if asked[name][1] in (EARLIEST, LATEST) else -1
+        if not each.error_code and each.offset < least:
+            raise WrongAnswerError(f"the answer to ListOffsets tells offset {each.offset} of {name}, and no error")
+
+
+def _read(answer: ListOffsetsResponse) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code:
+                raise KafkaException(KafkaError(each.error_code))
+            found[TopicPartition(topic.name, each.partition_index)] = each.offset
+    return found
