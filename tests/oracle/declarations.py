@@ -11,8 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import functions
+from one_function import operations, table_and_field
 from options import serde
 from processors import supplier
+from streamsapp.declared.roles import PREDICATE
 from window_steps import transformer
 
 Step = dict[str, Any]
@@ -29,22 +31,19 @@ _STORE_TYPES = {"kv": "keyValue", "timestamped": "timestampedKeyValue"}
 #: By the kind of windows, what their first number is called.
 _WINDOWS = {"time": "sizeMs", "sliding": "differenceMs", "session": "gapMs", "unlimited": "startMs"}
 
-#: Operations with one function: the table it is in, and its field.
+#: Operations with one function that ``one_function`` has not: the table it is in, and its field.
 _WITH_FUNCTION = {
-    "filter": ("PREDICATES", "predicate"),
-    "filter_not": ("PREDICATES", "predicate"),
     "map": ("PAIR_MAPPERS", "mapper"),
     "flat_map": ("FLAT_MAPPERS", "mapper"),
     "map_values": ("VALUE_MAPPERS", "mapper"),
     "flat_map_values": ("FLAT_VALUE_MAPPERS", "mapper"),
-    "select_key": ("KEY_SELECTORS", "selector"),
     "to_stream": ("KEY_SELECTORS", "mapper"),
 }
 _GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate", "suppress", "transform_values"}
 _JOINED = {**_PLAIN, "other_value": "otherValueSerde"}
 _STREAM_JOINED = {**_JOINED, "store_name": "store", "engine": "engine", "logging": "logging"}
 _PARTITIONERS = {"partitioner": "partitioner", "other_partitioner": "otherPartitioner"}
-_KEEPS_KIND = {"filter", "filter_not", "map_values"}
+_KEEPS_KIND = {*operations("table", PREDICATE), "map_values"}
 
 
 def _options(given: Step, fields: dict[str, str]) -> Step:
@@ -147,8 +146,9 @@ class Declarer:
     def _on_any(self, step: Step) -> Step:
         """Options that several operations have."""
         options = _options(step, _PLAIN) | _options(step.get("grouped", {}), _PLAIN)
-        if step["op"] in _WITH_FUNCTION and "fn" in step:
-            table, field = _WITH_FUNCTION[step["op"]]
+        found = _WITH_FUNCTION.get(step["op"]) or table_and_field(step["op"])
+        if found is not None and "fn" in step:
+            table, field = found
             options[field] = self._function(table + ("_WITH_KEY" if step.get("args") == 2 else ""), step["fn"])
         kept = step.get("materialized")
         if kept is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from one_function import operations
+from streamsapp.declared.roles import KEY_SELECTOR, PREDICATE
 from vocabulary import (
     AGGREGATORS,
     FLAT_MAPPERS,
@@ -180,7 +182,7 @@ class DslGenerator(Generator):
         self.random.choice(choices[node.kind])(node)
 
     def filter(self, node: Node) -> None:
-        op = self.random.choice(["filter", "filter_not"])
+        op = self.random.choice(operations(node.kind, PREDICATE))
         made = Node(node.kind, self.new("f"), node.key, node.value, node.key_known, node.value_known)
         step = {"op": op, "id": made.id, "of": node.id, "fn": self.random.choice(PREDICATES)}
         if node.kind == "table":
@@ -224,7 +226,9 @@ class DslGenerator(Generator):
     def select_key(self, node: Node) -> None:
         fn = self.random.choice(sorted(KEY_SELECTORS))
         made = Node("stream", self.new("k"), resolve(KEY_SELECTORS[fn], node.key), node.value, False, node.value_known)
-        self.add(made, self.named({"op": "select_key", "id": made.id, "of": node.id, "fn": fn}))
+        first, *others = operations("stream", KEY_SELECTOR)
+        op = self.random.choice([first, *others]) if others else first
+        self.add(made, self.named({"op": op, "id": made.id, "of": node.id, "fn": fn}))
 
     def peek(self, node: Node) -> None:
         if self.chance(0.3):

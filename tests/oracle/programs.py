@@ -6,10 +6,10 @@ Called by the tests of this folder, on the test's thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import functions
+from one_function import table_and_field
 from options import consumed, grouped, materialized, named, option, produced, serdes, store_builder
 from processors import supplier
 from streamsapp import Consumed, Repartitioned, StreamsBuilder, Topology
@@ -27,7 +27,7 @@ class _Dsl(WindowSteps):
         self.made: dict[str, Any] = {}
 
     def step(self, step: Step) -> None:
-        result = getattr(self, "on_" + step["op"])(step, self.made.get(step.get("of", "")))
+        result = getattr(self, "on_" + step["op"], self.on_any)(step, self.made.get(step.get("of", "")))
         if "id" in step:
             self.made[step["id"]] = result
 
@@ -56,17 +56,15 @@ class _Dsl(WindowSteps):
     def on_table(self, step: Step, of: None) -> Any:
         return self.builder.table(step["topic"], consumed(step), materialized(step))
 
-    def on_filter(self, step: Step, of: Any) -> Any:
-        return self._filter(of.filter, step)
-
-    def on_filter_not(self, step: Step, of: Any) -> Any:
-        return self._filter(of.filter_not, step)
-
-    def _filter(self, method: Callable[..., Any], step: Step) -> Any:
+    def on_any(self, step: Step, of: Any) -> Any:
+        """An operation whose one argument is a predicate or a key selector."""
+        found = table_and_field(step["op"])
+        if found is None:
+            raise ValueError(f"there is no step {step['op']}")
         options = self.named_and_materialized(step)
         if options["materialized"] is None:
             del options["materialized"]
-        return method(functions.PREDICATES[step["fn"]], **options)
+        return getattr(of, step["op"])(getattr(functions, found[0])[step["fn"]], **options)
 
     def on_map(self, step: Step, of: Any) -> Any:
         return of.map(functions.PAIR_MAPPERS[step["fn"]], named(step))
@@ -85,9 +83,6 @@ class _Dsl(WindowSteps):
         with_key = step.get("args") == 2
         table: Any = functions.FLAT_VALUE_MAPPERS_WITH_KEY if with_key else functions.FLAT_VALUE_MAPPERS
         return of.flat_map_values(table[step["fn"]], named(step))
-
-    def on_select_key(self, step: Step, of: Any) -> Any:
-        return of.select_key(functions.KEY_SELECTORS[step["fn"]], named(step))
 
     def on_peek(self, step: Step, of: Any) -> Any:
         return of.peek(lambda k, v: None, named(step))

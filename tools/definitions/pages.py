@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
@@ -20,6 +21,9 @@ from msgspec import Struct
 from definitions.resource import PATH as RESOURCE, Schema, meanings
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.setting import Setting, defined_settings
+from streamsapp.declared.operations import OPERATIONS, Kind, Operation
+from streamsapp.declared.options import MATERIALIZED, NAMED
+from streamsapp.declared.roles import role_of
 from streamsapp.manifest.model import Spec
 
 Row = tuple[str, ...]
@@ -130,9 +134,30 @@ def _kinds(hint: Any) -> list[type]:
     return [each for each in (hint, *get_args(hint)) if isinstance(each, type)]
 
 
+def _operations() -> Iterator[Row]:
+    """Those whose one argument is a function, those with the same fields together."""
+    yield "operation", "on", "gives", "fields"
+    rows: dict[Row, list[str]] = {}
+    for kind in (Kind.STREAM, Kind.TABLE):
+        for name, operation in OPERATIONS[kind].items():
+            if _only_has_a_function(operation):
+                gives = operation.gives.value.removeprefix("a ") if operation.gives else ""
+                kept = ["*kept*"] if MATERIALIZED in operation.options else []
+                fields = ", ".join([f"**{operation.first}**", *kept, "*name*"])
+                rows.setdefault((kind.value.removeprefix("a "), gives, fields), []).append(f"`{name}`")
+    for row, names in rows.items():
+        yield ", ".join(names), *row
+
+
+def _only_has_a_function(operation: Operation) -> bool:
+    needed = [role_of(type_) is not None and NoneType not in get_args(type_) for type_ in operation.arguments.values()]
+    return needed == [True] and all(each in (NAMED, MATERIALIZED) for each in operation.options)
+
+
 _PAGES: dict[str, Mapping[str, Callable[[], Iterable[Row]]]] = {
     "docs/configuration.md": {
         "StreamsConfig": lambda: _settings(StreamsConfig),
         "RemoteStateConfig": lambda: _settings(RemoteStateConfig),
     },
+    "docs/declared.md": {"operations": _operations},
 }

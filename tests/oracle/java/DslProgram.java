@@ -153,12 +153,6 @@ final class DslProgram {
         Named named = Options.named(step);
         boolean withKey = step.path("args").asInt(1) == 2;
         switch (step.get("op").asText()) {
-            case "filter":
-                return named == null ? stream.filter(Functions.predicate(fn))
-                    : stream.filter(Functions.predicate(fn), named);
-            case "filter_not":
-                return named == null ? stream.filterNot(Functions.predicate(fn))
-                    : stream.filterNot(Functions.predicate(fn), named);
             case "map": {
                 KeyValueMapper mapper = Functions.pairMapper(fn);
                 return named == null ? stream.map(mapper) : stream.map(mapper, named);
@@ -181,9 +175,6 @@ final class DslProgram {
                 }
                 return named == null ? stream.flatMapValues(v -> listOf(Functions.flatValueMapper(fn).apply(v)))
                     : stream.flatMapValues(v -> listOf(Functions.flatValueMapper(fn).apply(v)), named);
-            case "select_key":
-                return named == null ? stream.selectKey(Functions.keySelector(fn))
-                    : stream.selectKey(Functions.keySelector(fn), named);
             case "peek":
                 return named == null ? stream.peek((k, v) -> { }) : stream.peek((k, v) -> { }, named);
             case "foreach":
@@ -234,7 +225,7 @@ final class DslProgram {
                 }
                 return null;
             default:
-                throw new IllegalArgumentException("a stream has no step " + step.get("op"));
+                return OneFunction.call(KStream.class, stream, step, named);
         }
     }
 
@@ -277,20 +268,6 @@ final class DslProgram {
         Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
         boolean withKey = step.path("args").asInt(1) == 2;
         switch (step.get("op").asText()) {
-            case "filter":
-                if (materialized == null) {
-                    return named == null ? table.filter(Functions.predicate(fn))
-                        : table.filter(Functions.predicate(fn), named);
-                }
-                return named == null ? table.filter(Functions.predicate(fn), materialized)
-                    : table.filter(Functions.predicate(fn), named, materialized);
-            case "filter_not":
-                if (materialized == null) {
-                    return named == null ? table.filterNot(Functions.predicate(fn))
-                        : table.filterNot(Functions.predicate(fn), named);
-                }
-                return named == null ? table.filterNot(Functions.predicate(fn), materialized)
-                    : table.filterNot(Functions.predicate(fn), named, materialized);
             case "map_values":
                 if (withKey) {
                     if (materialized == null) {
@@ -326,7 +303,7 @@ final class DslProgram {
                 return grouped == null ? table.groupBy(mapper) : table.groupBy(mapper, grouped);
             }
             default:
-                throw new IllegalArgumentException("a table has no step " + step.get("op"));
+                return OneFunction.call(KTable.class, table, step, named, materialized);
         }
     }
 

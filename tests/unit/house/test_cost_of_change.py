@@ -1,5 +1,5 @@
-"""A field of the StreamsApp and a key of the configuration are defined in one file: a copy of the tree gets one more of
-each, and all that repeats it is made of that.
+"""A field of the StreamsApp, a key of the configuration and the declared form of an operator are defined in one file: a
+copy of the tree gets one more of each, and all that repeats it is made of that.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGURATION = "runtime/streamsapp/config/streams_config.py"
 MANIFEST = "runtime/streamsapp/manifest/model.py"
+OPERATIONS = "runtime/streamsapp/declared/operations.py"
 #: Made by ``make definitions``.
 SECTIONS = "runtime/streamsapp/manifest/sections.py"
 MADE = {"crds/streamsapps.yaml", "docs/reference.md", "docs/configuration.md", SECTIONS}
@@ -115,6 +116,22 @@ def test_a_field_of_the_streamsapp_is_defined_in_one_file(tree: Path) -> None:
         "print(*refused(rollout={'dummySeconds': 0}))"
     )  # fmt: skip
     assert answer == "9\nspec.rollout.dummySeconds: expected an integer ≥ 1, got 0\n"
+
+
+def test_an_operation_is_declared_in_one_file_and_random_programs_have_it(tree: Path) -> None:
+    operation = '        "keepSome": Operation(Kind.STREAM, _PREDICATE, (NAMED,)),\n'
+    before = '        "selectKey": Operation('
+
+    assert changed_by(tree, lambda: add(tree, OPERATIONS, before, operation)) == {OPERATIONS, "docs/declared.md"}
+
+    assert "| `filter`, `filterNot`, `keepSome` | stream | stream | **predicate**, *name* |" in page(tree, "declared")
+    program = (
+        f"import sys; sys.path.append({str(ROOT / 'tests' / 'oracle')!r})\n"
+        "from one_function import operations, table_and_field\n"
+        "from streamsapp.declared.roles import PREDICATE\n"
+        "print(operations('stream', PREDICATE), table_and_field('keep_some'))"
+    )
+    assert run(tree, "-c", program) == "['filter', 'filter_not', 'keep_some'] ('PREDICATES', 'predicate')\n"
 
 
 def page(tree: Path, name: str) -> str:
