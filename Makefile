@@ -106,7 +106,8 @@ bench: setup-services
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
 soak: setup-services
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
-		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote)
+		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote) \
+		$(if $(SECURED),--secured) $(if $(CLIENT),--client $(CLIENT))
 
 # A run takes about 30 seconds; one application for all of them.
 soak-cluster: setup-services

@@ -89,6 +89,9 @@ class Plan:
     faults: tuple[Fault, ...]
     #: Seconds between snapshots; 0 without remote state.
     snapshot_interval: float = 0.0
+    #: Says whether instances reach the broker by SASL_SSL, and the client that moves their records.
+    secured: bool = False
+    client: str = "streamsapp"
 
     def before(self, second: float) -> Plan:
         """The same run with the faults that begin before it is so old."""

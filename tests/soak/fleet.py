@@ -201,7 +201,9 @@ def _settings(plan: Plan, topics: Topics, testbed: Testbed, name: str, http_port
         "host_id": name,
         "application_server": f"127.0.0.1:{http_port}",
         "http_port": http_port,
+        "client": plan.client,
         "kafka": {
+            **testbed.connection,
             "consumer.session.timeout.ms": str(int(SESSION * 1000)),
             "consumer.heartbeat.interval.ms": str(int(SESSION * 100)),
             "producer.transaction.timeout.ms": str(int(TRANSACTION_TIMEOUT * 1000)),

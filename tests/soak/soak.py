@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from faults import AT_LEAST_ONCE, EXACTLY_ONCE, NAMES, Plan, make_plan
@@ -23,6 +24,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.runs):
         plan = make_plan(seed, options.guarantee, options.instances, broker_restarts=options.broker_restarts,
                          remote=options.remote)  # fmt: skip
+        plan = replace(plan, secured=options.secured, client=options.client)
         failed += not _run(plan, options.keep / f"seed-{seed}")
     print(f"{options.runs - failed} passed, {failed} failed")
     return 1 if failed else 0
@@ -51,7 +53,8 @@ def _run(plan: Plan, directory: Path) -> bool:
 def describe(report: Report, seconds: float) -> str:
     """One line about a run."""
     plan = report.plan
-    settings = f"commit {plan.commit_interval_ms} ms, threads {plan.threads}, standbys {plan.standby_replicas}"
+    over = f"{'SASL_SSL' if plan.secured else 'plaintext'} by {plan.client}"
+    settings = f"{over}, commit {plan.commit_interval_ms} ms, threads {plan.threads}, standbys {plan.standby_replicas}"
     figures = (
         f"{report.records} records, caught up after {report.caught_up_after:.1f} s, ended after "
         f"{report.ended_after:.1f} s, lags compared {report.lags_compared}, longest gap {report.gap or 'none'}"
@@ -75,6 +78,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--remote", action="store_true", help="snapshots on an S3 server, and faults of both and of disks"
     )
+    parser.add_argument("--secured", action="store_true", help="instances reach the broker by SASL_SSL (SCRAM-SHA-512)")
+    parser.add_argument("--client", choices=("streamsapp", "librdkafka"), default="streamsapp",
+                        help="the client that moves their records")  # fmt: skip
     parser.add_argument("--broker-restarts", action="store_true", help="restart the broker under exactly once too, "
                         "which loses transaction markers (docs/decisions/0007)")  # fmt: skip
     parser.add_argument("--keep", type=Path, metavar="DIR", default=Path(tempfile.gettempdir()) / "streamsapp-soak",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,22 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"soak_run.{limit}", TIMEOUT)
     monkeypatch.setattr("fleet.SHUTDOWN_TIMEOUT", TIMEOUT)
     monkeypatch.setattr("lag_watch._TIMEOUT", 10.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("seed", "guarantee", "client"),
+    [(1, EXACTLY_ONCE, "streamsapp"), (4, AT_LEAST_ONCE, "streamsapp"), (1, EXACTLY_ONCE, "librdkafka")],
+)
+def test_output_and_state_are_right_after_a_run_over_sasl_ssl(
+    tmp_path: Path, seed: int, guarantee: str, client: str
+) -> None:
+    plan = replace(short_plan(seed, guarantee, remote=False), secured=True, client=client)
+
+    report = run_plan(plan, tmp_path / "run")
+
+    assert not report.findings, "\n".join([describe(report, 0), *report.findings])
+    assert report.records > 1000
 
 
 def short_plan(seed: int, guarantee: str, *, remote: bool) -> Plan:

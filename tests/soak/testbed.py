@@ -16,6 +16,7 @@ from faults import SESSION, Plan
 from kafka_cluster import START_TIMEOUT
 from network import Network, Proxy
 from s3_server import S3Server
+from secured_broker import by_scram, introduce, key_store, logins
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
 _HOST = "127.0.0.1"
@@ -24,7 +25,11 @@ _HOST = "127.0.0.1"
 class Testbed:
     """A running broker and its proxies, and with remote state an S3 server that instances reach directly."""
 
-    def __init__(self, broker: EmbeddedBroker, proxies: dict[str, Proxy], s3: S3Server | None) -> None:
+    def __init__(
+        self, broker: EmbeddedBroker, proxies: dict[str, Proxy], s3: S3Server | None, certificate: Path | None
+    ) -> None:
+        """``certificate``: the broker's, where instances reach it by SASL_SSL."""
+        self._certificate = certificate
         self._broker = broker
         self._proxies = proxies
         self._s3 = s3
@@ -43,6 +48,11 @@ class Testbed:
     def address_for(self, name: str) -> str:
         """The broker's address for an instance."""
         return f"{_HOST}:{self._proxies[name].port}"
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """Properties of an instance's connection to that address."""
+        return by_scram(self._certificate) if self._certificate else {}
 
     def cut(self, name: str) -> None:
         """Cut an instance off."""
@@ -82,16 +92,21 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
         listeners = dict(zip(names, ports, strict=True))
         proxies = {name: network.proxy(port) for name, port in listeners.items()}
         properties = {
-            **_listeners(own, controller, listeners, proxies),
+            **_listeners(own, controller, listeners, proxies, "SASL_SSL" if plan.secured else "PLAINTEXT"),
             "group.min.session.timeout.ms": str(int(SESSION * 1000)),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
+        certificate = directory / "broker.pem" if plan.secured else None
+        if certificate is not None:
+            properties |= key_store(directory, certificate) | logins(*(_listener(name).lower() for name in names))
         broker = EmbeddedBroker(directory / "kafka", own, properties=properties, start_timeout=START_TIMEOUT)
         s3: S3Server | None = None
         if plan.snapshot_interval:
             s3 = stack.enter_context(S3Server(directory / "s3"))
         with broker:
-            testbed = Testbed(broker, proxies, s3)
+            if certificate is not None:
+                introduce(broker.bootstrap_servers, "anna", "secret")
+            testbed = Testbed(broker, proxies, s3, certificate)
             try:
                 yield testbed
             finally:
@@ -100,15 +115,20 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
                         testbed.thaw()
 
 
-def _listeners(own: int, controller: int, listeners: dict[str, int], proxies: dict[str, Proxy]) -> dict[str, str]:
-    """One listener for the driver, one for the controller, one for each instance, named after it."""
+def _listeners(
+    own: int, controller: int, listeners: dict[str, int], proxies: dict[str, Proxy], protocol: str
+) -> dict[str, str]:
+    """One listener for the driver, one for the controller, one of this protocol for each instance, named after it."""
     everybody = {"PLAINTEXT": own, **{_listener(name): port for name, port in listeners.items()}}
     told = {"PLAINTEXT": own, **{_listener(name): proxy.port for name, proxy in proxies.items()}}
     return {
         "controller.quorum.voters": f"1@{_HOST}:{controller}",
         "listeners": _addresses({**everybody, "CONTROLLER": controller}),
         "advertised.listeners": _addresses(told),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in [*everybody, "CONTROLLER"]),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol if name in told and name != 'PLAINTEXT' else 'PLAINTEXT'}"
+            for name in [*everybody, "CONTROLLER"]
+        ),
         "inter.broker.listener.name": "PLAINTEXT",
     }
 
