@@ -5,6 +5,7 @@
 
 #include "base/byte_order.h"
 #include "base/fields.h"
+#include "base/output_record.h"
 
 Cell *sa_new_cell(PyObject *physical, uint64_t count, int64_t timestamp) {
     Cell *cell = physical ? PyObject_New(Cell, &sa_cell_type) : NULL;
@@ -90,13 +91,10 @@ PyObject *sa_told_by(const Cell *cell, PyObject *topic, PyObject *key, int64_t a
     uint64_t count = htobe64(cell->count);
     memcpy(number, &count, sizeof(number));
     PyObject *value = !key ? NULL : cell->is_there ? PyBytes_FromStringAndSize(number, COUNT_SIZE) : Py_NewRef(Py_None);
-    PyObject *partition = value ? PyLong_FromLong(-1) : NULL;
-    PyObject *timestamp = partition ? PyLong_FromLongLong(at) : NULL;
-    PyObject *made =
-        timestamp ? PyTuple_Pack(8, topic, value, key, partition, Py_None, Py_None, timestamp, Py_None) : NULL;
+    PyObject *timestamp = value ? PyLong_FromLongLong(at) : NULL;
+    PyObject *made = timestamp ? output_record(topic, key, value, timestamp, Py_None) : NULL;
     Py_XDECREF(value);
     Py_XDECREF(key);
-    Py_XDECREF(partition);
     Py_XDECREF(timestamp);
     return made;
 }

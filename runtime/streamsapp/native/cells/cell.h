@@ -54,8 +54,7 @@ static inline int count_up(Cell *cell, int64_t timestamp) {
     return 0;
 }
 
-/* (topic, value, key, -1, None, None, timestamp, None), as streamsapp.outgoing has records. Takes over the key,
- * which may be NULL. */
+/* The record that tells a topic of a cell's count. Takes over the key, which may be NULL. */
 PyObject *sa_told_by(const Cell *cell, PyObject *topic, PyObject *key, int64_t at);
 
 /* The bytes of a store's key that the topic's key has not, before and behind it. */

@@ -7,6 +7,7 @@
 #include "base/byte_order.h"
 #include "base/fields.h"
 #include "base/objects.h"
+#include "base/output_record.h"
 #include "format/batch_format.h"
 #include "format/writer.h"
 #include "outbox/changes.h"
@@ -146,24 +147,25 @@ static int add_record(Outbox *self, Waiting *waiting, Content *content) {
     return TAKEN;
 }
 
-/* Takes up records as OutputRecord says: (topic, value, key, partition, None, None, timestamp, headers). */
+/* Takes up a record; says why it was not taken, or -1 with an exception. */
 static int add_output(Outbox *self, PyObject *record, PyObject **topic, TopicBox **box) {
-    if (!PyTuple_CheckExact(record) || PyTuple_GET_SIZE(record) != 8) return NOT_KNOWN;
+    if (!is_output_record(record)) return NOT_KNOWN;
     PyObject **field = &PyTuple_GET_ITEM(record, 0);
     int64_t partition;
-    Content content = {.headers = field[7] == Py_None ? NULL : field[7]};
-    if (!PyUnicode_CheckExact(field[0]) || !is_bytes_or_none(field[1]) || !is_bytes_or_none(field[2]) ||
-        field[4] != Py_None || field[5] != Py_None || !number(field[3], -1, INT32_MAX, &partition) ||
-        !number(field[6], INT64_MIN, INT64_MAX, &content.time) ||
+    Content content = {.headers = field[OUTPUT_HEADERS] == Py_None ? NULL : field[OUTPUT_HEADERS]};
+    if (!PyUnicode_CheckExact(field[OUTPUT_TOPIC]) || !is_bytes_or_none(field[OUTPUT_VALUE]) ||
+        !is_bytes_or_none(field[OUTPUT_KEY]) || field[OUTPUT_NONE] != Py_None || field[OUTPUT_NONE_TOO] != Py_None ||
+        !number(field[OUTPUT_PARTITION], -1, INT32_MAX, &partition) ||
+        !number(field[OUTPUT_TIMESTAMP], INT64_MIN, INT64_MAX, &content.time) ||
         !(content.headers_size = headers_size(content.headers)))
         return NOT_KNOWN;
-    if (field[0] != *topic) {
-        *box = box_of(self, field[0]);
-        *topic = field[0];
+    if (field[OUTPUT_TOPIC] != *topic) {
+        *box = box_of(self, field[OUTPUT_TOPIC]);
+        *topic = field[OUTPUT_TOPIC];
     }
     if (!*box) return PyErr_Occurred() ? -1 : UNKNOWN_TOPIC;
-    point_at(field[1], &content.value, &content.value_size);
-    point_at(field[2], &content.key, &content.key_size);
+    point_at(field[OUTPUT_VALUE], &content.value, &content.value_size);
+    point_at(field[OUTPUT_KEY], &content.key, &content.key_size);
     if (partition < 0) {
         uint32_t hash = content.key ? murmur2(content.key, content.key_size) & 0x7fffffff : (*box)->turn;
         partition = (*box)->count ? hash % (uint32_t)(*box)->count : 0;
@@ -177,10 +179,10 @@ static inline __attribute__((always_inline)) void look_at_records(PyObject *reco
     if (at + 2 * AHEAD < PyList_GET_SIZE(records)) __builtin_prefetch(PyList_GET_ITEM(records, at + 2 * AHEAD));
     if (at + AHEAD >= PyList_GET_SIZE(records)) return;
     PyObject *next = PyList_GET_ITEM(records, at + AHEAD);
-    if (!PyTuple_CheckExact(next) || PyTuple_GET_SIZE(next) != 8) return;
-    __builtin_prefetch(PyTuple_GET_ITEM(next, 1));
-    __builtin_prefetch(PyTuple_GET_ITEM(next, 2));
-    __builtin_prefetch(PyTuple_GET_ITEM(next, 6));
+    if (!is_output_record(next)) return;
+    __builtin_prefetch(PyTuple_GET_ITEM(next, OUTPUT_VALUE));
+    __builtin_prefetch(PyTuple_GET_ITEM(next, OUTPUT_KEY));
+    __builtin_prefetch(PyTuple_GET_ITEM(next, OUTPUT_TIMESTAMP));
 }
 
 /* The arguments of add(). */

@@ -4,6 +4,7 @@
 
 #include "base/fields.h"
 #include "base/objects.h"
+#include "base/output_record.h"
 #include "push/push.h"
 
 typedef struct {
@@ -20,11 +21,9 @@ static PyObject *sent(const Sink *self, PyObject *const *given) {
     PyObject *value = key ? serialized(self->serialize_value, self->keeps_value, given[VALUE]) : NULL;
     int has_headers = value ? PyObject_IsTrue(given[HEADERS]) : 0;
     PyObject *checked = has_headers > 0 ? PyObject_CallOneArg(self->check_headers, given[HEADERS]) : NULL;
-    PyObject *partition = value && (checked || !has_headers) ? PyLong_FromLong(-1) : NULL;
-    PyObject *made = partition ? PyTuple_Pack(8, self->topic, value, key, partition, Py_None, Py_None, given[TIMESTAMP],
-                                              given[HEADERS])
-                               : NULL;
-    Py_XDECREF(partition);
+    PyObject *made = value && (checked || !has_headers)
+                         ? output_record(self->topic, key, value, given[TIMESTAMP], given[HEADERS])
+                         : NULL;
     Py_XDECREF(checked);
     Py_XDECREF(value);
     Py_XDECREF(key);
