@@ -27,7 +27,7 @@ from fetched_brokers import (
 from instances import TIMEOUT, eventually
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.fetching import broker_connections, fetcher as module, leaders
+from streamsapp.kafka.fetching import fetcher as module, leaders
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.settings import fetch_settings
@@ -41,6 +41,8 @@ PROPERTIES: ClientProperties = {
     "enable.partition.eof": True,
     "fetch.error.backoff.ms": 1,
     "fetch.wait.max.ms": 10,
+    "reconnect.backoff.max.ms": 2,
+    "reconnect.backoff.ms": 2,
 }
 MOVED = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH]
 PASSING = [
@@ -91,8 +93,6 @@ Read = Callable[..., Reader]
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (module, broker_connections):
-        monkeypatch.setattr(each, "RECONNECT", 0.002)
     monkeypatch.setattr(leaders, "_PAUSE", 0.002)
     monkeypatch.setattr(module, "_DOUBT", 0.002)
 

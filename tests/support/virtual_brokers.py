@@ -17,6 +17,7 @@ from streamsapp.brokers.connection import Connection
 from streamsapp.brokers.opening import OpenConnection
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.brokers.transport import Transport
+from streamsapp.config.client_properties import ClientProperties
 from streamsapp.membership.heartbeat import HeartbeatRequest
 from streamsapp.membership.wire import GroupSettings, Identity
 from virtual_time import VirtualLoop
@@ -83,7 +84,8 @@ class Peer:
 class VirtualBrokers:
     """The connection, its loop, and what opens its sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, **properties: str) -> None:
+        """``properties`` of the client, with ``_`` in place of dots."""
         self.loop = VirtualLoop()
         #: Each try to open one: when, where, and how long it may take.
         self.tries: list[tuple[float, Address, float]] = []
@@ -93,7 +95,8 @@ class VirtualBrokers:
         self.held: list[Callable[[], None]] | None = None
         self.versions = VERSIONS
         self.peers: dict[Address, list[Peer]] = defaultdict(list)
-        settings = connection_settings({"bootstrap.servers": ":".join(map(str, BOOTSTRAP))}, "me")
+        given: ClientProperties = {name.replace("_", "."): value for name, value in properties.items()}
+        settings = connection_settings(given | {"bootstrap.servers": ":".join(map(str, BOOTSTRAP))}, "me")
         self.connection = Connection(settings, self.loop, self._open, self._background)
         self.connection.learn(cluster(BOOTSTRAP))
 
@@ -120,11 +123,11 @@ class VirtualBrokers:
         """The last one that was connected to."""
         return self.peers[address][-1]
 
-    def ask(self, timeout: float = 10.0, node: int | str = 0) -> list[Any]:
+    def ask(self, timeout: float = 10.0, node: int | str = 0, held: float = 0.0) -> list[Any]:
         """Send the first broker a heartbeat; returns a list that will have the answer's code, or the error."""
 
         async def asked() -> int:
-            return int((await self.connection.send(heartbeat(), node, timeout)).error_code)
+            return int((await self.connection.send(heartbeat(), node, timeout, held=held)).error_code)
 
         told = self.loop.begin(asked())
         self.loop.settle()

@@ -19,15 +19,10 @@ from streamsapp.brokers.channel import Asked, Channel
 from streamsapp.brokers.errors import NotSentError, PausedError, RefusedError
 from streamsapp.brokers.event_loop import Awaited, EventLoop, Timer
 from streamsapp.brokers.opening import OpenConnection
+from streamsapp.brokers.reaching import Reaching
 
 log = logging.getLogger(__name__)
 
-#: The pause after a failed try and after many, in seconds: a broker that restarts is back within seconds.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
-#: The longest that a try may take, at first and after failures, in seconds.
-_TRY, _LONGEST_TRY = 5.0, 10.0
-#: A broker closes what was idle for ten minutes, maybe just when a request comes; so it is not used any more before.
-_IDLE = 540.0
 #: Sessions of SASL are not renewed more often than so many seconds.
 _SHORTEST_SESSION = 1.0
 
@@ -47,7 +42,8 @@ def on_a_thread(call: Callable[[], None]) -> None:
 class Tries:
     """The tries to open a connection, as far as they failed since the last one that did not."""
 
-    def __init__(self) -> None:
+    def __init__(self, reaching: Reaching) -> None:
+        self._reaching = reaching
         self.failures = 0
         #: The last failure, and until when there is no other try.
         self.failure: tuple[type[NotSentError], str] = NotSentError, ""
@@ -56,25 +52,31 @@ class Tries:
     @property
     def timeout(self) -> float:
         """The seconds that the next one may take."""
-        return min(_TRY * (1 + self.failures), _LONGEST_TRY)
+        return self._reaching.try_timeout(self.failures)
 
     def failed(self, error: NotSentError, now: float) -> None:
-        pause = min(_FIRST_PAUSE * 2 ** min(self.failures, 8), _LONGEST_PAUSE)
         self.failures += 1
         self.failure = type(error), str(error)
-        self.paused_until = now + pause * random.uniform(0.8, 1.2)
+        self.paused_until = now + self._reaching.pause(self.failures) * random.uniform(0.8, 1.2)
 
 
 class Broker:
     """Requests to one broker."""
 
     def __init__(
-        self, loop: EventLoop, name: str, address: Address, client_id: str, opener: Opener, background: Background
+        self,
+        loop: EventLoop,
+        name: str,
+        address: Address,
+        client_id: str,
+        reaching: Reaching,
+        opener: Opener,
+        background: Background,
     ) -> None:
         self._loop = loop
         self._name = name
         self._address = address
-        self._client_id = client_id
+        self._client_id, self._reaching = client_id, reaching
         self._opener = opener
         self._background = background
         #: The one that is asked, and those on which an answer is waited for.
@@ -85,12 +87,13 @@ class Broker:
         self._renewal: Timer | None = None
         self._opening = False
         self._waiting: deque[Asked] = deque()
-        self._tries = Tries()
+        self._tries = Tries(reaching)
         #: It wants to be left alone until then.
         self._not_before = 0.0
 
-    def ask(self, request: Any, timeout: float) -> Awaited[Any]:
-        """The answer, within so many seconds; else ``UnreachableError``."""
+    def ask(self, request: Any, timeout: float, held: float = 0.0) -> Awaited[Any]:
+        """The answer, within so many seconds beside those for which it may be ``held``; else ``UnreachableError``."""
+        timeout = held + min(timeout, self._reaching.answer)
         asked = Asked(request, timeout, Awaited(self._loop))
         asked.timer = self._loop.call_at(self._loop.now() + timeout, partial(self._late, asked))
         self._waiting.append(asked)
@@ -137,7 +140,9 @@ class Broker:
 
     def _usable(self, now: float) -> Channel | None:
         """The channel, unless it is too old."""
-        if self._channel is not None and (now >= self._session_ends or now - self._channel.used_at > _IDLE):
+        if self._channel is not None and (
+            now >= self._session_ends or now - self._channel.used_at > self._reaching.idle
+        ):
             self.retire()
         return self._channel
 
@@ -199,7 +204,7 @@ class Broker:
         """Use this connection from now on."""
         log.debug("broker %s: connected to %s:%d", self._name, *self._address)
         self.retire()
-        self._tries = Tries()
+        self._tries = Tries(self._reaching)
         self._channel = Channel(self._loop, opened, self._name, self._lost, self._throttled)
         self._channels.add(self._channel)
         self._session_ends = math.inf if opened.expires_at is None else opened.expires_at

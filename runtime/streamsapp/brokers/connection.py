@@ -52,9 +52,10 @@ class Connection:
     ) -> None:
         """Tests give all but the settings: a loop with its own time, what opens connections, and on which thread."""
         self._loop = loop or EventLoop()
-        self._client_id = settings.client_id
+        self._client_id, self._reaching = settings.client_id, settings.reaching
+        options = settings.reaching.socket_options()
         self._opener = opener or (
-            lambda at, timeout: open_connection(at, settings.security, settings.client_id, timeout, MOST)
+            lambda at, timeout: open_connection(at, settings.security, settings.client_id, timeout, MOST, options)
         )
         self._background = background
         self._named: dict[Node, Address] = {f"bootstrap-{at}": each for at, each in enumerate(settings.bootstrap)}
@@ -133,10 +134,11 @@ class Connection:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    async def send(self, request: Any, node: Node, timeout: float, check: Check = _anything) -> Any:
-        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds, or none that
-        passes the ``check``, which raises ``WrongAnswerError``: the connection is closed then."""
-        answer = await self._answer(request, node, timeout)
+    async def send(self, request: Any, node: Node, timeout: float, check: Check = _anything, held: float = 0.0) -> Any:
+        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds beside those for
+        which the broker may have ``held`` it, or none that passes the ``check``, which raises ``WrongAnswerError``: the
+        connection is closed then."""
+        answer = await self._answer(request, node, timeout, held)
         try:
             check(answer)
         except Exception as error:  # whatever the check stumbles over, no broker gives
@@ -146,8 +148,8 @@ class Connection:
             raise UnreachableError(f"broker {node}: {why}") from error
         return answer
 
-    async def _answer(self, request: Any, node: Node, timeout: float) -> Any:
-        return await self._broker(node).ask(request, timeout)
+    async def _answer(self, request: Any, node: Node, timeout: float, held: float) -> Any:
+        return await self._broker(node).ask(request, timeout, held)
 
     def _broker(self, node: Node) -> Broker:
         broker = self._brokers.get(node)
@@ -155,7 +157,9 @@ class Connection:
             if node not in self._addresses:
                 raise NotSentError(f"broker {node}: it is not known where it is")
             address = self._addresses[node]
-            broker = Broker(self._loop, str(node), address, self._client_id, self._opener, self._background)
+            broker = Broker(
+                self._loop, str(node), address, self._client_id, self._reaching, self._opener, self._background
+            )
             self._brokers[node] = broker
         return broker
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -60,17 +60,22 @@ class OpenConnection:
 
 
 def open_connection(
-    address: tuple[str, int], security: Security, client_id: str, timeout: float, most: int = _MOST
+    address: tuple[str, int],
+    security: Security,
+    client_id: str,
+    timeout: float,
+    most: int = _MOST,
+    options: Sequence[tuple[int, int, int]] = (),
 ) -> OpenConnection:
     """Open a connection to a host and port within ``timeout`` seconds, beside the time that the system takes to look up
-    the name. No answer may have more than ``most`` bytes.
+    the name. No answer may have more than ``most`` bytes. ``options`` of the socket are set before it connects.
 
     Raises ``RefusedTlsError`` or ``RefusedError`` if one side does not believe the other, and ``NotSentError`` for all
     else; each names the address and what to look at.
     """
     place, give_up = f"{address[0]}:{address[1]}", time.monotonic() + timeout
     try:
-        made = _connected(address, give_up)
+        made = _connected(address, give_up, [*SOCKET_OPTIONS, *options])
     except (OSError, ValueError, OverflowError) as error:  # ValueError: of a name that cannot be one
         raise NotSentError(f"no connection to {place}: {error}") from error
     opening = _Opening(made, address[0], security, client_id, give_up, min(most, _MOST))
@@ -93,7 +98,7 @@ def open_connection(
         raise
 
 
-def _connected(address: tuple[str, int], give_up: float) -> socket.socket:
+def _connected(address: tuple[str, int], give_up: float, options: list[tuple[int, int, int]]) -> socket.socket:
     """A socket of the first address of a name that takes a connection; each has its share of the time."""
     found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     failure: OSError = OSError("the name has no address")
@@ -104,7 +109,7 @@ def _connected(address: tuple[str, int], give_up: float) -> socket.socket:
             failure = error
             continue
         try:
-            for option in SOCKET_OPTIONS:
+            for option in options:
                 made.setsockopt(*option)
             made.settimeout(max(0.001, (give_up - time.monotonic()) / (len(found) - tried)))
             made.connect(where)

@@ -21,8 +21,8 @@ _MOST = 2**31 - 1
 
 #: Numbers, with the least and the greatest value: librdkafka's bounds.
 _NUMBERS: Mapping[str, tuple[float, float]] = {
-    "batch.num.messages": (1, 1_000_000),
     "batch.size": (1, _MOST),
+    "connections.max.idle.ms": (0, _MOST),
     "delivery.timeout.ms": (0, _MOST),
     "fetch.error.backoff.ms": (0, 300_000),
     "fetch.max.bytes": (0, _MOST - 512),
@@ -37,9 +37,14 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
     "metadata.max.age.ms": (1, 86_400_000),
     "queue.buffering.max.ms": (0, 900_000),
     "receive.message.max.bytes": (1_000, _MOST),
+    "reconnect.backoff.max.ms": (0, 3_600_000),
+    "reconnect.backoff.ms": (0, 3_600_000),
     "request.timeout.ms": (1, 900_000),
     "retry.backoff.ms": (1, 300_000),
     "session.timeout.ms": (1, 3_600_000),
+    "socket.connection.setup.timeout.ms": (1_000, _MOST),
+    "socket.receive.buffer.bytes": (0, 100_000_000),
+    "socket.send.buffer.bytes": (0, 100_000_000),
     "socket.timeout.ms": (10, 300_000),
     "transaction.timeout.ms": (1_000, _MOST),
 }
@@ -50,6 +55,8 @@ _CODECS = frozenset({"none", "gzip", "snappy", "lz4", "zstd"})
 _MECHANISMS = frozenset({"plain", "scram-sha-256", "scram-sha-512", "oauthbearer"})
 _SWITCH = frozenset({"true", "false"})
 _ON = frozenset({"true"})
+#: A record is tried again until ``delivery.timeout.ms`` are over.
+_WITHOUT_END = frozenset({str(_MOST)})
 #: Properties with the values that are known; of a switch that has one, the other would need librdkafka.
 _VALUES: Mapping[str, frozenset[str]] = {
     "api.version.request": _ON,
@@ -58,9 +65,12 @@ _VALUES: Mapping[str, frozenset[str]] = {
     "client.dns.lookup": frozenset({"use_all_dns_ips"}),
     "compression.codec": _CODECS,
     "compression.type": _CODECS,
+    "enable.metrics.push": frozenset({"false"}),
     "enable.sasl.oauthbearer.unsecure.jwt": _SWITCH,
     "enable.ssl.certificate.verification": _SWITCH,
+    "message.send.max.retries": _WITHOUT_END,
     "metadata.recovery.strategy": frozenset({"rebootstrap"}),
+    "retries": _WITHOUT_END,
     "sasl.mechanism": _MECHANISMS,
     "sasl.mechanisms": _MECHANISMS,
     "sasl.oauthbearer.method": frozenset({"default", "oidc"}),
@@ -68,6 +78,7 @@ _VALUES: Mapping[str, frozenset[str]] = {
     "socket.keepalive.enable": _ON,
     "socket.nagle.disable": _ON,
     "ssl.endpoint.identification.algorithm": frozenset({"none", "https"}),
+    "statistics.interval.ms": frozenset({"0"}),
 }
 
 #: Texts that are read as they are.
@@ -79,25 +90,18 @@ _TEXTS = frozenset({
     "ssl.key.password", "ssl.key.pem",
 })  # fmt: skip
 
-#: How librdkafka goes about its work, for which this client has ways of its own: it tries again until a time-out is
-#: over, resolves a name for each connection, leaves buffers to the system, and pushes no metrics. Programs see no
-#: difference.
-WITHOUT_EFFECT = frozenset({
-    "api.version.fallback.ms", "api.version.request.timeout.ms", "broker.address.ttl", "broker.version.fallback",
-    "connections.max.idle.ms", "coordinator.query.interval.ms", "enable.metrics.push", "enable.random.seed",
-    "fetch.queue.backoff.ms", "log.connection.close", "log.thread.name", "message.copy.max.bytes",
-    "message.send.max.retries", "metadata.recovery.rebootstrap.trigger.ms", "queue.buffering.backpressure.threshold",
-    "queued.min.messages", "reconnect.backoff.jitter.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
-    "retries", "retry.backoff.max.ms", "socket.blocking.max.ms", "socket.connection.setup.timeout.ms",
-    "socket.max.fails", "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "statistics.interval.ms",
-    "sticky.partitioning.linger.ms", "topic.metadata.propagation.max.ms", "topic.metadata.refresh.fast.cnt",
-    "topic.metadata.refresh.fast.interval.ms", "topic.metadata.refresh.interval.ms", "topic.metadata.refresh.sparse",
-})  # fmt: skip
-
-#: The rest of librdkafka's list, by which a slip of the keyboard is told from what only librdkafka knows.
+#: The rest of librdkafka's list, by which a slip of the keyboard is told from what only librdkafka knows: this client
+#: has no such thing, or does it in another way.
 _OF_LIBRDKAFKA = frozenset({
-    "builtin.features", "client.rack", "compression.level", "debug", "enabled_events", "group.protocol.type",
-    "log.queue", "log_level", "max.poll.interval.ms", "plugin.library.paths", "queuing.strategy", "topic.blacklist",
+    "api.version.fallback.ms", "api.version.request.timeout.ms", "batch.num.messages", "broker.address.ttl",
+    "broker.version.fallback", "builtin.features", "client.rack", "compression.level", "coordinator.query.interval.ms",
+    "debug", "enable.random.seed", "enabled_events", "fetch.queue.backoff.ms", "group.protocol.type",
+    "log.connection.close", "log.queue", "log.thread.name", "log_level", "max.poll.interval.ms",
+    "message.copy.max.bytes", "metadata.recovery.rebootstrap.trigger.ms", "plugin.library.paths",
+    "queue.buffering.backpressure.threshold", "queued.min.messages", "queuing.strategy", "reconnect.backoff.jitter.ms",
+    "retry.backoff.max.ms", "socket.blocking.max.ms", "socket.max.fails", "sticky.partitioning.linger.ms",
+    "topic.blacklist", "topic.metadata.propagation.max.ms", "topic.metadata.refresh.fast.cnt",
+    "topic.metadata.refresh.fast.interval.ms", "topic.metadata.refresh.interval.ms", "topic.metadata.refresh.sparse",
 })  # fmt: skip
 #: The same of connections: the membership in the group has one of the runtime's with either client.
 _OF_CONNECTIONS = ("sasl.", "ssl.", "https.", "security.", "enable.sasl.", "enable.ssl.")
@@ -106,7 +110,7 @@ _PEM = "convert it to PEM and set ssl.certificate.location, ssl.key.location and
 #: The replacements for properties of connections.
 _INSTEAD = {"ssl.keystore.location": _PEM, "ssl.keystore.password": _PEM}
 
-_KNOWN = frozenset().union(_NUMBERS, _VALUES, _TEXTS, WITHOUT_EFFECT)
+_KNOWN = frozenset().union(_NUMBERS, _VALUES, _TEXTS)
 
 
 def check_known(client: str, properties: Mapping[str, object]) -> None:
@@ -134,7 +138,8 @@ def _fault(key: str, value: str) -> str | None:
         known = [each for each in _KNOWN if each.partition(".")[0] == key.partition(".")[0]]
         return f"is not known to the runtime's connections: {_INSTEAD.get(key) or _nearest(key, known)}"
     if key in _OF_LIBRDKAFKA:
-        return f"is known to librdkafka only; leave it out, or set client: {LIBRDKAFKA}"
+        instead = "set metadata.max.age.ms instead" if key == "topic.metadata.refresh.interval.ms" else "leave it out"
+        return f"is known to librdkafka only; {instead}, or set client: {LIBRDKAFKA}"
     return f"is not known to the client: {_nearest(key, {*_KNOWN, *_OF_LIBRDKAFKA, *OWNED, *streams.FIELDS})}"
 
 

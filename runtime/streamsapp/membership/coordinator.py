@@ -83,7 +83,7 @@ class GroupCoordinator:
         """The answer to a request that waits for the other members, if it passes the ``check``."""
         self._waits_at = nodes[0]
         try:
-            return await self._connection.send(request, nodes[0], self._settings.rebalance_timeout + REQUEST, check)
+            return await self._connection.send(request, nodes[0], REQUEST, check, self._settings.rebalance_timeout)
         except UnreachableError:
             self.forget()
             raise

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from streamsapp.brokers.sasl.login import LOGIN_PROPERTIES, MECHANISMS
 from streamsapp.brokers.security import PROTOCOLS
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.brokers.tls import TLS_PROPERTIES
-from streamsapp.config import StreamsConfig, known_properties
+from streamsapp.config import StreamsConfig, client_properties, known_properties
 from streamsapp.config.known_properties import LIBRDKAFKA, OWN, property_fault
 from streamsapp.errors import ConfigError
+from streamsapp.kafka.fetching.settings import fetch_settings
+from streamsapp.kafka.producing.settings import batch_settings
 from streamsapp.kafka.property_check import refused_properties
+from streamsapp.membership.settings import group_settings
 
 
 def config(client: str = OWN, **kafka: str) -> StreamsConfig:
@@ -91,9 +97,74 @@ def test_the_client_that_creates_topics_is_librdkafkas_in_any_case() -> None:
     assert property_fault(OWN, "admin.debug", "admin") is None
 
 
-@pytest.mark.parametrize("key", sorted(known_properties.WITHOUT_EFFECT))
-def test_what_changes_nothing_that_a_program_sees_is_taken(key: str) -> None:
-    assert property_fault(OWN, key, "3") is None
+def seen(kafka: dict[str, str]) -> list[object]:
+    """All that an instance makes of its properties."""
+    made = StreamsConfig(application_id="a", bootstrap_servers="b:1", kafka=kafka)
+    consumer, producer = client_properties.main_consumer(made), client_properties.producer(made)
+    fetching, connection = fetch_settings(consumer), connection_settings(producer, "me")
+    tls, login = connection.security.tls, connection.security.login
+    return [
+        *(getattr(fetching, each.name) for each in dataclasses.fields(fetching) if each.name != "security"),
+        *(connection.reaching, batch_settings(producer), group_settings(made, consumer), made.session_timeout_ms),
+        *(connection.security.protocol, tls and tls.current().checks_names, login and login.mechanism),
+        client_properties.metadata_max_age(made),
+    ]
+
+
+#: Two values of numbers of which not every pair fits to the other properties' values.
+_PAIRS = {
+    "delivery.timeout.ms": ("5000", "6000"),
+    "heartbeat.interval.ms": ("70", "80"),
+    "message.timeout.ms": ("5000", "6000"),
+    "session.timeout.ms": ("8000", "9000"),
+    "socket.timeout.ms": ("5000", "6000"),
+    "reconnect.backoff.max.ms": ("200", "300"),
+}
+
+
+@pytest.mark.parametrize(("key", "bounds"), known_properties._NUMBERS.items())
+def test_each_number_that_is_taken_has_its_effect(key: str, bounds: tuple[float, float]) -> None:
+    least = max(1, int(bounds[0]))
+    one, other = _PAIRS.get(key, (f"{2 * least}", f"{3 * least}"))
+    assert seen({key: one}) != seen({key: other}), "it is taken and changes nothing"
+
+
+#: What has to be given for a property to matter.
+_SECURED = {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
+#: Logins with tokens are tested by themselves, as are all texts of connections.
+_OF_LOGINS = {"sasl.oauthbearer.method", "enable.sasl.oauthbearer.unsecure.jwt"}
+
+
+@pytest.mark.parametrize(
+    "key", [key for key, values in known_properties._VALUES.items() if len(values) > 1 and key not in _OF_LOGINS]
+)
+def test_each_value_that_is_taken_has_its_effect(key: str) -> None:
+    one, other = sorted(known_properties._VALUES[key] - {"oauthbearer"})[:2]
+    secured = (
+        {} if key.startswith(("compression", "check")) else {each: of for each, of in _SECURED.items() if each != key}
+    )
+    if key == "sasl.mechanisms":
+        del secured["sasl.mechanism"]
+    assert seen(secured | {key: one}) != seen(secured | {key: other}), "it is taken and changes nothing"
+
+
+def test_texts_are_those_of_connections_which_read_each() -> None:
+    assert known_properties._TEXTS | _OF_LOGINS <= TLS_PROPERTIES | LOGIN_PROPERTIES
+
+
+@pytest.mark.parametrize("key", sorted(known_properties._OF_LIBRDKAFKA - {"max.poll.interval.ms"}))
+def test_what_would_change_nothing_is_refused_with_the_remedy(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"is known to librdkafka only; .*or set client: librdkafka"):
+        StreamsConfig(application_id="a", bootstrap_servers="b:1", kafka={key: "3"})
+
+
+@pytest.mark.parametrize(("key", "value"), [("retries", "3"), ("enable.metrics.push", "true")])
+def test_the_one_value_that_the_own_client_has_is_taken(key: str, value: str) -> None:
+    (known,) = known_properties._VALUES[key]
+    assert property_fault(OWN, key, known) is None
+    assert f"expected {known}, got '{value}'; correct it, leave it out, or set client" in (
+        property_fault(OWN, key, value) or ""
+    )
 
 
 @pytest.mark.parametrize(("key", "bounds"), known_properties._NUMBERS.items())

@@ -148,7 +148,7 @@ def config(guarantee: str, **settings: Any) -> StreamsConfig:
         ),
         (
             AT_LEAST_ONCE,
-            {"kafka": {"producer.retry.backoff.ms": "9", "retry.backoff.max.ms": "8"}},
+            {"client": "librdkafka", "kafka": {"producer.retry.backoff.ms": "9", "retry.backoff.max.ms": "8"}},
             "kafka property 'producer.retry.backoff.ms': ",
             "set retry.backoff.max.ms to 9 or more",
         ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from streamsapp.brokers.reaching import Reaching
 from streamsapp.brokers.security import Security
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.fetching.settings import FetchSettings, fetch_settings
@@ -24,6 +25,8 @@ DEFAULTS = FetchSettings(
     queue=64 << 20,
     most=100_000_000,
     has_handler=False,
+    reaching=Reaching(),
+    metadata_age=300.0,
 )
 #: Properties that change nothing: others answer to them.
 OF_OTHERS: ClientProperties = {

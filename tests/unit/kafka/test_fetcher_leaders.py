@@ -66,14 +66,11 @@ def test_a_broker_that_had_what_it_did_not_have_before_is_not_believed_at_once_a
     assert reader.lost == []
 
 
-def test_leaders_are_looked_up_from_time_to_time_as_others_answer_like_them(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leaders, "AGE", 0.01)
+def test_leaders_are_looked_up_from_time_to_time_as_others_answer_like_them(start: Start, read: Read) -> None:
     brokers = start({"a": 1}, 2)
     brokers.followers_answer = True
     brokers.write(A, 5)
-    reader = read(brokers, {A: 0})
+    reader = read(brokers, {A: 0}, metadata_max_age_ms=10)
     reader.until_end((A, 5))
     brokers.move(A, 2)
     reader.until(lambda: brokers.asked[-1][0] == 2)
@@ -86,10 +83,9 @@ def test_leaders_are_looked_up_from_time_to_time_as_others_answer_like_them(
 def test_what_such_a_look_up_does_not_find_is_not_told(
     start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaders, "AGE", 0.01)
     monkeypatch.setattr(leaders, "PROPAGATION", 0.0)
     brokers = start({"a": 1})
-    reader = read(brokers, {A: 0})
+    reader = read(brokers, {A: 0}, metadata_max_age_ms=10)
     reader.until_end((A, 0))
     refused = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
     brokers.fate_of_look_ups = lambda topic: refused[len(brokers.looked_up) % 2]

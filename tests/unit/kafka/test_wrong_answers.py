@@ -24,7 +24,6 @@ from streamsapp.brokers import bounds
 from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka import client_log
 from streamsapp.kafka.consumer import BEGINNING
-from streamsapp.kafka.fetching import broker as broker_module, broker_connections, fetcher as module
 from streamsapp.kafka.fetching.decompression import decompressed
 
 LAST_DELTA_AT = 23
@@ -226,15 +225,12 @@ def _trickled(framed: bytes) -> Iterable[bytes]:
         yield framed[at : at + 1]
 
 
-def test_a_first_answer_that_comes_byte_by_byte_is_not_waited_for_without_end(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker_module, "_OPENING", 0.3)
+def test_a_first_answer_that_comes_byte_by_byte_is_not_waited_for_without_end(start: Start, read: Read) -> None:
     brokers = start({"a": 1})
     brokers.write(A, 5)
     slow = count(2, -1)
     brokers.framed = lambda framed: _trickled(framed) if next(slow) > 0 else [framed]
-    reader = read(brokers, {A: 0})
+    reader = read(brokers, {A: 0}, socket_connection_setup_timeout_ms=300)
     with suppress(OSError):
         reader.until_end((A, 5))
 
@@ -303,25 +299,16 @@ def test_a_broker_that_does_not_wait_for_records_is_not_asked_again_and_again(st
     assert reader.offsets[A] == list(range(brokers.partitions[A].end))
 
 
-def test_a_broker_that_answers_nonsense_is_asked_less_and_less_often(
-    brokers_at_their_own_pace: FetchedBrokers, read: Read
-) -> None:
-    brokers = brokers_at_their_own_pace
+def test_a_broker_that_answers_nonsense_is_asked_less_and_less_often(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
     brokers.write(A, 5)
     brokers.framed = lambda framed: [framed[:4] + bytes(len(framed) - 4)]
-    reader = read(brokers, {A: 0})
+    reader = read(brokers, {A: 0}, reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000)
     until = time.monotonic() + 2
     while time.monotonic() < until:
         reader.poll()
 
     assert 2 <= brokers.accepted[1] <= 6
-
-
-@pytest.fixture
-def brokers_at_their_own_pace(start: Start, monkeypatch: pytest.MonkeyPatch) -> FetchedBrokers:
-    for each in (module, broker_connections):
-        monkeypatch.setattr(each, "RECONNECT", 0.1)
-    return start({"a": 1})
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------

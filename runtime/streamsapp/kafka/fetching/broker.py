@@ -21,8 +21,6 @@ from streamsapp.kafka.fetching.request_times import RequestTimes
 from streamsapp.kafka.fetching.session import FetchSession
 from streamsapp.kafka.fetching.settings import FetchSettings
 
-#: Seconds for all that comes before the first request to fetch.
-_OPENING = 10.0
 #: Seconds for the rest of an answer of which a part is there, and for a request to be written. No other thread of the
 #: interpreter waits meanwhile.
 _REST_OF_ANSWER, _WRITE = 0.02, 5.0
@@ -69,7 +67,15 @@ class BrokerConnection:
     def _connect(self) -> None:
         settings = self._settings
         try:
-            made = open_connection(self.address, settings.security, settings.client_id, _OPENING, settings.most)
+            reaching = settings.reaching
+            made = open_connection(
+                self.address,
+                settings.security,
+                settings.client_id,
+                reaching.longest_try,
+                settings.most,
+                reaching.socket_options(),
+            )
             try:
                 self._check(made)
             except BaseException:
@@ -102,8 +108,11 @@ class BrokerConnection:
 
     @property
     def has_expired(self) -> bool:
-        """True if its time is over; never while an answer is waited for."""
-        return self.asked is None and time.monotonic() >= self._renew_at
+        """True if its time is over, or it was idle for long; never while an answer is waited for."""
+        if self.asked is not None:
+            return False
+        idle = self.connected and self.times.idle > self._settings.reaching.idle
+        return idle or time.monotonic() >= self._renew_at
 
     @property
     def late(self) -> float:

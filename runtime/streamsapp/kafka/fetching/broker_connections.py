@@ -17,9 +17,6 @@ from streamsapp.kafka.wakeup import Wakeup
 
 log = client_log(__name__)
 
-#: Between two attempts to reach a broker, in seconds: after the first failure, and at most after several in a row.
-RECONNECT, LONGEST = 0.1, 1.0
-
 
 class BrokerConnections:
     """BrokerConnections by the number of the broker."""
@@ -29,8 +26,8 @@ class BrokerConnections:
         self._settings = settings
         self._wakeup = wakeup
         self._brokers: dict[int, BrokerConnection] = {}
-        #: When brokers that were lost are tried again, in monotonic seconds, and the pause before that.
-        self._lost: dict[int, tuple[float, float]] = {}
+        #: When brokers that were lost are tried again, in monotonic seconds, and how often they were in a row.
+        self._lost: dict[int, tuple[float, int]] = {}
         #: True once a broker has given an answer that makes sense.
         self.answered = False
         self._sockets = select.poll()
@@ -47,7 +44,7 @@ class BrokerConnections:
         if broker is not None and broker.has_expired:
             self._hang_up(leader)
             broker = None
-        if broker is None and time.monotonic() >= self._lost.get(leader, (0.0, 0.0))[0]:
+        if broker is None and time.monotonic() >= self._lost.get(leader, (0.0, 0))[0]:
             self._brokers[leader] = BrokerConnection(address, self._settings, self._wakeup.notify)
         return broker if broker is not None and broker.connected else None
 
@@ -83,8 +80,8 @@ class BrokerConnections:
         """Forget a connection, until the broker is tried again."""
         place = "" if isinstance(error, UnreachableError) else f"broker {self._brokers[leader]}: "
         log.warning("%s%s (goes on by itself)", place, error)
-        pause = min(LONGEST, max(RECONNECT, 2 * self._lost.get(leader, (0.0, 0.0))[1]))
-        self._lost[leader] = time.monotonic() + pause, pause
+        failures = 1 + self._lost.get(leader, (0.0, 0))[1]
+        self._lost[leader] = time.monotonic() + self._settings.reaching.pause(failures), failures
         self._hang_up(leader)
 
     def well(self, leader: int) -> None:

@@ -23,7 +23,7 @@ from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching import requests
 from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
-from streamsapp.kafka.fetching.broker_connections import RECONNECT, BrokerConnections
+from streamsapp.kafka.fetching.broker_connections import BrokerConnections
 from streamsapp.kafka.fetching.decompression import all_decompressed, decompressed
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Topics, not_authorised
 from streamsapp.kafka.fetching.leaders import Describe, Leaders
@@ -79,7 +79,7 @@ class Fetcher:
         )
         self._may_be_interrupted = wakeup is not None
         self._wakeup = wakeup or Wakeup()
-        self._leaders = Leaders(describe, self._wakeup.notify)
+        self._leaders = Leaders(describe, self._wakeup.notify, settings.metadata_age)
         self._partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
         self._news: dict[TopicPartition, FetchedPartition] = {}
@@ -232,7 +232,7 @@ class Fetcher:
     def _ask_leader(self, leader: int, partitions: list[FetchedPartition], *, at_once: bool) -> float:
         broker = self._connections.to(leader, self._leaders.address(leader))
         if broker is None:
-            return RECONNECT
+            return self._settings.reaching.first_pause
         if broker.asked is not None:
             return _LATE
         now = time.monotonic()
@@ -295,7 +295,7 @@ class Fetcher:
             if isinstance(failure, RefusedError) and not self._connections.answered:
                 raise StreamsError(str(failure)) from failure  # later on credentials may be renewed meanwhile
             self._lose(leader, failure)
-        for leader, broker in self._connections.late(_LATE):
+        for leader, broker in self._connections.late(min(_LATE, self._settings.reaching.answer)):
             self._look_for_others(leader, broker)
 
     def _take_answer(self, leader: int, broker: BrokerConnection, answer: bytearray) -> None:
@@ -465,7 +465,7 @@ class Fetcher:
     def _look_for_others(self, leader: int, broker: BrokerConnection) -> None:
         """A broker is late: perhaps it stands still, and its partitions have other leaders by now."""
         led = self._led.get(leader, [])
-        if broker.late > _NO_ANSWER:
+        if broker.late > min(_NO_ANSWER, self._settings.reaching.answer):
             self._lose(leader, ConnectionError("it does not answer"))
         elif led:
             self._leaders.look_up({each.name for each in led})

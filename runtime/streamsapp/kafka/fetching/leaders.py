@@ -27,8 +27,6 @@ _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 #: A topic that was just made, or got more partitions, may not be known to every broker yet; so long, in seconds, one
 #: that is missing is waited for, or a partition of it.
 PROPAGATION = 30.0
-#: Leaders are looked up again after so many seconds, as ``metadata.max.age.ms`` has it.
-AGE = 300.0
 
 #: In place of a partition: all of a topic.
 _WHOLE = -1
@@ -40,8 +38,8 @@ Describe: TypeAlias = Callable[[Collection[str], float], Described]
 class Leaders:
     """The leaders that are known."""
 
-    def __init__(self, describe: Describe, notify: Callable[[], None]) -> None:
-        """``notify`` is called when there is more to know."""
+    def __init__(self, describe: Describe, notify: Callable[[], None], age: float) -> None:
+        """``notify`` is called when there is more to know; leaders are looked up again after ``age`` seconds."""
         self._describe = describe
         self._topics: dict[str, TopicIdentity] = {}
         self._notify = notify
@@ -53,7 +51,8 @@ class Leaders:
         self._thread: Thread | None = None
         self._busy = False
         self._next, self._pause = 0.0, _PAUSE
-        self._refresh_at = time.monotonic() + AGE
+        self._age = age
+        self._refresh_at = time.monotonic() + age
         #: Since when partitions of topics are missing, or topics as a whole.
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
@@ -112,7 +111,7 @@ class Leaders:
         that leads them no more answers as a follower (KIP-392). Missing ones are met where they are looked up."""
         now = time.monotonic()
         if known and now >= self._refresh_at and not self._busy:
-            self._refresh_at = now + AGE
+            self._refresh_at = now + self._age
             self._begin(sorted(known), judges=False)
 
     def found_all(self) -> None:

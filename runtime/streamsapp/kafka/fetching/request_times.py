@@ -20,12 +20,19 @@ class RequestTimes:
         self.not_before = 0.0
         #: When the broker answers at the latest, if it is well, and for how long it may wait until then.
         self._due_at = self._waits = 0.0
+        self._asked_at = time.monotonic()
         #: How many answers, one after the other, had nothing to tell and came long before they were due.
         self._hollow = 0
 
     def asked(self, waits: float) -> None:
         """It may wait for so many seconds before it answers."""
-        self._due_at, self._waits = time.monotonic() + waits, waits
+        self._asked_at = time.monotonic()
+        self._due_at, self._waits = self._asked_at + waits, waits
+
+    @property
+    def idle(self) -> float:
+        """The seconds since it was asked last, or since the connection was begun."""
+        return time.monotonic() - self._asked_at
 
     @property
     def late(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamsapp.brokers.reaching import Reaching, reaching
 from streamsapp.brokers.security import Security
 from streamsapp.config.client_properties import ClientProperties
 
@@ -38,6 +39,9 @@ class FetchSettings:
     most: int
     #: Says whether a record comes in place of a batch for which there is no room, which is an error otherwise.
     has_handler: bool
+    reaching: Reaching
+    #: Between two look-ups of leaders.
+    metadata_age: float
 
     @property
     def most_opened(self) -> int:
@@ -74,4 +78,6 @@ def fetch_settings(properties: ClientProperties, *, has_handler: bool = False) -
         queue=number(65_536, "queued.max.messages.kbytes") * 1024,
         most=number(100_000_000, "receive.message.max.bytes"),
         has_handler=has_handler,
+        reaching=reaching(properties),
+        metadata_age=float(properties.get("metadata.max.age.ms", 300_000)) / 1000,
     )

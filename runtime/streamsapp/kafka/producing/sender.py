@@ -78,7 +78,7 @@ class Sender:
         self._settings = settings
         self._connection = connection
         self._transaction = transaction
-        self.topics = Topics(connection, outbox.add_topic)
+        self.topics = Topics(connection, outbox.add_topic, settings.metadata_age)
         self._partitions: dict[wire.Name, Partition] = {}
         self._brokers: dict[Node, _Broker] = {}
         #: Those that have something to send and no leader that is known, or that are to wait before they try again.

@@ -28,6 +28,8 @@ class BatchSettings:
     #: How much may wait, on its way or not.
     queue: int
     codec: Codec
+    #: Between two requests for the leaders of partitions.
+    metadata_age: float
 
 
 def batch_settings(properties: ClientProperties) -> BatchSettings:
@@ -54,4 +56,5 @@ def batch_settings(properties: ClientProperties) -> BatchSettings:
         most=int(number(1_000_000, "message.max.bytes")),
         queue=int(number(1_048_576, "queue.buffering.max.kbytes")) * 1024,
         codec=CODECS[str(properties.get("compression.type", properties.get("compression.codec", "none"))).lower()],
+        metadata_age=number(300_000, "metadata.max.age.ms") / 1000,
     )

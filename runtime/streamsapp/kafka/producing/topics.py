@@ -16,8 +16,8 @@ log = client_log(__name__)
 
 #: How long one request may take, in seconds.
 _REQUEST = 5.0
-#: Between two tries, and until it is asked again though nothing has gone wrong, in seconds.
-_PAUSE, _AGE = 0.1, 300.0
+#: Between two tries, in seconds.
+_PAUSE = 0.1
 #: A topic that was just made may not be known to every broker yet; so long, in seconds, one that is missing is waited
 #: for, as the client does (``topic.metadata.propagation.max.ms``).
 PROPAGATION = 30.0
@@ -28,9 +28,11 @@ _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EX
 class Topics:
     """The topics that were asked for, as far as they are known."""
 
-    def __init__(self, connection: Connection, on_partitions: Callable[[str, int], None]) -> None:
-        """``on_partitions`` is told how many partitions a topic has."""
+    def __init__(self, connection: Connection, on_partitions: Callable[[str, int], None], age: float) -> None:
+        """``on_partitions`` is told how many partitions a topic has. Brokers are asked again after ``age`` seconds,
+        though nothing has gone wrong."""
         self._connection = connection
+        self._age = max(_PAUSE, age)
         self._on_partitions = on_partitions
         self._leaders: dict[wire.Name, Node] = {}
         self._wanted: set[str] = set()
@@ -70,8 +72,8 @@ class Topics:
     def due_in(self, now: float) -> float:
         """Seconds until the brokers are to be asked."""
         if not self._wanted:
-            return _AGE
-        return max(0.0, self._asked + (_PAUSE if self._stale else _AGE) - now)
+            return self._age
+        return max(0.0, self._asked + (_PAUSE if self._stale else self._age) - now)
 
     async def refresh(self, now: float) -> None:
         """Ask for all topics that are wanted."""
