@@ -222,7 +222,7 @@ class ScriptedConnection(Connection):
 
     brokers_of_it: ScriptedBrokers
 
-    async def _answer(self, request: Any, node: Node, timeout: float) -> Any:
+    async def _answer(self, request: Any, node: Node, timeout: float, held: float) -> Any:
         await self.sleep(0.0005)
         return self.brokers_of_it.answer(request, node)
 

@@ -23,7 +23,7 @@ from streamsapp.brokers.channel import MOST
 from streamsapp.brokers.coordinators import brokers_of_the_cluster
 from streamsapp.brokers.errors import NotSentError, RefusedError, UnreachableError
 from streamsapp.brokers.event_loop import EventLoop, WakeUp
-from streamsapp.brokers.opening import open_connection
+from streamsapp.brokers.opening import OpenConnection, open_connection
 from streamsapp.brokers.settings import ConnectionSettings
 from streamsapp.deadline import Deadline
 
@@ -54,9 +54,11 @@ class Connection:
         self._loop = loop or EventLoop()
         self._client_id, self._reaching = settings.client_id, settings.reaching
         options = settings.reaching.socket_options()
-        self._opener = opener or (
+        self._open = opener or (
             lambda at, timeout: open_connection(at, settings.security, settings.client_id, timeout, MOST, options)
         )
+        #: The version and the cipher of TLS that the last connection has; ``None`` before, and without TLS. Any thread.
+        self.tls: tuple[str, str] | None = None
         self._background = background
         self._named: dict[Node, Address] = {f"bootstrap-{at}": each for at, each in enumerate(settings.bootstrap)}
         #: The addresses of all brokers that were told of, and the nodes of the last answer about the whole cluster.
@@ -158,10 +160,18 @@ class Connection:
                 raise NotSentError(f"broker {node}: it is not known where it is")
             address = self._addresses[node]
             broker = Broker(
-                self._loop, str(node), address, self._client_id, self._reaching, self._opener, self._background
+                self._loop, str(node), address, self._client_id, self._reaching, self._opened, self._background
             )
             self._brokers[node] = broker
         return broker
+
+    def _opened(self, address: Address, timeout: float) -> OpenConnection:
+        """On a thread of its own."""
+        opened = self._open(address, timeout)
+        if opened.tls != self.tls:
+            self.tls = opened.tls
+            log.info("%s: brokers are reached by %s", self._client_id, " with ".join(opened.tls or ("no TLS",)))
+        return opened
 
     async def ask_any(
         self, request: Callable[[], Any], timeout: float, check: Check = _anything, *, apart: bool = False

@@ -57,6 +57,8 @@ class OpenConnection:
     #: seconds.
     expires_at: float | None = None
     renew_at: float | None = None
+    #: The version and the cipher of TLS that both sides have agreed on; ``None`` without TLS.
+    tls: tuple[str, str] | None = None
 
 
 def open_connection(
@@ -155,13 +157,12 @@ class _Opening:
         # Each broker answers version 0.
         versions = _versions(self._ask(Request(ApiVersionsRequest()), {ApiVersionsRequest.API_KEY: (0, 0)}))
         if login is None:
-            return OpenConnection(transport, versions)
+            return OpenConnection(transport, versions, tls=transport.tls)
         self.doing, self.hint = f"the login by {login.mechanism}", login.remedy
         lifetime = self._log_in(login, versions)
         now = time.monotonic()
-        return OpenConnection(
-            transport, versions, *((now + lifetime, now + _LIFE * lifetime) if lifetime else (None, None))
-        )
+        ends = (now + lifetime, now + _LIFE * lifetime) if lifetime else (None, None)
+        return OpenConnection(transport, versions, *ends, tls=transport.tls)
 
     def _log_in(self, login: Login, versions: Mapping[int, tuple[int, int]]) -> float:
         """Returns the seconds after which the broker ends the session, or 0."""

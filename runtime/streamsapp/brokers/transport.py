@@ -49,6 +49,11 @@ class Transport:
         """True if more is to be read at once, though the socket may have none."""
         return False
 
+    @property
+    def tls(self) -> tuple[str, str] | None:
+        """The version and the cipher that both sides have agreed on, as ``TLSv1.3``; ``None``: there is no TLS."""
+        return None
+
     def wait_in_system(self, read: float, write: float) -> None:
         """From now on reads and writes wait for so many seconds, and no other thread of the interpreter meanwhile."""
         self._socket.settimeout(None)
@@ -84,6 +89,10 @@ class TlsTransport(Transport):
     @property
     def pending(self) -> bool:
         return self._tls.pending
+
+    @property
+    def tls(self) -> tuple[str, str] | None:
+        return self._tls.version, self._tls.cipher
 
     def close(self) -> None:
         self._tls.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import re
+import ssl
 import tempfile
 from pathlib import Path
 from typing import NoReturn
@@ -36,6 +37,7 @@ def version_lines() -> list[str]:
         f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",
         f"librdkafka {confluent_kafka.libversion()[0]}",
         f"RocksDB {_rocksdb_version()}",
+        f"TLS: {ssl.OPENSSL_VERSION}",
         f"clients: {', '.join(CLIENTS)} ({OWN} unless client says otherwise)",
         f"engine: {ENGINE}",
     ]

@@ -94,6 +94,11 @@ class GroupMember:
     # ---- polling thread ------------------------------------------------------------------------------------------
 
     @property
+    def tls(self) -> tuple[str, str] | None:
+        """The version and the cipher of TLS that the connection to the brokers has; ``None`` before, and without."""
+        return None if self._connection is None else self._connection.tls
+
+    @property
     def transactional_id(self) -> str:
         return self._mailbox.transactional_id
 

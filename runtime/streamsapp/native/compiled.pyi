@@ -429,6 +429,7 @@ class Tls:
     pending: bool
     #: As ``TLSv1.3``; empty once it is closed.
     version: str
+    cipher: str
 
     def shake_hands(self) -> None:
         """Begin, or go on after ``BlockingIOError``."""

@@ -33,6 +33,7 @@ _MOST_HANGS = 10
 def document(config: StreamsConfig, state: ClientState, components: Components | None, clock: Clock) -> dict[str, Any]:
     """The ``/status`` document; an offset that is not known is ``None``."""
     assignment = None if components is None else components.life.assignment
+    tls = None if components is None else components.membership.tls
     owned_at_ms = None if components is None else _owned_at_ms(components.membership.safe_until, clock)
     return {
         "applicationId": config.application_id,
@@ -52,8 +53,8 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
-        "client": data_path.document(config),
-        "dataPath": data_path.described(config),
+        "client": data_path.document(config, tls),
+        "dataPath": data_path.described(config, tls),
     }
 
 

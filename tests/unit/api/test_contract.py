@@ -31,6 +31,7 @@ from streamsapp import (
     Windowed,
 )
 from streamsapp.record import InputRecord
+from streamsapp.runtime.data_path import ENGINE
 from streamsapp.testing import MockClock, TopologyTestDriver
 
 text, number = Serdes.string(), Serdes.long()
@@ -276,10 +277,11 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
             "name": "streamsapp",
             "security": "PLAINTEXT",
             "mechanism": None,
+            "tls": None,
             "compression": "none",
-            "engine": "compiled",
+            "engine": ENGINE,
         },
-        "dataPath": "client streamsapp over PLAINTEXT, compression none, engine compiled",
+        "dataPath": f"client streamsapp over PLAINTEXT, compression none, engine {ENGINE}",
     }
 
 

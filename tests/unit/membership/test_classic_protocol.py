@@ -71,7 +71,7 @@ class Coordinator:
     async def ask_any(self, request: Callable[[], Any], timeout: float, check: Check) -> Any:
         return await self.send(request(), "any", timeout, check)
 
-    async def send(self, request: Any, node: Any, timeout: float, check: Check) -> Any:
+    async def send(self, request: Any, node: Any, timeout: float, check: Check, held: float = 0.0) -> Any:
         answer = await self._answer(request)
         check(answer)
         return answer

@@ -95,6 +95,7 @@ def test_all_bytes_come_in_pieces_of_any_size(begin: Begin, version: ssl.TLSVers
 
     assert read == sent
     assert peer.tls.version == version.name.replace("_", ".")
+    assert peer.tls.cipher.startswith("TLS_" if version is ssl.TLSVersion.TLSv1_3 else "ECDHE-")
 
 
 def test_many_records_come_in_one_call(begin: Begin) -> None:
@@ -337,7 +338,7 @@ def test_a_closed_connection_says_so(begin: Begin) -> None:
     for use in (peer.tls.shake_hands, lambda: peer.tls.send(b"x"), lambda: peer.tls.recv_into(bytearray(1))):
         with pytest.raises(OSError, match="closed"):
             use()
-    assert peer.tls.version == ""
+    assert (peer.tls.version, peer.tls.cipher) == ("", "")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1])

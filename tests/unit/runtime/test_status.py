@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from streamsapp.processor.operator import Tally
 from streamsapp.runtime import status
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.corruptions import TIMES, Corruptions
+from streamsapp.runtime.data_path import ENGINE
 from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.tasks.states import TaskRole
@@ -27,6 +29,7 @@ from streamsapp.testing import MockClock
 from task_parts import config, feed, raw, task_of, through
 
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
+AGREED = {"version": "TLSv1.3", "cipher": "TLS_AES_256_GCM_SHA384"}
 
 
 def storing(*, running: bool = True) -> StreamTask:
@@ -58,7 +61,7 @@ class Parts:
             corruptions=self.corruptions,
         )
         self.stores = SimpleNamespace(remote=None, restoration=restoration, global_thread=None)
-        self.membership = SimpleNamespace(safe_until=self.safe_until)
+        self.membership = SimpleNamespace(safe_until=self.safe_until, tls=None)
         ready = SimpleNamespace(complaint=None)
         self.life = SimpleNamespace(
             assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None, refused=False
@@ -94,10 +97,11 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
             "name": "streamsapp",
             "security": "PLAINTEXT",
             "mechanism": None,
+            "tls": None,
             "compression": "none",
-            "engine": "compiled",
+            "engine": ENGINE,
         },
-        "dataPath": "client streamsapp over PLAINTEXT, compression none, engine compiled",
+        "dataPath": f"client streamsapp over PLAINTEXT, compression none, engine {ENGINE}",
     }
 
 
@@ -114,10 +118,37 @@ def test_it_names_the_client_its_security_and_its_codec() -> None:
         "name": "librdkafka",
         "security": "SASL_SSL",
         "mechanism": "SCRAM-SHA-512",
+        "tls": None,
         "compression": "lz4",
-        "engine": "compiled",
+        "engine": ENGINE,
     }
-    assert told["dataPath"] == "client librdkafka over SASL_SSL (SCRAM-SHA-512), compression lz4, engine compiled"
+    assert told["dataPath"] == f"client librdkafka over SASL_SSL (SCRAM-SHA-512), compression lz4, engine {ENGINE}"
+
+
+@pytest.mark.parametrize(("client", "agreed"), [("streamsapp", AGREED), ("librdkafka", None)])
+def test_it_says_which_tls_the_own_clients_connections_have_agreed_on(
+    client: str, agreed: dict[str, str] | None
+) -> None:
+    components = Parts()
+    assert document(components)["client"]["tls"] is None
+    components.membership.tls = tuple(AGREED.values())
+    kafka = {"security.protocol": "ssl"}
+    told = status.document(
+        config(client=client, kafka=kafka), ClientState.RUNNING, cast(Any, components), MockClock(1_500)
+    )
+
+    assert told["client"]["tls"] == agreed
+    how = " (TLSv1.3, TLS_AES_256_GCM_SHA384)" if agreed else ""
+    assert told["dataPath"] == f"client {client} over SSL{how}, compression none, engine {ENGINE}"
+
+
+def test_the_engine_is_named_by_the_file_that_was_loaded() -> None:
+    assert [Path(each).name for each in _loaded() if "/compiled." in each] == [ENGINE]
+
+
+def _loaded() -> set[str]:
+    """The files of shared libraries in this process."""
+    return {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(".so")}
 
 
 def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:

@@ -9,6 +9,7 @@
 
 typedef struct SslContext SslContext;
 typedef struct Ssl Ssl;
+typedef struct SslCipher SslCipher;
 typedef struct SslMethod SslMethod;
 typedef struct Store Store;
 typedef struct VerifyParameters VerifyParameters;
@@ -51,6 +52,8 @@ enum { TLS_1_2 = 0x0303, VERIFY_NONE = 0, VERIFY_PEER = 1, FILE_OF_PEM = 1, CHEC
     X(int, SSL_get_error, (const Ssl *, int))                                                 \
     X(long, SSL_get_verify_result, (const Ssl *))                                             \
     X(const char *, SSL_get_version, (const Ssl *))                                           \
+    X(const SslCipher *, SSL_get_current_cipher, (const Ssl *))                               \
+    X(const char *, SSL_CIPHER_get_name, (const SslCipher *))                                 \
     X(const char *, X509_verify_cert_error_string, (long))                                    \
     X(void, ERR_clear_error, (void))                                                          \
     X(unsigned long, ERR_peek_error, (void))                                                  \

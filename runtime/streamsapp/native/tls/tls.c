@@ -224,6 +224,12 @@ static PyObject *tls_version(Tls *self, void *unused) {
     return PyUnicode_FromString(self->ssl ? sa_SSL_get_version(self->ssl) : "");
 }
 
+static PyObject *tls_cipher(Tls *self, void *unused) {
+    (void)unused;
+    const SslCipher *cipher = self->ssl ? sa_SSL_get_current_cipher(self->ssl) : NULL;
+    return PyUnicode_FromString(cipher ? sa_SSL_CIPHER_get_name(cipher) : "");
+}
+
 static PyMethodDef tls_methods[] = {
     {"shake_hands", (PyCFunction)tls_shake_hands, METH_NOARGS, "Begin, or go on after BlockingIOError."},
     {"send", (PyCFunction)tls_send, METH_O, "send(data): the number of bytes that were taken"},
@@ -233,7 +239,10 @@ static PyMethodDef tls_methods[] = {
 static PyMemberDef tls_members[] = {{"wants_room", T_BOOL, offsetof(Tls, wants_room), READONLY, NULL},
                                     {"pending", T_BOOL, offsetof(Tls, pending), READONLY, NULL},
                                     {0}};
-static PyGetSetDef tls_properties[] = {{"version", (getter)tls_version, NULL, "As TLSv1.3.", NULL}, {0}};
+static PyGetSetDef tls_properties[] = {
+    {"version", (getter)tls_version, NULL, "As TLSv1.3.", NULL},
+    {"cipher", (getter)tls_cipher, NULL, "As TLS_AES_256_GCM_SHA384; empty before the handshake.", NULL},
+    {0}};
 
 PyTypeObject sa_tls_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Tls",
