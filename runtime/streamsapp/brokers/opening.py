@@ -161,8 +161,8 @@ class _Opening:
         self.doing, self.hint = f"the login by {login.mechanism}", login.remedy
         lifetime = self._log_in(login, versions)
         now = time.monotonic()
-        ends = (now + lifetime, now + _LIFE * lifetime) if lifetime else (None, None)
-        return OpenConnection(transport, versions, *ends, tls=transport.tls)
+        expires_at, renew_at = (now + lifetime, now + _LIFE * lifetime) if lifetime else (None, None)
+        return OpenConnection(transport, versions, expires_at, renew_at, transport.tls)
 
     def _log_in(self, login: Login, versions: Mapping[int, tuple[int, int]]) -> float:
         """Returns the seconds after which the broker ends the session, or 0."""

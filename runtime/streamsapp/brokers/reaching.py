@@ -38,7 +38,7 @@ class Reaching:
 
     def pause(self, failures: int) -> float:
         """The seconds before the next try, after so many that failed."""
-        return min(self.first_pause * 2 ** min(failures - 1, 20), self.longest_pause)
+        return min(math.ldexp(self.first_pause, min(failures - 1, 20)), self.longest_pause)
 
     def try_timeout(self, failures: int) -> float:
         """The seconds that a try may take, after so many that failed."""

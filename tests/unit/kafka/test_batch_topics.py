@@ -31,7 +31,7 @@ class Brokers:
 class Asked:
     def __init__(self) -> None:
         self.brokers = Brokers()
-        self.topics = Topics(cast(Any, self.brokers), lambda topic, count: None)
+        self.topics = Topics(cast(Any, self.brokers), lambda topic, count: None, 300.0)
         self.topics.want("t")
 
     def told(self, answer: int | Exception, now: float) -> None:

@@ -269,7 +269,7 @@ def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_
 def test_a_topic_that_is_told_without_partitions_harms_nobody() -> None:
     told = list[tuple[str, int]]()
     nobody: Any = None
-    Topics(nobody, lambda *topic: told.append(topic))._take(MetadataResponseTopic(name="t"), 0)
+    Topics(nobody, lambda *topic: told.append(topic), 300.0)._take(MetadataResponseTopic(name="t"), 0)
 
     assert told == [("t", 0)]
 

@@ -79,7 +79,7 @@ class Fetcher:
         )
         self._may_be_interrupted = wakeup is not None
         self._wakeup = wakeup or Wakeup()
-        self._leaders = Leaders(describe, self._wakeup.notify, settings.metadata_age)
+        self._leaders = Leaders(describe, self._wakeup.notify)
         self._partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
         self._news: dict[TopicPartition, FetchedPartition] = {}
@@ -446,7 +446,7 @@ class Fetcher:
                     self._names[partition.topic_id] = partition.name.topic
             if missing and not self._leaderless:
                 self._leaders.found_all()
-        self._leaders.refresh(self._partitions)
+        self._leaders.refresh(self._partitions, self._settings.metadata_age)
         return self._leaders.look_up(self._leaderless) if self._leaderless else _LATE
 
     def _is_of_its_topic(self, partition: FetchedPartition) -> bool:

@@ -38,8 +38,8 @@ Describe: TypeAlias = Callable[[Collection[str], float], Described]
 class Leaders:
     """The leaders that are known."""
 
-    def __init__(self, describe: Describe, notify: Callable[[], None], age: float) -> None:
-        """``notify`` is called when there is more to know; leaders are looked up again after ``age`` seconds."""
+    def __init__(self, describe: Describe, notify: Callable[[], None]) -> None:
+        """``notify`` is called when there is more to know."""
         self._describe = describe
         self._topics: dict[str, TopicIdentity] = {}
         self._notify = notify
@@ -51,8 +51,7 @@ class Leaders:
         self._thread: Thread | None = None
         self._busy = False
         self._next, self._pause = 0.0, _PAUSE
-        self._age = age
-        self._refresh_at = time.monotonic() + age
+        self._refreshed_at = time.monotonic()
         #: Since when partitions of topics are missing, or topics as a whole.
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
@@ -106,12 +105,13 @@ class Leaders:
         self._begin(sorted(wanted), judges=True)
         return _LONGEST_PAUSE
 
-    def refresh(self, known: Collection[TopicPartition]) -> None:
-        """Ask for the leaders of partitions from time to time though nothing has gone wrong: after an election a broker
-        that leads them no more answers as a follower (KIP-392). Missing ones are met where they are looked up."""
+    def refresh(self, known: Collection[TopicPartition], age: float) -> None:
+        """Ask for the leaders of partitions each ``age`` seconds though nothing has gone wrong: after an election a
+        broker that leads them no more answers as a follower (KIP-392). Missing ones are met where they are looked up.
+        """
         now = time.monotonic()
-        if known and now >= self._refresh_at and not self._busy:
-            self._refresh_at = now + self._age
+        if known and now >= self._refreshed_at + age and not self._busy:
+            self._refreshed_at = now
             self._begin(sorted(known), judges=False)
 
     def found_all(self) -> None:
