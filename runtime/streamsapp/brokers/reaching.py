@@ -1,4 +1,4 @@
-"""How brokers are reached and asked: the pauses between tries, time-outs, buffers of sockets. Pure.
+"""The ways by which brokers are reached and asked: pauses between tries, time-outs, buffers of sockets. Pure.
 
 Made with the settings of each client, from librdkafka's names of properties; used on the threads of connections.
 """

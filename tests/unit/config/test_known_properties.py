@@ -129,7 +129,7 @@ def test_each_number_that_is_taken_has_its_effect(key: str, bounds: tuple[float,
     assert seen({key: one}) != seen({key: other}), "it is taken and changes nothing"
 
 
-#: What has to be given for a property to matter.
+#: Given with a property, so that it matters.
 _SECURED = {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
 #: Logins with tokens are tested by themselves, as are all texts of connections.
 _OF_LOGINS = {"sasl.oauthbearer.method", "enable.sasl.oauthbearer.unsecure.jwt"}
