@@ -24,7 +24,7 @@ from streamsapp.native import StepKind
         (lambda path: step(path, forward=None), TypeError, "Step: forward is to be callable, not NoneType"),
         (lambda path: step(path, adapt=5), TypeError, "Step: adapt is to be callable or None, not int"),
         (lambda path: step(path, kind="MAP"), TypeError, "Step: kind is to be int, not str"),
-        (lambda path: step(path, kind=9), ValueError, "Step: kind is to be from 0 to 8, not 9"),
+        (lambda path: step(path, kind=999), ValueError, f"Step: kind is to be from 0 to {len(StepKind) - 1}, not 999"),
         (lambda path: step(path, kind=1 << 70), ValueError, "Step: kind is to be from 0 to 8, not 1180591"),
         (lambda path: step(path, function=None), TypeError, "Step: steps of kind 4 need a function"),
         (lambda path: sink(path, keeps_key=1), TypeError, "Sink: keeps_key is to be bool, not int"),

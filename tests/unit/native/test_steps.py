@@ -207,7 +207,7 @@ def test_an_end_of_the_program_is_not_handled(compiled: ModuleType) -> None:
         (lambda path: step(path, kind=StepKind.MAP), TypeError),
         (lambda path: step(path, kind=StepKind.FLAT_MAP_VALUES), TypeError),
         (lambda path: step(path, function=None), TypeError),
-        (lambda path: step(path, kind=9), ValueError),
+        (lambda path: step(path, kind=len(StepKind)), ValueError),
         (lambda path: step(path, kind=-1), ValueError),
         (lambda path: step(path)("k", "v", 1), TypeError),
         (lambda path: step(path)("k", "v", 1, headers=None), TypeError),
