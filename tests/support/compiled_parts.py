@@ -53,18 +53,16 @@ def _counting(given: dict[str, Any]) -> dict[str, Any]:
         "serialize_key": bytes,
         "on_error": raising,
         "dropped": bool,
-        "instead_of": 0,
-        "topic": "out",
-        "emit": print,
+        "topic": None,
+        "emit": None,
         "noted": noted,
         "noted_headers": noted_headers,
-        "forward": None,
     }
     return made | given
 
 
 def count_push(path: ModuleType, **given: Any) -> Any:
-    return path.CountPush(**_counting(given))
+    return path.CountPush(**{"forward": None} | _counting(given))
 
 
 def window_push(path: ModuleType, **given: Any) -> Any:
@@ -76,7 +74,8 @@ def window_push(path: ModuleType, **given: Any) -> Any:
         "step_ms": 1,
         "grace_ms": 0,
         "late": bool,
-        "tell": bool,
+        "tell": None,
+        "stream_time": path.StreamTime(),
     }
     return path.WindowPush(**made | _counting(given))
 

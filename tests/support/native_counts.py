@@ -36,8 +36,9 @@ def windows_counted(rng: random.Random, count: int) -> None:
     def failed(*pushed: object) -> None:
         told.append(pushed)
 
-    following_at_once: list[Any] = [(0, None, None), (0, None, forward), (id(forward), None, forward)]
-    for way, noted, following in [(0, (held, headers), None), *following_at_once]:
+    ways: list[Any] = [(None, None, None), (None, None, forward), ("out", None, forward)]
+    for topic, noted, following in [(None, (held, headers), None), *ways]:
+        time = path.StreamTime()
         push = window_push(
             path,
             cells=counts,
@@ -47,11 +48,11 @@ def windows_counted(rng: random.Random, count: int) -> None:
             grace_ms=7,
             serialize_key=checked_bytes,
             on_error=failed,
-            instead_of=way,
-            emit=sent.append,
+            stream_time=time,
+            topic=topic,
+            emit=topic and sent.append,
             noted=noted,
-            forward=following,
-            tell=forward,
+            tell=following,
         )
         log = counts.begin()
         logs.append(log)
@@ -74,7 +75,7 @@ def windows_counted(rng: random.Random, count: int) -> None:
                 for _, _, window in windows:
                     window.whole = rng.random() < 0.5
                 push.forget()
-                push.stream_time = rng.randrange(50)
+                time.latest = rng.randrange(50)
                 told.clear()
     sent.clear()
 
@@ -125,7 +126,7 @@ def counting_pushes(path: ModuleType, cells: native.Cells, sent: list[Any], told
     def failed(*pushed: object) -> None:
         told.append(pushed)
 
-    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None), (0, None, None)]
+    ways: list[Any] = [(None, None, forward), ("out", None, forward), (None, ([], {}), None), (None, None, None)]
     return [
         count_push(
             path,
@@ -133,13 +134,13 @@ def counting_pushes(path: ModuleType, cells: native.Cells, sent: list[Any], told
             serialize_key=checked_bytes,
             on_error=failed,
             dropped=partial(told.append, None),
-            instead_of=way,
-            emit=sent.append,
+            topic=topic,
+            emit=topic and sent.append,
             noted=noted,
             forward=following,
             old_values=not number,
         )
-        for number, (way, noted, following) in enumerate(ways)
+        for number, (topic, noted, following) in enumerate(ways)
     ]
 
 

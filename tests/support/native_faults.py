@@ -174,10 +174,11 @@ def counting_pushes(path: ModuleType, cells: native.Cells) -> list[Any]:
     def forward(*pushed: object) -> None:
         pass
 
-    ways: list[Any] = [(0, None, forward), (id(forward), None, forward), (0, ([], {}), None)]
+    emit = list[object]().append
+    ways: list[Any] = [(None, None, forward), ("out", None, forward), (None, ([], {}), None)]
     return [
-        count_push(path, cells=cells, instead_of=way, emit=list[object]().append, noted=noted, forward=following)
-        for way, noted, following in ways
+        count_push(path, cells=cells, topic=topic, emit=topic and emit, noted=noted, forward=following)
+        for topic, noted, following in ways
     ]
 
 
@@ -198,7 +199,8 @@ def counting(path: ModuleType) -> Callable[[], None]:
             path.Window(before=b"8 before", after=b"twelve after", whole=is_new) for is_new in (True, False, True)
         ]
         windows = tuple((start, 1 << 60, each) for start, each in enumerate(around))
-        ways: list[Any] = [(0, (held, headers), None), (0, None, forward), (id(forward), None, forward)]
+        emit = list[object]().append
+        ways: list[Any] = [(None, (held, headers), None), (None, None, forward), ("out", None, forward)]
         pushes = [
             window_push(
                 path,
@@ -208,13 +210,12 @@ def counting(path: ModuleType) -> Callable[[], None]:
                 step_ms=10,
                 grace_ms=5,
                 serialize_key=bytearray,
-                instead_of=way,
-                emit=list[object]().append,
+                topic=topic,
+                emit=topic and emit,
                 noted=noted,
-                forward=following,
-                tell=lambda *counted: None,
+                tell=following,
             )
-            for way, noted, following in ways
+            for topic, noted, following in ways
         ]
         written = counts.begin()
         for number in islice(numbers, 10):

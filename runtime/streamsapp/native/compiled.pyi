@@ -149,9 +149,6 @@ class Step:
     """A push function of a step without state. ``adapt`` makes a pair, or a list, of what its function gives if it is
     none; ``on_error`` is told of what either raises, with the record."""
 
-    #: The push function that comes next.
-    forward: Callable[..., None]
-
     def __init__(
         self,
         *,
@@ -168,12 +165,9 @@ class CountPush:
     ``on_error`` told of what ``serialize_key`` raises. ``keeps_bytes`` says that this is known to keep bytes as they
     are, so that it is not called for them.
 
-    A count is emitted for ``topic`` if ``forward`` is the function with the ``id`` ``instead_of``; or else its change
-    is pushed, with the count before if there are ``old_values``; or, where there is a list ``noted``, the key is noted
-    for the commit as ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
-
-    #: The push function that comes next; ``None``: nothing is pushed.
-    forward: Callable[..., None] | None
+    A count without headers is emitted for ``topic`` if there is one; or else its change is pushed to ``forward``, with
+    the count before if there are ``old_values``; or, where there is a list ``noted``, the key is noted for the commit
+    as ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
 
     def __init__(
         self,
@@ -183,9 +177,8 @@ class CountPush:
         keeps_bytes: bool = False,
         on_error: Callable[..., None],
         dropped: Callable[[], object],
-        instead_of: int,
-        topic: str,
-        emit: Callable[[Any], None],
+        topic: str | None,
+        emit: Callable[[Any], None] | None,
         noted: list[Any] | None,
         noted_headers: dict[int, Any] | None,
         forward: Callable[..., None] | None,
@@ -193,27 +186,28 @@ class CountPush:
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
+class StreamTime:
+    """The highest timestamp that an operator has had, which push functions in C move on; -1 before the first."""
+
+    latest: int
+
 class WindowPush:
     """A push function that counts records in their windows. ``cells`` and ``segments`` are the store's. ``windows_of``
     returns the windows of a step of time, ``(start, end, Window)``, which has ``step_ms``. ``dropped`` is called for a
     record without key, ``late`` for each of its windows that has closed by ``grace_ms``; ``serialize_key``,
     ``keeps_bytes`` and ``on_error`` are as those of :class:`CountPush`.
 
-    Each count is emitted for ``topic`` if ``forward`` is the function with the ``id`` ``instead_of``; or else ``tell``
-    is called with ``(key, start, end, count, timestamp, headers)``, to push it; or, where there is a list ``noted``,
-    the window is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's
-    ``id``."""
-
-    #: The push function that comes next; ``None``: nothing is pushed.
-    forward: Callable[..., None] | None
-    #: The highest timestamp of a record, -1 to begin with.
-    stream_time: int
+    Each count without headers is emitted for ``topic`` if there is one; or else ``tell``, if it is there, is called
+    with ``(key, start, end, count, timestamp, headers)``, to push it; or, where there is a list ``noted``, the window
+    is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's ``id``.
+    ``stream_time`` belongs to all push functions of the operator."""
 
     def __init__(
         self,
         *,
         cells: Cells,
         segments: Any,
+        stream_time: StreamTime,
         windows_of: Callable[[int], tuple[tuple[int, int, Window], ...]],
         step_ms: int,
         grace_ms: int,
@@ -222,13 +216,11 @@ class WindowPush:
         on_error: Callable[..., None],
         dropped: Callable[[], object],
         late: Callable[[], object],
-        instead_of: int,
-        topic: str,
-        emit: Callable[[Any], None],
+        topic: str | None,
+        emit: Callable[[Any], None] | None,
         noted: list[Any] | None,
         noted_headers: dict[int, Any] | None,
-        forward: Callable[..., None] | None,
-        tell: Callable[..., None],
+        tell: Callable[..., None] | None,
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
     def forget(self) -> None:

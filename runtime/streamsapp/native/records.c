@@ -22,6 +22,7 @@
 #include "push/recent.h"
 #include "push/sink.h"
 #include "push/step.h"
+#include "push/stream_time.h"
 #include "push/windows.h"
 #include "tls/tls.h"
 #include "tls/tls_context.h"
@@ -43,21 +44,16 @@ PyMODINIT_FUNC PyInit_compiled(void); /* called by the interpreter that imports 
 
 PyMODINIT_FUNC PyInit_compiled(void) {
     if (sa_make_names() || sa_make_tls_error() || sa_make_answer_types() || sa_make_taken_batch_type()) return NULL;
-    PyTypeObject *types[] = {&sa_record_type,   &sa_recent_type,      &sa_cell_type,        &sa_cell_log_type,
-                             &sa_cell_run_type, &sa_cells_type,       &sa_window_type,      &sa_step_type,
-                             &sa_sink_type,     &sa_count_push_type,  &sa_window_push_type, &sa_loop_type,
-                             &sa_outbox_type,   &sa_chunk_type,       &sa_packed_type,      &sa_tls_context_type,
-                             &sa_tls_type,      sa_fetch_answer_type, sa_fetched_part_type, sa_taken_batch_type};
+    PyTypeObject *types[] = {&sa_record_type,    &sa_recent_type,      &sa_cell_type,        &sa_cell_log_type,
+                             &sa_cell_run_type,  &sa_cells_type,       &sa_window_type,      &sa_step_type,
+                             &sa_sink_type,      &sa_count_push_type,  &sa_window_push_type, &sa_loop_type,
+                             &sa_outbox_type,    &sa_chunk_type,       &sa_packed_type,      &sa_tls_context_type,
+                             &sa_tls_type,       &sa_stream_time_type, sa_fetch_answer_type, sa_fetched_part_type,
+                             sa_taken_batch_type};
     sa_make_crc_table();
     PyObject *module = PyModule_Create(&definition);
     for (size_t i = 0; module && i < sizeof(types) / sizeof(*types); i++)
         if (PyModule_AddType(module, types[i])) Py_CLEAR(module); /* under its name after the last dot */
     if (module && PyModule_AddObjectRef(module, "TlsError", sa_tls_error)) Py_CLEAR(module);
-    /* Whoever looks for push functions learns where a step has its own. */
-    PyObject *slots = module ? Py_BuildValue("(s)", "forward") : NULL;
-    PyTypeObject *pushing[] = {&sa_step_type, &sa_count_push_type, &sa_window_push_type};
-    for (size_t i = 0; module && i < sizeof(pushing) / sizeof(*pushing); i++)
-        if (!slots || PyDict_SetItemString(pushing[i]->tp_dict, "__slots__", slots)) Py_CLEAR(module);
-    Py_XDECREF(slots);
     return module;
 }

@@ -5,7 +5,8 @@ through a sub-topology allocates nothing: a chain of nodes is a chain of closure
 record has none. The DSL's nodes are :class:`Operator` s; a user's :class:`~streamsapp.processor.api.Processor` is
 adapted by the task that binds it.
 
-Bound on the polling thread when a task is created; pushed on a processing thread.
+Started and bound on the polling thread when a task is created, and bound once more on a processing thread when a task
+is looked at; pushed on a processing thread.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class PlainSink(NamedTuple):
 _HANDS_ON, _SINK = "hands_on", "plain_sink"
 
 
-def handing_on(push: Push, to: Callable[[], Push]) -> Push:
-    """Notes that a push function does nothing but hand the new values of changes on; ``to`` tells where to now."""
+def handing_on(push: Push, to: Push) -> Push:
+    """Notes that a push function does nothing but hand the new values of changes on ``to`` another one."""
     vars(push)[_HANDS_ON] = to
     return push
 
@@ -52,8 +53,8 @@ def sink_of(push: Push) -> PlainSink | None:
     return getattr(push, _SINK, None)
 
 
-def handed_on_to(push: Push) -> Callable[[], Push] | None:
-    """Returns the function that tells where a push function hands changes on to, if it is known to do no more."""
+def handed_on_to(push: Push) -> Push | None:
+    """Returns the function that a push function hands changes on to, if it is known to do no more."""
     return getattr(push, _HANDS_ON, None)
 
 
@@ -149,7 +150,7 @@ class NodeContext(Protocol):
 
     @property
     def late_answers(self) -> dict[str, LateAnswer] | None:
-        """The functions by which the task's foreign-key joins go on from an answer that came too late, by topic.
+        """The functions of this wiring by which foreign-key joins go on from an answer that came too late, by topic.
         ``None`` in a test driver, which writes what Kafka Streams' writes, record for record."""
         ...
 
@@ -173,13 +174,21 @@ class NodeContext(Protocol):
 class Operator(ABC):
     """A node of the DSL. One instance per task, made by the node's supplier."""
 
+    def start(self, context: NodeContext) -> None:  # noqa: B027 - most operators keep nothing
+        """Makes what lasts as long as the task does, and begins user code. Called once, before the first ``bind``."""
+
     @abstractmethod
     def bind(self, context: NodeContext) -> Push:
-        """Returns the push function of this node. User code is called inside ``try``, and its exceptions go to
-        ``context.on_error``; ``context.forward`` is called outside, so that an error is handled where it arose."""
+        """Returns a push function of this node for a wiring of the task, which pushes to the next nodes of the same
+        wiring. A task that is looked at has two of them, and changes between two batches: so whatever a record leaves
+        behind is the operator's or a store's, never the function's.
 
-    def emit_held(self, limit: int) -> int:
-        """Emits at most ``limit`` results that were held back for the commit; returns how many are still held.
+        User code is called inside ``try``, and its exceptions go to ``context.on_error``; ``context.forward`` is called
+        outside, so that an error is handled where it arose."""
+
+    def emit_held(self, context: NodeContext, limit: int) -> int:
+        """Emits at most ``limit`` results that were held back for the commit, into the wiring that ``context`` belongs
+        to; returns how many are still held.
 
         Called on the processing thread, in slices, before the task's epoch is frozen for a commit; at last with
         ``sys.maxsize``, until nothing is held, and no record comes between that and the commit.

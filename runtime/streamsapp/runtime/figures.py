@@ -1,13 +1,13 @@
 """The figures of an instance that change from second to second: what passes its nodes, and what does not.
 
 Called on threads of the HTTP server for somebody who looks: once a second at most for each. It reads what other threads
-publish, puts probes in, and waits for nothing.
+publish, leaves a wish for probes, and waits for nothing.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from streamsapp.clock import Clock
@@ -32,9 +32,9 @@ def figures(components: Components | None, clock: Clock, tapped: str | None) -> 
     records: list[dict[str, Any]] = []
     for task in tasks:
         queues = list(task.queues.values())
-        probes = task.probes.look(queues, budget, tapped, processed=task.processed_records, now=clock.monotonic())
+        probes = task.probes.look(budget, tapped, processed=task.processed_records, now=clock.monotonic())
         _add_nodes(nodes, task, queues, probes)
-        if tapped in probes:
+        if tapped is not None and tapped in probes:
             records += _tapped(task, probes[tapped])
     return {
         "now": clock.now_ms(),
@@ -58,7 +58,7 @@ def _add_nodes(
     nodes: dict[str, dict[str, Any]],
     task: StreamTask,
     queues: list[RecordQueue],
-    probes: dict[str, Probe],
+    probes: Mapping[str, Probe],
 ) -> None:
     """A node's figures are the sums over its tasks."""
     for node in task.plan.sub_topology.nodes:

@@ -1,25 +1,29 @@
 """Probes at the nodes of a task: how many records pass, and on demand the last of them.
 
-Put in by whoever looks at an instance, on a thread of the HTTP server; records pass through on the processing thread
-that holds the task. Probes take themselves out after a number of records, and are put in again by the next look: so
-they cost at most that number of records per look, and nothing when nobody looks.
+Records take the plain wiring of a task, in which nothing counts. Whoever looks at an instance, on a thread of the HTTP
+server, only leaves a wish. The processing thread that holds the task reads it between two batches: the next records,
+and the next results that are sent apart from records, take a second wiring with a probe in front of each node, until so
+many have passed. Then they take the plain one until the next look: looking costs at most that number of records per
+look, and nothing when nobody looks.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from operator import sub
 from threading import Lock
 from typing import Any, NamedTuple
 
 from streamsapp.processor.operator import Push, nowhere
 from streamsapp.record import Headers
-from streamsapp.tasks.record_queue import RecordQueue
 from streamsapp.tasks.shown_values import shown_value
-from streamsapp.tasks.splices import Splice, places_of
+from streamsapp.tasks.wiring import WiredTopology, Wiring
 
 #: The records that a probe remembers, and how many it takes of those that pass between two looks.
 KEPT, TAKEN = 20, 5
+#: Records that are processed before the probes are asked whether so many have passed as may.
+AT_ONCE = 100
 #: A look that comes so soon after the one before, of another viewer, finds what that one found; seconds.
 _SHORTEST = 0.5
 
@@ -34,116 +38,180 @@ class TappedRecord(NamedTuple):
     timestamp: int
 
 
-class Probe:
-    """The probe of one push function, which several nodes share where one only hands on."""
+class Look(NamedTuple):
+    """The wish of somebody who looks."""
 
-    def __init__(self, push: Push, places: list[Splice], stop: Callable[[], None]) -> None:
-        self.push = push
+    number: int
+    #: The records that may pass each probe.
+    budget: int
+    #: The nodes of which records are to be remembered.
+    tapped: frozenset[str]
+
+
+class Probe:
+    """The probe of a node."""
+
+    def __init__(self, at: int) -> None:
+        #: The place of its count.
+        self.at = at
         #: Records a second, between the last two looks; ``None`` before the second.
         self.rate: float | None = None
         self.last: deque[TappedRecord] = deque(maxlen=KEPT)
-        #: The records that passed since it was put in.
-        self.passed = 0
-        self.is_in = False
-        self.places = places
-        self._queues: list[RecordQueue] = []
-        self._stop = stop
-        self._budget = self._number = 0
-        #: The records that it is to remember of those that pass.
+        #: The records that it is still to remember of those that pass.
         self.wanted = 0
-        self._through = self._closure()
+        self._number = 0
 
-    def put_in(self, queues: Iterable[RecordQueue], budget: int, wanted: int) -> None:
-        """Let the next records pass through: at most ``budget``, of which ``wanted`` are remembered."""
-        self._queues = [queue for queue in queues if queue.push in (self.push, self._through)]
-        self.passed, self._budget, self.wanted = 0, budget, wanted
-        self.is_in = True
-        self._replace(self.push, self._through)
-
-    def take_out(self) -> None:
-        """Let records go where they went before. Those of a batch in process may still come through."""
-        self.is_in = False
-        self._replace(self._through, self.push)
-
-    def _replace(self, old: Push, new: Push) -> None:
-        for queue in self._queues:
-            queue.push = new
-        for place in self.places:
-            place.put(new, old)
-
-    def _closure(self) -> Push:
-        push = self.push
-
-        def through(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if self.is_in:
-                self.passed += 1
-                if self.wanted:
-                    self._remember(key, value, timestamp)
-            push(key, value, timestamp, headers)
-            if self.passed >= self._budget and self.is_in:
-                self._stop()  # after everything below has had the record, too
-
-        return through
-
-    def _remember(self, key: Any, value: Any, timestamp: int) -> None:
+    def remember(self, key: Any, value: Any, timestamp: int) -> None:
+        """Take a record (processing thread)."""
         self.wanted -= 1
         self._number += 1
         self.last.append(TappedRecord(self._number, shown_value(key), shown_value(value), timestamp))
 
 
+class Sample:
+    """The records of one kind that pass the probes: moved on by the processing thread, read by those that look."""
+
+    def __init__(self, probes: int) -> None:
+        #: By probe, all that ever passed.
+        self.passed = [0] * probes
+        #: Records that were taken for them to pass, as far as they are counted.
+        self.taken = 0
+        self._before = self.passed[:]
+        self._budget = 0
+
+    def begin(self, budget: int) -> None:
+        """Let so many pass each probe."""
+        self._before, self._budget = self.passed[:], budget
+
+    def goes_on(self) -> bool:
+        """Say whether more may pass."""
+        if self._budget and max(map(sub, self.passed, self._before), default=0) >= self._budget:
+            self._budget = 0
+        return self._budget > 0
+
+
+class _Moment(NamedTuple):
+    """What there was when somebody looked."""
+
+    time: float
+    #: Records that the task had processed, and those of them that were taken to pass the probes.
+    processed: int
+    taken: int
+    #: By probe, what had passed.
+    records: list[int]
+    results: list[int]
+
+
 class Probes:
     """The probes of a task, made when somebody looks for the first time."""
 
-    def __init__(
-        self, pushes: Mapping[str, Push], sources: Iterable[str], roots: Callable[[], Iterable[object]]
-    ) -> None:
-        self._pushes = pushes
-        self._sources = sources
-        self._roots = roots
+    def __init__(self, wired: WiredTopology) -> None:
+        self._wired = wired
+        self._nodes: dict[str, Probe] = {}
+        #: Records that are processed, and results that are sent apart from them: at commits, and by callbacks.
+        self._records, self._results = Sample(0), Sample(0)
+        # ---- of those who look
         self._lock = Lock()
-        self._by_push: dict[int, Probe] | None = None
-        #: When somebody looked last, and how many records the task had processed; ``None`` before.
-        self._looked: tuple[float, int] | None = None
+        self._look: Look | None = None
+        #: When somebody looked last; ``None`` before.
+        self._looked: float | None = None
+        #: What the rates are counted from.
+        self._since: _Moment | None = None
+        # ---- of the processing thread
+        self._taken: Look | None = None
+        self._probed: Wiring | None = None
+        #: What passes now is counted here.
+        self._passed: list[int] = []
 
-    def look(
-        self, queues: Sequence[RecordQueue], budget: int, tapped: str | None, *, processed: int, now: float
-    ) -> dict[str, Probe]:
-        """Returns the probes of the nodes, each of which is put in again: at most ``budget`` records of each pass
-        through. Those of the node ``tapped`` are remembered. ``processed`` records went through the task so far, and it
-        is ``now``, in seconds."""
+    # ---- looking -----------------------------------------------------------------------------------------------
+
+    def look(self, budget: int, tapped: str | None, *, processed: int, now: float) -> Mapping[str, Probe]:
+        """Returns the probes of the nodes, and wishes for at most ``budget`` records through each of them from now on.
+        Those of the node ``tapped`` are remembered. ``processed`` records went through the task so far, and it is
+        ``now``, in seconds."""
         with self._lock:
-            if self._by_push is None:
-                self._by_push = self._made()
-            probes = self._by_push
-            nodes = {name: probes[id(push)] for name, push in self._pushes.items() if id(push) in probes}
-            wanted = nodes.get(tapped) if tapped is not None else None
-            if self._looked is not None and now - self._looked[0] < _SHORTEST:
-                if wanted is not None:
-                    wanted.wanted = TAKEN
-                return nodes
-            self._rate(nodes, processed, now)
-            for probe in probes.values():
-                probe.put_in(queues, budget, TAKEN if probe is wanted else 0)
-            return nodes
+            if self._look is None:
+                self._make()
+            wanted = frozenset(name for name in self._nodes if name == tapped)
+            last = self._look
+            if last is not None and self._looked is not None and now - self._looked < _SHORTEST:
+                self._look = last._replace(tapped=last.tapped | wanted)
+                return self._nodes
+            self._looked = now
+            self._rate(processed, now)
+            self._look = Look(1 if last is None else last.number + 1, budget, wanted)
+            return self._nodes
 
-    def _rate(self, nodes: Mapping[str, Probe], processed: int, now: float) -> None:
-        """The records that passed probes which were taken out stand for all that the task processed."""
-        if self._looked is not None:
-            elapsed, records = now - self._looked[0], processed - self._looked[1]
-            seen = sum(probe.passed for probe in {nodes[name] for name in self._sources if name in nodes})
-            for probe in set(nodes.values()):
-                share = 1.0 if probe.is_in else max(1.0, records / max(1, seen))
-                probe.rate = share * probe.passed / elapsed
-        self._looked = now, processed
+    def _make(self) -> None:
+        names = [name for name, push in self._wired.plain.pushes.items() if push is not nowhere]
+        self._records, self._results = Sample(len(names)), Sample(len(names))
+        self._nodes = {name: Probe(at) for at, name in enumerate(names)}
 
-    def _stop(self) -> None:
-        """One of them has had its records. Those that come later, as results that are sent at a commit, still count."""
-        with self._lock:
-            for probe in (self._by_push or {}).values():
-                if probe.is_in and probe.passed:
-                    probe.take_out()
+    def _rate(self, processed: int, now: float) -> None:
+        """The records that passed the probes stand for all that the task processed; results stand for themselves."""
+        records, results, since = self._records, self._results, self._since
+        at = _Moment(now, processed, records.taken, records.passed[:], results.passed[:])
+        if since is not None:
+            done, taken = processed - since.processed, at.taken - since.taken
+            if done and not taken:
+                return  # they were on their way when the wish came: the next look knows more
+            share = max(1.0, done / max(1, taken))
+            for each in self._nodes.values():
+                of_records = at.records[each.at] - since.records[each.at]
+                of_results = at.results[each.at] - since.results[each.at]
+                each.rate = (share * of_records + of_results) / (now - since.time)
+        self._since = at
 
-    def _made(self) -> dict[int, Probe]:
-        pushes = [push for push in self._pushes.values() if push is not nowhere]
-        places = places_of(pushes, self._roots())
-        return {id(push): Probe(push, places[id(push)], self._stop) for push in pushes}
+    # ---- processing --------------------------------------------------------------------------------------------
+
+    def for_records(self) -> Wiring | None:
+        """The wiring with probes, if the next records are to take it."""
+        return None if self._look is None else self._for(self._look, self._records)
+
+    def for_results(self) -> Wiring | None:
+        """The wiring with probes, if the next results that are sent apart from records are to take it."""
+        return None if self._look is None else self._for(self._look, self._results)
+
+    def took(self, records: int) -> None:
+        """So many records took the wiring with probes."""
+        self._records.taken += records
+
+    @property
+    def at_once(self) -> int:
+        """The records that may take the wiring with probes before it is asked for again."""
+        return AT_ONCE if self._taken is None else min(AT_ONCE, self._taken.budget)
+
+    def _for(self, look: Look, sample: Sample) -> Wiring | None:
+        if look is not self._taken:
+            self._take(look)
+        if not sample.goes_on():
+            return None
+        self._passed = sample.passed
+        if self._probed is None:
+            self._probed = self._wired.probed(self._probe)
+        return self._probed
+
+    def _take(self, look: Look) -> None:
+        taken, self._taken = self._taken, look
+        tapped = look.tapped
+        if taken is not None and look.number == taken.number:
+            tapped -= taken.tapped
+        else:
+            for sample in (self._records, self._results):
+                sample.begin(look.budget)
+            for probe in self._nodes.values():
+                probe.wanted = 0
+        for name in tapped:
+            self._nodes[name].wanted = TAKEN
+
+    def _probe(self, node: str, push: Push) -> Push:
+        probe = self._nodes[node]
+        at = probe.at
+
+        def through(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            self._passed[at] += 1
+            if probe.wanted:
+                probe.remember(key, value, timestamp)
+            push(key, value, timestamp, headers)
+
+        return through

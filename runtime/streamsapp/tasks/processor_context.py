@@ -1,13 +1,15 @@
 """The context that the code of one node is bound to: its children, stores, error handling, and the public processor
 context.
 
-Made on the polling thread with the task; used on the processing thread that holds the task.
+Made on the polling thread with the task; used on the processing thread that holds the task, which makes those of a
+second wiring.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import datetime
 from typing import Any
 
@@ -71,9 +73,23 @@ class NodeBinding:
         self.forward = fan_out(list(children.values()))
         self.task = task
         self.default_serdes = default_serdes
+        #: The functions by which foreign-key joins go on from an answer that came too late: those of the wiring.
+        self.late_answers: dict[str, LateAnswer] | None = None
         self._children = children
         self._stores = stores
         self._failures = failures
+        self._user_context: UserContext | None = None
+
+    def over(self, children: Mapping[str, Push], late_answers: dict[str, LateAnswer] | None) -> NodeBinding:
+        """The same node in another wiring, over the children that it has there."""
+        other = copy(self)
+        other.forward, other._children, other.late_answers = fan_out(list(children.values())), children, late_answers
+        return other
+
+    def lead_on(self) -> None:
+        """What user code forwards from now on goes to the children in this wiring."""
+        if self._user_context is not None:
+            self._user_context._node, self._user_context._forward = self, self.forward
 
     def child(self, name: str) -> Push:
         """The named child; ``TopologyError`` names the children there are."""
@@ -158,19 +174,16 @@ class NodeBinding:
         return self.task.kept.keep_stream_time(self.node_name, observed)
 
     @property
-    def late_answers(self) -> dict[str, LateAnswer] | None:
-        """The functions by which foreign-key joins go on from an answer that came too late."""
-        return self.task.execution.late_answers
-
-    @property
     def emit_interval_ms(self) -> int:
         """The interval at which results that wait for a window to close are looked for, in wall-clock milliseconds."""
         return self.task.execution.emit_interval_ms
 
     @property
     def processor_context(self) -> ProcessorContext:
-        """The same node as user code sees it."""
-        return UserContext(self)
+        """The same node as user code sees it: one object, whatever wiring is in use."""
+        if self._user_context is None:
+            self._user_context = UserContext(self)
+        return self._user_context
 
 
 @java_names("ProcessorContext")

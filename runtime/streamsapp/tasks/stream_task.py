@@ -16,7 +16,6 @@ from functools import cached_property
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.outgoing import OutputRecord
-from streamsapp.processor.operator import Operator
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicIdentity, TopicPartition
 from streamsapp.serdes.api import or_configured
 from streamsapp.serdes.offset_metadata import OffsetMetadata
@@ -31,7 +30,7 @@ from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import tracing_of
-from streamsapp.tasks.wiring import WiredTopology, Wires, wire
+from streamsapp.tasks.wiring import WiredTopology, Wires, Wiring, wire
 from streamsapp.topology.nodes import SourceNode, SubTopology
 
 log = logging.getLogger(__name__)
@@ -150,8 +149,7 @@ class StreamTask:
             config.on_processing_error,
             config.on_production_error,
         )
-        self._wired = WiredTopology()
-        self._holding: list[Operator] = []
+        self._wire_up(WiredTopology())
         self._group = PartitionGroup(config.max_task_idle_ms)
         self._committed: dict[TopicPartition, int] = {}
 
@@ -201,8 +199,7 @@ class StreamTask:
         for consumed in self.start_offsets.values():
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
             self.context.kept.start(consumed.processor_metadata)
-        self._wired = wire(self.plan.sub_topology, wires)
-        self._holding = [each for each in self._wired.operators if type(each).emit_held is not Operator.emit_held]
+        self._wire_up(wire(self.plan.sub_topology, wires))
         self._group = PartitionGroup(config.max_task_idle_ms)
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
@@ -224,8 +221,14 @@ class StreamTask:
     def close_user_code(self) -> None:
         """Close processors and operators; buffered input is dropped."""
         self._group.clear()
-        self._wired.close()
-        self._wired = WiredTopology()
+        wired, empty = self._wired, WiredTopology()
+        wired.close()
+        self._wire_up(empty)
+
+    def _wire_up(self, wired: WiredTopology) -> None:
+        self._wired = wired
+        #: The probes at its nodes, for whoever looks.
+        self.probes = Probes(wired)
 
     def add_input(self, partition: TopicPartition, node: SourceNode) -> None:
         """Read one more partition."""
@@ -236,7 +239,7 @@ class StreamTask:
             RecordQueue(
                 partition,
                 node.name,
-                self._wired.sources[node.name],
+                self._wired.in_use.pushes[node.name],
                 key,
                 value,
                 node.timestamp_extractor or config.default_timestamp_extractor,
@@ -287,11 +290,6 @@ class StreamTask:
         return self._group.bytes
 
     @property
-    def probes(self) -> Probes:
-        """The probes at its nodes, for whoever looks."""
-        return self._wired.probes
-
-    @property
     def queues(self) -> Mapping[TopicPartition, RecordQueue]:
         """The input buffers."""
         return self._group.queues
@@ -305,12 +303,28 @@ class StreamTask:
     def process(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` buffered records; returns how many were taken."""
         self.touched = True
+        probed = self.probes.for_records()
+        self._go_through(probed)
+        if probed is not None:
+            limit = min(limit, self.probes.at_once)
         lateness = self.context.lateness
         lateness.begin_batch(self.context.clock.now_ms())
         taken = self._group.run(control, limit)
         self.processed_records += taken
+        if probed is not None:
+            self.probes.took(taken)
         lateness.count(taken)
         return taken
+
+    def _go_through(self, probed: Wiring | None) -> None:
+        """Have what comes next take the wiring with probes, or the plain one: between two batches, so that a record
+        goes one way to its end."""
+        wiring = probed or self._wired.plain
+        if wiring is self._wired.in_use:
+            return
+        self._wired.take(wiring)
+        for queue in self._group.queues.values():
+            queue.push = wiring.pushes[queue.source]
 
     def punctuate(self) -> None:
         """Fire the callbacks that wait for no record: by wall clock, and by a stream time that was reached before they
@@ -318,6 +332,7 @@ class StreamTask:
         self.punctuate_wall_clock()
         if self.context.stream_time >= self.context.stream_time_punctuation.next_due:
             self.touched = True
+            self._go_through(self.probes.for_results())
             self._punctuate_stream_time()
 
     def punctuate_wall_clock(self) -> None:
@@ -325,6 +340,7 @@ class StreamTask:
         now = self.context.clock.now_ms()
         if now >= self.context.wall_clock_punctuation.next_due:
             self.touched = True
+            self._go_through(self.probes.for_results())
             self.context.wall_clock_punctuation.fire_due(now, self._fire)
 
     def _punctuate_stream_time(self) -> None:
@@ -339,13 +355,11 @@ class StreamTask:
             self._failures.processing(node, error, timestamp, None)
 
     def emit_held(self, limit: int) -> int:
-        """Emit results that operators hold back for the commit; returns how many are still held.
-
-        Upstream operators first: what they emit may be held again further down.
-        """
+        """Emit results that operators hold back for the commit; returns how many are still held."""
+        self._go_through(self.probes.for_results())
         self._failures.held = self._held_records
         try:
-            return sum(operator.emit_held(limit) for operator in self._holding)
+            return self._wired.emit_held(limit)
         finally:
             self._failures.held = None
 
@@ -370,7 +384,7 @@ class StreamTask:
     def unwritten_bytes(self) -> int:
         """An estimate of the bytes that a commit brings out of memory: writes of stores, and results that operators
         hold back (polling thread)."""
-        return self.stores.unwritten_bytes + sum(operator.held_bytes for operator in self._holding)
+        return self.stores.unwritten_bytes + sum(operator.held_bytes for operator in self._wired.holding.values())
 
     @property
     def has_output(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streamsapp.clock import Clock
-from streamsapp.processor.operator import LateAnswer, Tally
+from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
@@ -24,23 +24,23 @@ class Execution(NamedTuple):
     """The way in which a task is run."""
 
     emit_interval_ms: int
-    #: The functions by which its foreign-key joins go on from an answer that came too late, by topic; or they do not.
-    late_answers: dict[str, LateAnswer] | None
+    #: Says whether its foreign-key joins go on from an answer that came too late.
+    asks_again: bool
 
 
 def by_instance() -> Execution:
     """Run by an instance, or by an engine."""
-    return Execution(EMIT_INTERVAL_MS, {})
+    return Execution(EMIT_INTERVAL_MS, True)
 
 
 def record_by_record() -> Execution:
     """Run by a test driver, which writes what Kafka Streams' test driver writes, record for record."""
-    return Execution(0, None)
+    return Execution(0, False)
 
 
 def over_history() -> Execution:
     """Run over what was: each record looks for results of closed windows, as how fast records come must not matter."""
-    return Execution(0, {})
+    return Execution(0, True)
 
 
 class TaskContext:

@@ -1,13 +1,15 @@
 """Binds a sub-topology to one task: every node becomes a push function, children before parents.
 
-Called on the polling thread when a task is created; the functions run on processing threads.
+Called on the polling thread when a task is created; the functions run on processing threads. A task that is looked at
+has a second wiring, with a probe in front of each node, which the processing thread makes between two batches: of the
+same operators, processors, stores and sinks, so that records may take either way at any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from streamsapp import native
@@ -15,19 +17,18 @@ from streamsapp.errors import ProcessingError, TopologyError, UserInputError, pl
 from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
-from streamsapp.processor.operator import Operator, PlainSink, Push
+from streamsapp.processor.operator import LateAnswer, Operator, PlainSink, Push, nowhere
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.probes import Probes
-from streamsapp.tasks.processor_context import NodeBinding, UserContext
+from streamsapp.tasks.processor_context import NodeBinding
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
 from streamsapp.topology.name_rules import topic_name
-from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
+from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode, SubTopology
 
 
 @dataclass(frozen=True)
@@ -47,33 +48,83 @@ class Wires:
     tracing: Tracing | None = None
 
 
+class Wiring:
+    """One way of records through the nodes of a task."""
+
+    def __init__(self, late_answers: dict[str, LateAnswer] | None = None) -> None:
+        self.late_answers = late_answers
+        #: By node: its push function, and what it is bound to if it has nodes below it.
+        self.pushes: dict[str, Push] = {}
+        self.bindings: dict[str, NodeBinding] = {}
+
+    def below(self, node: SourceNode | ProcessorNode) -> dict[str, Push]:
+        """The push functions of a node's children."""
+        return {name: self.pushes[name] for name in node.children}
+
+
 @dataclass
 class WiredTopology:
-    """The push functions of a task and the user code behind them."""
+    """The wiring of a task, and the user code behind it."""
 
-    #: Source node name to the push function of what is below it.
-    sources: dict[str, Push] = field(default_factory=dict)
-    #: Parents before children, as the processors.
-    operators: list[Operator] = field(default_factory=list)
-    processors: list[tuple[str, Processor]] = field(default_factory=list)
-    #: Every node's push function, and what is bound to it.
-    pushes: dict[str, Push] = field(default_factory=dict)
-    contexts: dict[str, UserContext] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+    plain: Wiring = field(default_factory=Wiring)
+    tracing: Tracing | None = None
+    #: By node, parents before children, as the processors.
+    operators: dict[str, Operator] = field(default_factory=dict)
+    processors: dict[str, Processor] = field(default_factory=dict)
     #: The nodes that may ask for the record in process, and those above them.
     record_readers: set[str] = field(default_factory=set)
-    probes: Probes = field(init=False)
+    #: The wiring that records, results and what user code forwards take.
+    in_use: Wiring = field(init=False)
 
     def __post_init__(self) -> None:
-        self.probes = Probes(
-            self.pushes, self.sources, lambda: [*self.pushes.values(), *self.operators, *self.contexts.values()]
-        )
+        self.in_use = self.plain
+
+    def take(self, wiring: Wiring) -> None:
+        """Have what comes next take a wiring (processing thread, between two batches)."""
+        self.in_use = wiring
+        for binding in wiring.bindings.values():
+            binding.lead_on()
+
+    def emit_held(self, limit: int) -> int:
+        """Emit results that operators hold back, upstream operators first: what they emit may be held again further
+        down. Returns how many are still held."""
+        bindings = self.in_use.bindings
+        return sum(operator.emit_held(bindings[name], limit) for name, operator in self.holding.items())
+
+    @cached_property
+    def holding(self) -> dict[str, Operator]:
+        """The operators that hold results back."""
+        return {name: each for name, each in self.operators.items() if type(each).emit_held is not Operator.emit_held}
+
+    def probed(self, probe: Callable[[str, Push], Push]) -> Wiring:
+        """Makes another wiring over the same state, with a probe in front of each node that does anything."""
+        plain = self.plain
+        wiring = Wiring(None if plain.late_answers is None else {})
+        for node in reversed(self.nodes):
+            push = plain.pushes[node.name]
+            if not isinstance(node, SinkNode):
+                binding = plain.bindings[node.name].over(wiring.below(node), wiring.late_answers)
+                wiring.bindings[node.name] = binding
+                if isinstance(node, SourceNode):
+                    push = self.source(binding)
+                elif node.name in self.operators:
+                    push = self.operators[node.name].bind(binding)
+            wiring.pushes[node.name] = push if push is nowhere else probe(node.name, push)
+        return wiring
+
+    def source(self, binding: NodeBinding) -> Push:
+        """The push function of a source."""
+        return binding.forward if self.tracing is None else self.tracing.source(binding.forward)
 
     def close(self) -> None:
         """Close all user code; the first error is raised after everything was closed."""
         failures: list[Exception] = []
-        for closeable in [processor for _, processor in self.processors] + self.operators:
+        for close in [each.close for each in self.processors.values()] + [
+            each.close for each in self.operators.values()
+        ]:
             try:
-                closeable.close()
+                close()
             except Exception as error:
                 failures.append(error)
         if failures:
@@ -83,31 +134,42 @@ class WiredTopology:
 def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
     """Make a task's push functions, then initialise its processors in topological order."""
     wires.failures.places.update((node.name, node.place) for node in sub_topology.nodes if node.place)
-    wired = WiredTopology()
-    pushes = wired.pushes
+    plain = Wiring({} if wires.context.execution.asks_again else None)
+    wired = WiredTopology(sub_topology.nodes, plain, wires.tracing)
     for node in reversed(sub_topology.nodes):
         if isinstance(node, SinkNode):
-            pushes[node.name] = _sink(node, wires)
+            plain.pushes[node.name] = _sink(node, wires)
             if not isinstance(node.topic, str):
                 wired.record_readers.add(node.name)
             continue
-        children = {name: pushes[name] for name in node.children}
-        if isinstance(node, SourceNode):
-            push = NodeBinding(node.name, wires.context, children, {}, wires.failures, wires.default_serdes).forward
-            pushes[node.name] = push if wires.tracing is None else wires.tracing.source(push)
-            wired.sources[node.name] = pushes[node.name]
-            continue
-        pushes[node.name] = _processor(node, children, wires, wired)
-    wired.processors.reverse()
-    wired.operators.reverse()
-    for name, processor in wired.processors:
+        binding = plain.bindings[node.name] = _binding(node, wires, wired)
+        plain.pushes[node.name] = (
+            wired.source(binding) if isinstance(node, SourceNode) else _processor(node, binding, wires, wired)
+        )
+    wired.operators = dict(reversed(wired.operators.items()))
+    wired.processors = dict(reversed(wired.processors.items()))
+    for name, processor in wired.processors.items():
         try:
-            processor.init(wired.contexts[name])
+            processor.init(plain.bindings[name].processor_context)
         except UserInputError:
             raise
         except Exception as error:
             raise _failed_at_start("init", name, error, wires) from error
     return wired
+
+
+def _binding(node: SourceNode | ProcessorNode, wires: Wires, wired: WiredTopology) -> NodeBinding:
+    binding = NodeBinding(
+        node.name,
+        wires.context,
+        wired.plain.below(node),
+        {name: wires.stores[name] for name in node.stores} if isinstance(node, ProcessorNode) else {},
+        wires.failures,
+        wires.default_serdes,
+        record_is_read=not wired.record_readers.isdisjoint(node.children),
+    )
+    binding.late_answers = wired.plain.late_answers
+    return binding
 
 
 def _failed_at_start(where: str, node: str, error: Exception, wires: Wires) -> ProcessingError:
@@ -117,23 +179,7 @@ def _failed_at_start(where: str, node: str, error: Exception, wires: Wires) -> P
     return ProcessingError(f"{what}: {error}{at}")
 
 
-def _processor(
-    node: ProcessorNode,
-    children: Mapping[str, Push],
-    wires: Wires,
-    wired: WiredTopology,
-) -> Push:
-    stores = {name: wires.stores[name] for name in node.stores}
-    read_below = not wired.record_readers.isdisjoint(children)
-    binding = NodeBinding(
-        node.name,
-        wires.context,
-        children,
-        stores,
-        wires.failures,
-        wires.default_serdes,
-        record_is_read=read_below,
-    )
+def _processor(node: ProcessorNode, binding: NodeBinding, wires: Wires, wired: WiredTopology) -> Push:
     try:
         made = node.supplier()
     except UserInputError:
@@ -141,18 +187,17 @@ def _processor(
     except Exception as error:
         raise _failed_at_start("the supplier", node.name, error, wires) from error
     if isinstance(made, Operator):
-        wired.operators.append(made)
-        push = made.bind(binding)
+        wired.operators[node.name] = made
+        made.start(binding)
         if binding.record_is_read:
             wired.record_readers.add(node.name)
-        return push
+        return made.bind(binding)
     if not isinstance(made, Processor):
         raise TopologyError(
             f"the supplier of processor {node.name} gave a {type(made).__name__}; it must give a Processor"
         )
     wired.record_readers.add(node.name)
-    wired.processors.append((node.name, made))
-    wired.contexts[node.name] = UserContext(binding)
+    wired.processors[node.name] = made
     return _user_push(made, binding)
 
 

@@ -127,12 +127,13 @@ class Context:
 
 def bound(operator: Operator) -> tuple[Context, Callable[[Any, Any, int], None]]:
     context = Context()
+    operator.start(context)
     push = operator.bind(context)
     return context, lambda key, value, timestamp: push(key, value, timestamp, None)
 
 
-def drain(operator: Operator, limit: int = 1000) -> None:
-    while operator.emit_held(limit):
+def drain(operator: Operator, context: Context, limit: int = 1000) -> None:
+    while operator.emit_held(context, limit):
         """Another slice."""
 
 
@@ -147,19 +148,19 @@ def test_updates_held_for_the_commit_come_once_per_key_in_the_order_of_their_las
     for key, timestamp in (("a", 5), ("c", 4), ("b", 1), ("a", 3), ("a", 4)):
         push(key, "v", timestamp)
     assert context.take() == []
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [("c", (1, None), 4), ("b", (1, None), 1), ("a", (3, None), 5)]
-    assert operator.emit_held(10) == 0
+    assert operator.emit_held(context, 10) == 0
 
 
 def test_old_values_of_held_updates_are_those_before_the_first_of_them() -> None:
     operator = counting(send_old_values=True)
     context, push = bound(operator)
     push("a", "v", 1)
-    drain(operator)
+    drain(operator, context)
     push("a", "v", 2)
     push("a", "v", 3)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [("a", (1, None), 1), ("a", (3, 1), 3)]
 
 
@@ -168,10 +169,10 @@ def test_slices_of_held_updates_lose_nothing_that_arrives_in_between() -> None:
     context, push = bound(operator)
     for key in "abc":
         push(key, "v", 1)
-    assert operator.emit_held(2) == 1
+    assert operator.emit_held(context, 2) == 1
     push("a", "v", 2)
-    assert operator.emit_held(2) == 1
-    assert operator.emit_held(2) == 0
+    assert operator.emit_held(context, 2) == 1
+    assert operator.emit_held(context, 2) == 0
     assert context.take() == [("a", (1, None), 1), ("b", (1, None), 1), ("c", (1, None), 1), ("a", (2, 1), 2)]
 
 
@@ -181,9 +182,9 @@ def test_a_row_that_comes_and_goes_between_two_commits_is_never_sent() -> None:
     push("a", "x", 1)
     push("a", None, 2)
     push("b", "y", 3)
-    drain(operator)
+    drain(operator, context)
     push("b", None, 4)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [("b", ("y", None), 3), ("b", (None, None), 4)]
 
 
@@ -193,7 +194,7 @@ def test_an_operator_that_emits_every_update_holds_nothing() -> None:
     push("a", "v", 1)
     push("a", "v", 2)
     assert context.take() == [("a", (1, 0), 1), ("a", (2, 1), 2)]
-    assert operator.emit_held(10) == 0
+    assert operator.emit_held(context, 10) == 0
 
 
 def test_an_aggregator_that_raises_leaves_the_store_as_it_was() -> None:
@@ -214,8 +215,8 @@ def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
     for key, timestamp in (("a", 5), ("b", 1), ("a", 3)):
         push(key, "v", timestamp)
     assert context.take() == []
-    assert operator.emit_held(1) == 1
-    assert operator.emit_held(1) == 0
+    assert operator.emit_held(context, 1) == 1
+    assert operator.emit_held(context, 1) == 0
     assert context.take() == [("b", 1, 1), ("a", 2, 5)]
 
 
@@ -240,7 +241,7 @@ def test_partial_aggregates_are_sent_when_there_are_too_many(merge: Merge, value
     assert len(context.take()) == most
     assert operator.held_bytes == 0
     push(0, 1, 1)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [(0, 1, 1)]
 
 
@@ -249,7 +250,7 @@ def test_combining_ignores_records_that_belong_to_no_group() -> None:
     context, push = bound(operator)
     push(None, "v", 1)
     push("a", None, 1)
-    assert operator.emit_held(10) == 0
+    assert operator.emit_held(context, 10) == 0
     assert context.drops == ["null value"]
 
 
@@ -258,7 +259,7 @@ def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
     context, push = bound(operator)
     for key, value in (({"k": 1}, "x"), (True, "t"), (1, "one"), ({"k": 1}, "y")):
         push(key, value, 1)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [(True, "t", 1), (1, "one", 1), ({"k": 1}, "xy", 1)]
 
 
@@ -277,7 +278,7 @@ def test_keys_that_are_equal_and_have_other_bytes_are_other_groups(serde: AnySer
     context, push = bound(operator)
     for key in (*keys, *keys):
         push(key, "v", 1)
-    drain(operator)
+    drain(operator, context)
     assert [(repr(key), count) for key, count, _ in context.take()] == [(repr(key), 2) for key in keys]
 
 
@@ -287,7 +288,7 @@ def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
     push("a", "x", 1)
     push("a", 2, 2)
     push("a", "y", 3)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [("a", "xy", 3)]
     assert len(context.errors) == 1
 
@@ -298,7 +299,7 @@ def test_a_reducer_that_deletes_has_what_it_had_before_sent_first() -> None:
     context, push = bound(operator)
     for value, timestamp in ((2, 9), (1, 5), (-3, 7), (4, 6)):
         push("a", value, timestamp)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [("a", 3, 9), ("a", 1, 7)]
     assert context.errors == []
 
@@ -308,10 +309,10 @@ def test_what_a_reducer_had_before_it_deletes_does_not_overtake_an_earlier_parti
     context, push = bound(operator)
     push("b", 7, 1)
     push("a", 5, 2)
-    assert operator.emit_held(1) == 1
+    assert operator.emit_held(context, 1) == 1
     push("a", 3, 3)
     push("a", -3, 4)
-    drain(operator)
+    drain(operator, context)
     assert context.take() == [("b", 7, 1), ("a", 5, 2), ("a", 3, 3), ("a", -3, 4)]
 
 
@@ -325,7 +326,7 @@ def test_a_reducer_that_deletes_values_that_can_change_never_loses_them_silently
     context, push = bound(operator)
     for value in values:
         push("a", {"n": value}, 1)
-    drain(operator)
+    drain(operator, context)
     if len(values) == 2:
         assert context.take() == [("a", {"n": 1}, 1), ("a", {"n": -1}, 1)]
     assert ["may have changed its first argument" in error for error in context.errors] == [True] * (len(values) - 2)
@@ -344,8 +345,8 @@ def test_a_reducer_that_changes_its_partial_in_place_does_not_change_what_others
     for record in records:
         push("a", record, 1)
         push_other("a", record, 1)
-    drain(operator)
-    drain(other)
+    drain(operator, context)
+    drain(other, others)
     assert context.take() == others.take() == [("a", {"n": 7}, 1)]
     assert records == [{"n": 1}, {"n": 2}, {"n": 4}]
 
@@ -355,5 +356,5 @@ def test_a_value_that_comes_alone_is_combined_without_a_copy() -> None:
     context, push = bound(operator)
     alone = {"n": 1}
     push("a", alone, 1)
-    drain(operator)
+    drain(operator, context)
     assert context.take()[0][1] is alone

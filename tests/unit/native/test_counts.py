@@ -88,12 +88,13 @@ def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
     task = program("straight", emit)
     sent: list[object] = []
     passed: list[int] = []
+    [sink] = [node.name for node in task.plan.sub_topology.nodes if "SINK" in node.name]
     for at in range(4):
         if at == 2:
-            nodes = task.probes.look([*task.queues.values()], 1, None, processed=at, now=at)
+            nodes = task.probes.look(1, sink, processed=at, now=at)
         sent += sent_by(task, raw(at, at, key=b"k"))
         sent += commit(task)[0] if emit == "commit" else []
-        passed.append(sum(probe.passed for name, probe in nodes.items() if "SINK" in name) if at > 1 else 0)
+        passed.append(len(nodes[sink].last) if at > 1 else 0)
 
     assert sent == [("out", (at + 1).to_bytes(8, "big"), b"k", -1, None, None, at, None) for at in range(4)]
     assert passed == [0, 0, 1, 1]
@@ -311,7 +312,7 @@ def test_a_number_that_writes_while_it_is_read_is_written_after_what_it_wrote(co
         (lambda path, cells: count_push(path, cells=[]), TypeError),
         (lambda path, cells: count_push(path, cells=cells, noted=({}, {})), TypeError),
         (lambda path, cells: count_push(path, cells=cells, noted=([], None)), TypeError),
-        (lambda path, cells: count_push(path, cells=cells, instead_of=""), TypeError),
+        (lambda path, cells: count_push(path, cells=cells, topic=""), TypeError),
         (lambda path, cells: count_push(path, cells=cells)(1, 2, 3), TypeError),
         (lambda path, cells: count(path, cells, "a", 1), TypeError),
         (lambda path, cells: count(path, cells, b"a", "1"), TypeError),

@@ -103,8 +103,8 @@ def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: Module
         asked.append(key)
         return bytes(key)
 
-    sent_on, failed = list[Any]().append, Mock()
-    push = count_push(compiled, cells=cells, serialize_key=serialize, keeps_bytes=kept, on_error=failed, emit=sent_on)
+    failed = Mock()
+    push = count_push(compiled, cells=cells, serialize_key=serialize, keeps_bytes=kept, on_error=failed)
     for key in (b"k", bytearray(b"k")):
         push(key, b"v", 1, None)
 

@@ -97,12 +97,13 @@ def test_counts_that_go_to_a_topic_as_they_are_pass_a_probe_while_one_is_there(
     task = program("straight", TimeWindows.of(10), emit)
     sent: list[object] = []
     passed: list[int] = []
+    [sink] = [node.name for node in task.plan.sub_topology.nodes if "SINK" in node.name]
     for at in range(4):
         if at == 2:
-            nodes = task.probes.look([*task.queues.values()], 1, None, processed=at, now=at)
+            nodes = task.probes.look(1, sink, processed=at, now=at)
         sent += sent_by(task, raw(at, at, key=b"k"))
         sent += commit(task)[0] if emit == "commit" else []
-        passed.append(sum(probe.passed for name, probe in nodes.items() if "SINK" in name) if at > 1 else 0)
+        passed.append(len(nodes[sink].last) if at > 1 else 0)
 
     assert sent == [("out", (at + 1).to_bytes(8, "big"), b"k" + bytes(8), -1, None, None, at, None) for at in range(4)]
     assert passed == [0, 0, 1, 1]
@@ -193,7 +194,9 @@ def test_cells_that_are_held_are_sorted_by_their_last_updates(compiled: ModuleTy
         (lambda path, cell: counter(path, step_ms=0), ValueError),
         (lambda path, cell: counter(path, grace_ms=None), TypeError),
         (lambda path, cell: counter(path, topic=b""), TypeError),
-        (lambda path, cell: counter(path, instead_of=""), TypeError),
+        (lambda path, cell: counter(path, topic=""), TypeError),
+        (lambda path, cell: counter(path, stream_time=7), TypeError),
+        (lambda path, cell: path.StreamTime(7), TypeError),
         (lambda path, cell: counter(path, noted=(None, {})), TypeError),
         (lambda path, cell: counter(path, noted=([], None)), TypeError),
         (lambda path, cell: counter(path, noted=({}, {})), TypeError),

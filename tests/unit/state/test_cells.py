@@ -66,8 +66,10 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
         default_serdes=(Serdes.string(), Serdes.long()), context_timestamp=lambda: 0,
     )  # fmt: skip
     stores.open()
-    node, count = Node(stores), Count("counts", emit_at_commit=True, send_old_values=False)
-    push = count.bind(node)  # type: ignore[arg-type]
+    node: Any = Node(stores)
+    count = Count("counts", emit_at_commit=True, send_old_values=False)
+    count.start(node)
+    push = count.bind(node)
     now: dict[str, tuple[int, int]] = {}
     committed: dict[str, tuple[int, int]] = {}
     changelog: dict[bytes, tuple[int, int]] = {}
@@ -79,9 +81,9 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
             now[key] = (before + 1, max(at, timestamp))
         step = choose.random()
         if step < 0.3:
-            count.emit_held(choose.randrange(1, 10))
+            count.emit_held(node, choose.randrange(1, 10))
         elif step < 0.8:
-            while count.emit_held(7):
+            while count.emit_held(node, 7):
                 pass
             assert {key: (value, at) for key, value, at in node.sent} == now
             frozen = stores.freeze()
@@ -100,7 +102,8 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
         elif step < 0.9:
             stores.revert()
             count = Count("counts", emit_at_commit=True, send_old_values=False)
-            push = count.bind(node)  # type: ignore[arg-type]
+            count.start(node)
+            push = count.bind(node)
             now = dict(committed)
             node.sent = [(key, value, at) for key, (value, at) in now.items()]
         assert {key: tuple(entry) for key, entry in stores.stores["counts"].all()} == now
@@ -144,8 +147,8 @@ class Counted:
         )  # fmt: skip
         stores.open()
         stores.restored({"counts": 0}, {})
-        node = Node(stores)
-        self._push = Count("counts", emit_at_commit=False, send_old_values=False).bind(node)  # type: ignore[arg-type]
+        node: Any = Node(stores)
+        self._push = Count("counts", emit_at_commit=False, send_old_values=False).bind(node)
         return stores
 
     @property

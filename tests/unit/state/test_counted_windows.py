@@ -80,10 +80,11 @@ def opened(
 
 def counting(
     stores: TaskStores, *, at_commit: bool = False, windows: TimeWindows = WINDOWS
-) -> tuple[Node, WindowCount, Push]:
-    node = Node(stores)
+) -> tuple[Any, WindowCount, Push]:
+    node: Any = Node(stores)
     count = WindowCount(windows, EmitStrategy.WINDOW_UPDATE, COUNTING, "counts", at_commit, send_old_values=False)
-    return node, count, count.bind(node)  # type: ignore[arg-type]
+    count.start(node)
+    return node, count, count.bind(node)
 
 
 def kept(stores: TaskStores) -> Counts:
@@ -163,11 +164,11 @@ def test_counting_agrees_with_a_dictionary_through_commits_reverts_and_other_wri
         step = choose.random()
         if step < 0.2:
             node.sent.clear()
-            count.emit_held(choose.randrange(1, 10))
+            count.emit_held(node, choose.randrange(1, 10))
             check_sent(node, model)
         elif step < 0.8:
             node.sent.clear()
-            while count.emit_held(7):
+            while count.emit_held(node, 7):
                 pass
             check_sent(node, model)
             assert not model.noted
@@ -277,11 +278,11 @@ def test_the_headers_that_are_sent_at_the_commit_are_those_of_the_last_record(tm
     ]
     for key, headers in pushed:
         push(key, "x", 5, headers)
-    while count.emit_held(1):
+    while count.emit_held(node, 1):
         pass
     commit(stores)
     push("b", "x", 5, None)
-    count.emit_held(9)
+    count.emit_held(node, 9)
 
     assert node.sent == [
         (("a", 0), (2, 5), None),
@@ -325,7 +326,7 @@ def test_a_window_that_was_forgotten_between_two_commits_is_sent_once(tmp_path: 
     node, count, push = counting(stores, at_commit=True, windows=TimeWindows.of(10, grace=80_000))
     for timestamp in (5, *range(15, 30_000, 10), 6):
         push("a", "x", timestamp, None)
-    while count.emit_held(1_000):
+    while count.emit_held(node, 1_000):
         pass
 
     assert len(node.sent) == 3_000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,22 +10,14 @@ import pytest
 
 from streamsapp import (
     Consumed,
-    JoinWindows,
     Materialized,
-    Processor,
-    ProcessorContext,
     Produced,
-    PunctuationType,
-    Record,
     Serdes,
-    SessionWindows,
-    SlidingWindows,
     StreamsBuilder,
     StreamsConfig,
-    Suppressed,
-    TimeWindows,
     Topology,
 )
+from streamsapp.processor.operator import nowhere
 from streamsapp.record import TopicPartition
 from streamsapp.tasks.probes import KEPT, TAKEN, Probe
 from streamsapp.tasks.record_queue import ProcessingControl
@@ -34,6 +25,7 @@ from streamsapp.tasks.shown_values import LONGEST, shown_value
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import TopologyTestDriver
 from task_parts import forwards, raw, task_of, through
+from whole_language import whole_language
 
 TEXT = Serdes.string()
 IN = TopicPartition("in", 0)
@@ -60,62 +52,18 @@ class Looked:
         self._offsets = count()
         self._seconds = 0.0
 
-    def look(self, budget: int = 100, tapped: str | None = None) -> dict[str, Probe]:
-        self._seconds += 1
-        queues = list(self.task.queues.values())
-        return self.task.probes.look(queues, budget, tapped, processed=self.task.processed_records, now=self._seconds)
+    def look(self, budget: int = 100, tapped: str | None = None, seconds: float = 1) -> Mapping[str, Probe]:
+        self._seconds += seconds
+        return self.task.probes.look(budget, tapped, processed=self.task.processed_records, now=self._seconds)
 
     def process(self, values: Sequence[str], at_once: int = 10_000) -> list[Any]:
         records = [raw(next(self._offsets), value=value.encode()) for value in values]
         for begin in range(0, len(records), at_once):
             self.task.add_records(IN, records[begin : begin + at_once])
-            self.task.process(ProcessingControl(), at_once)
+            while self.task.buffered_records:
+                self.task.process(ProcessingControl(), at_once)
         self.task.emit_held(1000)
         return [(topic, key, value) for topic, value, key, *_ in self.task.take_output()]
-
-
-class Hands(Processor):
-    """A processor of the user's that hands on, and remembers how it does."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self.hand = context.forward
-        context.schedule(1000, PunctuationType.STREAM_TIME, lambda now: None)
-
-    def process(self, record: Record) -> None:
-        self.hand(record)
-
-
-def whole_language() -> Topology:
-    """A node of every kind that has one below it."""
-    second = timedelta(seconds=1)
-    builder = StreamsBuilder()
-    words, others = builder.stream("in", Consumed(TEXT, TEXT)), builder.stream("other", Consumed(TEXT, TEXT))
-    table, users = builder.table("table", Consumed(TEXT, TEXT)), builder.table("users", Consumed(TEXT, TEXT))
-    everywhere = builder.global_table("global", Consumed(TEXT, TEXT))
-    flat = words.flat_map(lambda key, value: [(key, value)]).flat_map_values(lambda value: [value])
-    flat.merge(others).select_key(lambda key, value: value).map(lambda key, value: (key, value)).to("a")
-    words.process(Hands).process_values(Hands).filter_not(lambda key, value: False).to("b")
-    windows = JoinWindows.of(second)
-    words.join(others, lambda one, other: one + other, windows).to("c")
-    words.outer_join(others, lambda one, other: f"{one}{other}", windows).to("d")
-    words.left_join(table, lambda one, other: one).join(everywhere, lambda key, value: key, lambda a, b: a).to("e")
-    joined = table.join(users, lambda one, other: one + other).outer_join(users, lambda one, other: f"{one}{other}")
-    joined.filter(lambda key, value: True).map_values(str.upper).to_stream().to("f")
-    table.join(users, lambda value: value, lambda one, other: one + other).to_stream().to("g")
-    grouped = words.group_by_key()
-    grouped.reduce(lambda one, other: other).to_stream().to("h")
-    grouped.aggregate(lambda: "", lambda key, value, before: before + value).to_stream().to("i")
-    for number, windowed in enumerate(
-        (
-            grouped.windowed_by(TimeWindows.of(second)).count(),
-            grouped.windowed_by(SlidingWindows.of(second)).count(),
-            grouped.windowed_by(SessionWindows.of(second)).count(),
-        )
-    ):
-        final = windowed.suppress(Suppressed.until_window_closes()).to_stream()
-        final.map(lambda key, value: ("", "")).to(f"j-{number}")
-    table.group_by(lambda key, value: (value, key)).reduce(lambda a, b: b, lambda a, b: a).to_stream().to("k")
-    return builder.build()
 
 
 def test_the_probe_of_every_kind_of_node_is_on_the_way_of_records() -> None:
@@ -123,15 +71,15 @@ def test_the_probe_of_every_kind_of_node_is_on_the_way_of_records() -> None:
         application_id="app", bootstrap_servers="none:9092", default_key_serde=TEXT, default_value_serde=TEXT
     )
     with TopologyTestDriver(whole_language(), config) as driver:
-        task = driver._task
-        queues = list(task.queues.values())
-        probes = task.probes.look(queues, 10, None, processed=0, now=1.0)
-        at_queues = {probes[queue.source] for queue in queues}
-        assert [name for name, probe in probes.items() if not probe.places and probe not in at_queues] == []
-        assert len(probes) > 60
+        wired = driver._task._wired
+        probed: list[str] = []
+        wiring = wired.probed(lambda name, push: probed.append(name) or push)  # type: ignore[func-returns-value]
+        assert set(probed) == {name for name, push in wired.plain.pushes.items() if push is not nowhere}
+        assert wiring.pushes.keys() == wired.plain.pushes.keys()
+        assert len(probed) > 60
 
 
-def rates(probes: dict[str, Probe]) -> dict[str, float | None]:
+def rates(probes: Mapping[str, Probe]) -> dict[str, float | None]:
     return {name: probe.rate for name, probe in probes.items()}
 
 
@@ -167,16 +115,18 @@ def test_records_come_out_as_if_nobody_looked(budget: int) -> None:
         assert looked.process(values, at_once=2) == alone.process(values, at_once=2)
 
 
-def test_probes_take_themselves_out_after_so_many_records_and_those_stand_for_all() -> None:
+def test_records_take_the_plain_wiring_after_so_many_and_those_stand_for_all() -> None:
     it = Looked(branching())
     queue = it.task.queues[IN]
-    alone = queue.push
+    plain = queue.push
     it.look(budget=6)
-    assert queue.push is not alone
+    assert queue.push is plain  # only the thread that processes records changes it
 
     it.process(["a", "b", "b"] * 10)
 
-    assert queue.push is alone
+    assert queue.push is not plain  # but for results that are sent apart from records
+    it.task.process(ProcessingControl(), 1)
+    assert queue.push is plain
     found = it.look()
     rates = {name: round(probe.rate or 0) for name, probe in found.items()}
     assert rates["KSTREAM-SOURCE-0000000000"] == 30

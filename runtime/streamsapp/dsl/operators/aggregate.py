@@ -14,7 +14,7 @@ from typing import Any
 from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update, VersionedTable, forward_updates
 from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
-from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT, ShortCut, short_cut
+from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import identity
@@ -32,14 +32,13 @@ DELETES = (
 class _WarnOnce:
     """Warns once of something that may be meant, and is probably a slip."""
 
-    def __init__(self, context: NodeContext, text: str) -> None:
-        self._context: NodeContext | None = context
-        self._text = text
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
 
-    def __call__(self) -> None:
-        if self._context is not None:
-            self._context.warn(self._text)
-            self._context = None
+    def __call__(self, context: NodeContext) -> None:
+        if self._text is not None:
+            context.warn(self._text)
+            self._text = None
 
 
 class StoredTableOperator(Operator):
@@ -50,16 +49,28 @@ class StoredTableOperator(Operator):
         self._send_old_values = send_old_values
         self._emit_at_commit = emit_at_commit
         self._held: Held | None = None
+        #: Takes updates that are held; ``None`` if they are not, or not here.
+        self._hold: Update | None = None
+
+    def start(self, context: NodeContext) -> None:
+        store = context.store(self._store_name)
+        if self._holds and context.forward is not nowhere and not isinstance(store, VersionedStoreImpl):
+            self._start_holding(context, store)
+
+    @property
+    def _holds(self) -> bool:
+        """Says whether updates wait for the commit."""
+        return self._emit_at_commit
+
+    def _start_holding(self, context: NodeContext, store: Any) -> None:
+        self._held, self._hold = hold_updates(context, self._send_old_values)
 
     def bind(self, context: NodeContext) -> Push:
         store = context.store(self._store_name)
         if isinstance(store, VersionedStoreImpl):
             versions = VersionedTable(context, store, self._send_old_values)
             return self.bind_to_store(context, versions, versions.update)
-        if not self._emit_at_commit or context.forward is nowhere:
-            update = forward_updates(context.forward, self._send_old_values)
-        else:
-            self._held, update = hold_updates(context, self._send_old_values)
+        update = self._hold or forward_updates(context.forward, self._send_old_values)
         return self.bind_to_store(context, store, update)
 
     def _rereads(self, store: Any) -> bool:
@@ -67,30 +78,40 @@ class StoredTableOperator(Operator):
         a function that changes its aggregate in place has spoilt the one that it was given."""
         return self._send_old_values and store.from_stored is not identity
 
-    def _short_cut(self, context: NodeContext, store: Any) -> ShortCut:
-        return NO_SHORT_CUT if self._emit_at_commit else short_cut(context.forward, store.writes_as)
-
-    def _counts_to(
-        self, context: NodeContext, store: Any, key_of: Callable[..., Any], hidden: tuple[int, int]
-    ) -> tuple[ShortCut, Noted | None, Push | None]:
-        """Returns the ways on for counts in cells, which has one at most: a short cut or a push at once, or where they
-        are noted for the commit. ``key_of`` and ``hidden`` are those of :func:`hold_cells`."""
-        forward = context.forward
-        if forward is nowhere:
-            return NO_SHORT_CUT, None, None
-        cut = short_cut(forward, store.writes_as)
-        if not self._emit_at_commit:
-            return cut, None, forward
-        self._held, noted = hold_cells(forward, cut, store.deleted_at, key_of, hidden)
-        return NO_SHORT_CUT, noted, None
+    def _short_cut(self, context: NodeContext, store: Any) -> ShortCut | None:
+        return None if self._emit_at_commit else short_cut(context.forward, store.writes_as)
 
     @abstractmethod
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
         """Returns the push function, which calls ``update`` for each change of the table after writing it to the
         store."""
 
-    def emit_held(self, limit: int) -> int:
-        return 0 if self._held is None else self._held.emit(limit)
+    def emit_held(self, context: NodeContext, limit: int) -> int:
+        return 0 if self._held is None else self._held.emit(context, limit)
+
+
+class CountingOperator(StoredTableOperator):
+    """A table of counts, which are counted up in place where its store has cells for them."""
+
+    #: Where counts are noted for the commit; ``None`` if they are not.
+    _noted: Noted | None = None
+
+    def _cells(self, context: NodeContext, store: Any) -> native.Cells | None:
+        """Returns the cells to count in; ``None`` if the store has none, or a commit has more to tell than a count and
+        its time."""
+        asked_more = (self._send_old_values or context.record_is_read) and context.forward is not nowhere
+        return None if self._emit_at_commit and asked_more else store.cells
+
+    def _start_holding(self, context: NodeContext, store: Any) -> None:
+        if self._cells(context, store) is None:
+            super()._start_holding(context, store)
+        else:
+            self._held, self._noted = hold_cells(store.writes_as, store.deleted_at, *self._told_as())
+
+    @abstractmethod
+    def _told_as(self) -> tuple[Callable[..., Any], tuple[int, int]]:
+        """Returns the function that makes the key that is sent of what stands behind a cell, and how many bytes the
+        store's keys have before and behind those of that key."""
 
 
 class Aggregate(StoredTableOperator):
@@ -107,14 +128,15 @@ class Aggregate(StoredTableOperator):
         super().__init__(store_name, emit_at_commit, send_old_values)
         self._initializer = initializer
         self._aggregator = aggregator
+        self._deleting = _WarnOnce(DELETES)
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         initializer, aggregator = self._initializer, self._aggregator
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
-        forward, on_error, dropped = context.forward, context.on_error, context.dropped
-        instead_of, topic, emit = self._short_cut(context, store)
-        deleting = _WarnOnce(context, DELETES)
+        on_error, dropped, deleting = context.on_error, context.dropped, self._deleting
+        cut = self._short_cut(context, store)
+        topic, emit = cut or (None, None)
         # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value; sent at
         # commits, a deletion has its record's time.
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
@@ -130,7 +152,7 @@ class Aggregate(StoredTableOperator):
                 new = aggregator(key, value, aggregate)
                 if new is None:
                     new_stored = None
-                    deleting()
+                    deleting(context)
                 else:
                     new_stored = to_stored(key, new)
                 if rereads:
@@ -145,7 +167,7 @@ class Aggregate(StoredTableOperator):
             old = None if at_commit and stored is None else aggregate
             if new is None and at_commit:
                 changed_at = timestamp
-            if headers is None and id(forward) == instead_of:
+            if emit is not None and headers is None:
                 emit((topic, None if new is None else raw(new_stored), key_bytes, -1, None, None, changed_at, None))
             else:
                 update(key, key_bytes, new, old, changed_at, headers)
@@ -166,8 +188,9 @@ class Reduce(StoredTableOperator):
         reducer, at_commit, rereads = self._reducer, self._emit_at_commit, self._rereads(store)
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
-        forward, on_error, dropped = context.forward, context.on_error, context.dropped
-        instead_of, topic, emit = self._short_cut(context, store)
+        on_error, dropped = context.on_error, context.dropped
+        cut = self._short_cut(context, store)
+        topic, emit = cut or (None, None)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -190,7 +213,7 @@ class Reduce(StoredTableOperator):
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
             if new is None and at_commit:
                 changed_at = timestamp
-            if headers is None and id(forward) == instead_of:
+            if emit is not None and headers is None:
                 emit((topic, None if new is None else raw(new_stored), key_bytes, -1, None, None, changed_at, None))
             else:
                 update(key, key_bytes, new, old, changed_at, headers)
@@ -198,27 +221,29 @@ class Reduce(StoredTableOperator):
         return push
 
 
-class Count(StoredTableOperator):
+class Count(CountingOperator):
     """Counts the records of a key. It is the leanest of the aggregations, as it is used most."""
 
+    def _told_as(self) -> tuple[Callable[..., Any], tuple[int, int]]:
+        return identity, (0, 0)
+
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
-        asked_more = (self._send_old_values or context.record_is_read) and context.forward is not nowhere
-        if store.cells is None or (self._emit_at_commit and asked_more):
+        cells = self._cells(context, store)
+        if cells is None:
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
-        cut, noted, forward = self._counts_to(context, store, identity, (0, 0))
+        cut = self._short_cut(context, store)
         return native.CountPush(
-            cells=store.cells,
+            cells=cells,
             serialize_key=store.key_bytes,
             keeps_bytes=store.key_bytes is require_bytes,
             on_error=context.on_error,
             dropped=partial(context.dropped, NULL_KEY_OR_VALUE),
-            instead_of=cut.instead_of,
-            topic=cut.topic,
-            emit=cut.emit,
-            noted=noted and noted.cells,
-            noted_headers=noted and noted.headers,
-            forward=forward,
+            topic=cut and cut.topic,
+            emit=cut and cut.emit,
+            noted=self._noted and self._noted.cells,
+            noted_headers=self._noted and self._noted.headers,
+            forward=None if self._emit_at_commit or context.forward is nowhere else context.forward,
             old_values=self._send_old_values,
         )
 

@@ -53,8 +53,6 @@ class Combine(Operator):
     A partial is its key, value and time, and whether the value is that of a record, which is not to be changed.
     """
 
-    _forward: Push
-
     def __init__(self, merge: Merge, topic: str, key_serde: AnySerde | None, value_serde: AnySerde | None) -> None:
         """Takes the repartition topic, without the application's id, and its serdes; ``None`` is the configured one."""
         self._merge = merge
@@ -64,17 +62,19 @@ class Combine(Operator):
         self._partials: dict[Any, list[Any]] = {}
         self._batch = drain(self._partials)
 
-    def bind(self, context: NodeContext) -> Push:
-        self._forward = forward = context.forward
+    def start(self, context: NodeContext) -> None:
         key_serde, value_serde = self._serdes
         topic = repartition_topic(context.processor_context.application_id, self._topic)
-        serialize = (key_serde or context.default_serdes.key).bind(topic, is_key=True).serialize
+        self._serialize = (key_serde or context.default_serdes.key).bind(topic, is_key=True).serialize
         value_serde = or_configured(value_serde, context.default_serdes)
-        self._copied = copied = None if self._merge.counts else _copying(value_serde)
-        most = MAX_NUMBERS if self._merge.counts or isinstance(value_serde, FixedSizeSerde) else MAX_PARTIALS
-        reducer, partials, emit, ended = self._merge.reducer, self._partials, self.emit_held, self._ended
-        send_batch = self._send_batch
-        on_error, dropped = context.on_error, context.dropped
+        self._copied = None if self._merge.counts else _copying(value_serde)
+        few = not self._merge.counts and not isinstance(value_serde, FixedSizeSerde)
+        self._most = MAX_PARTIALS if few else MAX_NUMBERS
+
+    def bind(self, context: NodeContext) -> Push:
+        serialize, copied, most, reducer = self._serialize, self._copied, self._most, self._merge.reducer
+        partials, emit, ended, send_batch = self._partials, self.emit_held, self._ended, self._send_batch
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None:
@@ -100,7 +100,7 @@ class Combine(Operator):
             if partial is None:
                 partials[identity] = [key, 1 if reducer is None else value, timestamp, True]
                 if len(partials) >= most:
-                    emit(most)
+                    emit(context, most)
                 return
             if reducer is None:
                 partial[1] += 1
@@ -109,7 +109,7 @@ class Combine(Operator):
             # In the order of their last records, their times go up where those of the records did.
             partials[identity] = partials.pop(identity)
             if gone is not None:
-                send_batch(most)  # an earlier partial of the key may wait there, and goes first
+                send_batch(forward, most)  # an earlier partial of the key may wait there, and goes first
                 forward(*gone, None)
 
         return push
@@ -126,15 +126,15 @@ class Combine(Operator):
         partial[2] = NO_TIMESTAMP
         return key, before, timestamp
 
-    def emit_held(self, limit: int) -> int:
+    def emit_held(self, context: NodeContext, limit: int) -> int:
         if not self._batch:
             self._batch = drain(self._partials)
-        self._send_batch(limit)
+        self._send_batch(context.forward, limit)
         return len(self._batch) + len(self._partials)
 
-    def _send_batch(self, limit: int) -> None:
+    def _send_batch(self, forward: Push, limit: int) -> None:
         for key, value, timestamp, _ in self._batch.take(limit):
-            self._forward(key, value, timestamp, None)
+            forward(key, value, timestamp, None)
 
     @property
     def held_bytes(self) -> int:

@@ -56,7 +56,6 @@ class EmitFinal:
         grace_ms: int,
         end_of: Callable[[int], int] | None = None,
     ) -> None:
-        self._forward = context.forward
         self._clock = context.processor_context
         self._interval = context.emit_interval_ms
         self._metadata = context.processor_metadata
@@ -70,20 +69,20 @@ class EmitFinal:
         self._sent_until = self._metadata.get(store.name)
         self._stream_time = store.stream_time
 
-    def before(self, add: Push, *, takes_null: bool = True) -> Push:
-        """Wraps ``add`` so that the windows which a record closes are sent first: results go out before the record
-        expires them. A record that is skipped closes nothing: one without key, and unless ``takes_null`` one without
-        value."""
+    def before(self, forward: Push, add: Push, *, takes_null: bool = True) -> Push:
+        """Wraps ``add`` so that the windows which a record closes go to ``forward`` first: results go out before the
+        record expires them. A record that is skipped closes nothing: one without key, and unless ``takes_null`` one
+        without value."""
         advance = self._advance
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is not None and (takes_null or value is not None):
-                advance(timestamp, headers)
+                advance(forward, timestamp, headers)
             add(key, value, timestamp, headers)
 
         return push
 
-    def _advance(self, timestamp: int, headers: Headers | None) -> None:
+    def _advance(self, forward: Push, timestamp: int, headers: Headers | None) -> None:
         """Follows the time of a record that is about to be added, and sends the windows that it closes."""
         if timestamp > self._stream_time:
             self._stream_time = timestamp
@@ -92,7 +91,7 @@ class EmitFinal:
         first = 0 if self._sent_until is None else self._sent_until - self._size + 1
         if last < 0 or last < first or not (self._store.expired_at(timestamp) > first or self._due()):
             return
-        forward, from_stored, end_of = self._forward, self._store.from_stored, self._end_of
+        from_stored, end_of = self._store.from_stored, self._end_of
         for windowed, (stored, at) in self._store.between(first, last):
             key = windowed if end_of is None else windowed._replace(end_ms=end_of(windowed.start_ms))
             forward(key, (from_stored(stored), None), at, headers)

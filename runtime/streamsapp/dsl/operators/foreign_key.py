@@ -81,9 +81,12 @@ class SendSubscriptions(Operator):
     extract: Callable[[Any, Any], Any]
     left: bool
 
+    def start(self, context: NodeContext) -> None:
+        self._instructions_of, self._row_hash = self._instructions(context), self.wire.row_hash(context)
+
     def bind(self, context: NodeContext) -> Push:
-        extract, instructions = self.extract, self._instructions(context)
-        row_hash, partition = self.wire.row_hash(context), context.processor_context.task_id.partition
+        extract, instructions, row_hash = self.extract, self._instructions_of, self._row_hash
+        partition = context.processor_context.task_id.partition
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
@@ -153,9 +156,14 @@ class ReceiveSubscriptions(Operator):
     store_name: str
     left: bool
 
+    def start(self, context: NodeContext) -> None:
+        wire = self.wire
+        self._key_bytes = wire.foreign_key_bytes(context), wire.primary_key_bytes(context)
+        self._subscriptions = wire.subscriptions(context)
+
     def bind(self, context: NodeContext) -> Push:
-        foreign_bytes, primary_bytes = self.wire.foreign_key_bytes(context), self.wire.primary_key_bytes(context)
-        serialize, deserialize = (bound := self.wire.subscriptions(context)).serialize, bound.deserialize
+        foreign_bytes, primary_bytes = self._key_bytes
+        serialize, deserialize = self._subscriptions.serialize, self._subscriptions.deserialize
         store: KeyValueStoreImpl = context.store(self.store_name)
         write, forward, on_error, dropped = store.write, context.forward, context.on_error, context.dropped
         left, read = self.left, store.read
@@ -194,8 +202,11 @@ class AnswerSubscriptions(Operator):
 
     foreign: TableView
 
+    def start(self, context: NodeContext) -> None:
+        self._get = self.foreign.bind(context)
+
     def bind(self, context: NodeContext) -> Push:
-        get, forward, on_error = self.foreign.bind(context), context.forward, context.on_error
+        get, forward, on_error = self._get, context.forward, context.on_error
 
         def push(key: Any, subscription: ForeignKeySubscription, timestamp: int, headers: Headers | None) -> None:
             row_hash, instruction, primary_key, partition = subscription
@@ -225,11 +236,12 @@ class AnswerSubscribers(Operator):
     wire: SubscriptionFormat
     store_name: str
 
+    def start(self, context: NodeContext) -> None:
+        self._foreign_bytes = self.wire.foreign_key_bytes(context)
+        self._subscriptions = self.wire.subscriptions(context)
+
     def bind(self, context: NodeContext) -> Push:
-        foreign_bytes, deserialize = (
-            self.wire.foreign_key_bytes(context),
-            self.wire.subscriptions(context).deserialize,
-        )
+        foreign_bytes, deserialize = self._foreign_bytes, self._subscriptions.deserialize
         store: KeyValueStoreImpl = context.store(self.store_name)
         scan, forward, on_error, dropped = store.layers.scan, context.forward, context.on_error, context.dropped
 
@@ -279,11 +291,14 @@ class ResolveResponses(Operator):
     #: By the bytes of its key, the last response of which a row has to tell at the commit.
     _late: dict[bytes, _LateResponse] = field(default_factory=dict, init=False)
 
+    def start(self, context: NodeContext) -> None:
+        self._get, self._row_hash = self.rows.bind(context), self.wire.row_hash(context)
+        self._key_bytes = self.wire.primary_key_bytes(context)
+
     def bind(self, context: NodeContext) -> Push:
-        get, row_hash, joiner, left = self.rows.bind(context), self.wire.row_hash(context), self.joiner, self.left
+        get, row_hash, joiner, left = self._get, self._row_hash, self.joiner, self.left
         forward, on_error, outdated = context.forward, context.on_error, context.outdated
-        asks_later, late_responses, key_bytes = self.rows_held, self._late, self.wire.primary_key_bytes(context)
-        self._context, self._get = context, get
+        asks_later, late_responses, key_bytes = self.rows_held, self._late, self._key_bytes
 
         def push(key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers | None) -> None:
             foreign = response.foreign_value
@@ -304,15 +319,15 @@ class ResolveResponses(Operator):
                 record = without_bytes(context.record) if context.record_is_read else None
                 late_responses[key_bytes(key)] = key, timestamp, headers, record
             elif not left:
-                self._ask(key, row, row_at, timestamp, headers)
+                self._ask(context, key, row, row_at, timestamp, headers)
 
         return push
 
-    def emit_held(self, limit: int) -> int:
+    def emit_held(self, context: NodeContext, limit: int) -> int:
         """Asks where the epoch ends, all at once: a row that changed after that would be held again."""
         if limit < sys.maxsize or not self._late:
             return 0
-        context, outer = self._context, self._context.record
+        outer = context.record
         for key, timestamp, headers, record in drain(self._late).take(limit):
             try:
                 row, row_at = self._get(key)
@@ -323,15 +338,17 @@ class ResolveResponses(Operator):
                 continue  # it has asked, or does so in this commit
             if context.record_is_read:
                 context.record = record
-            self._ask(key, row, row_at, timestamp, headers)
+            self._ask(context, key, row, row_at, timestamp, headers)
         context.record = outer
         return 0
 
-    def _ask(self, key: Any, row: Any, row_at: int, timestamp: int, headers: Headers | None) -> None:
-        answers = self._context.late_answers
+    def _ask(
+        self, context: NodeContext, key: Any, row: Any, row_at: int, timestamp: int, headers: Headers | None
+    ) -> None:
+        answers = context.late_answers
         # At the row's own time, so that its result has the time that its first question gave.
         if answers is None or not answers[self.wire.topic](key, row, row_at, headers):
-            self._context.forward(key, None, max(timestamp, row_at), headers)
+            context.forward(key, None, max(timestamp, row_at), headers)
 
     def close(self) -> None:
         self.rows.close()

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.short_cut import ShortCut
-from streamsapp.processor.operator import NodeContext, Push
+from streamsapp.dsl.operators.short_cut import short_cut
+from streamsapp.processor.operator import NodeContext
 from streamsapp.record import Headers, InputRecord, RawRecord
+from streamsapp.serdes.api import AnySerde
 
 #: ``(key, new, old, timestamp, headers, record)``; the record only where somebody below asks for it.
 HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | None]
@@ -36,26 +37,26 @@ class Held:
         self,
         waiting: dict[Hashable, HeldUpdate] | list[tuple[Any, ...]],
         in_order: Callable[[], list[Any]],
-        send: Callable[[list[Any]], None],
+        send: Callable[[NodeContext, list[Any]], None],
     ) -> None:
         """Takes what waits, which others add to, functions that return it in the order of the last updates, and that
-        send some of it."""
+        send some of it into the wiring of a context."""
         self._waiting, self._in_order, self._send = waiting, in_order, send
         self._batch = Batch([])
 
-    def emit(self, limit: int) -> int:
+    def emit(self, context: NodeContext, limit: int) -> int:
         """Sends at most ``limit`` keys, and returns how many remain."""
         if not self._batch:
             self._batch = Batch(self._in_order())
             self._waiting.clear()
-        self._send(self._batch.take(limit))
+        self._send(context, self._batch.take(limit))
         return len(self._batch) + len(self._waiting)
 
 
 def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Update]:
     """Returns what holds updates, and the function that takes them: per key the last new value and the value before the
     first of them. They are sent as part of the record that came last, too, if a node below asks for that."""
-    forward, with_records = context.forward, context.record_is_read
+    with_records = context.record_is_read
     entries: dict[Hashable, HeldUpdate] = {}
 
     def update(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
@@ -63,8 +64,8 @@ def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Upd
         record = without_bytes(context.record) if with_records else None
         entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers, record)
 
-    def send(updates: list[HeldUpdate]) -> None:
-        outer = context.record if with_records else None
+    def send(context: NodeContext, updates: list[HeldUpdate]) -> None:
+        forward, outer = context.forward, context.record if with_records else None
         for key, new, old, timestamp, headers, record in updates:
             if with_records:
                 context.record = record
@@ -78,8 +79,7 @@ def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Upd
 
 
 def hold_cells(
-    forward: Push,
-    cut: ShortCut,
+    writes_as: Callable[[AnySerde, AnySerde], bool],
     deleted_at: Callable[..., int],
     key_of: Callable[..., Any],
     hidden: tuple[int, int],
@@ -87,17 +87,21 @@ def hold_cells(
     """Returns what holds counts, each with its cell, which it keeps when another processor writes it meanwhile; and
     where they are noted.
 
-    Of what stands behind a cell, ``deleted_at`` tells when it was deleted, if another processor has done that, and
-    ``key_of`` makes the key that is sent; ``hidden`` is how many bytes the physical key has before and behind those of
-    that key."""
-    (instead_of, topic, emit), (before, behind) = cut, hidden
+    ``writes_as`` says whether a sink's serdes write what the store has. Of what stands behind a cell, ``deleted_at``
+    tells when it was deleted, if another processor has done that, and ``key_of`` makes the key that is sent; ``hidden``
+    is how many bytes the physical key has before and behind those of that key."""
     cells: list[tuple[Any, ...]] = []
     all_headers: dict[int, Headers] = {}
 
-    def send(held: list[tuple[Any, ...]]) -> None:
-        if id(forward) == instead_of and not all_headers:
-            for record in native.results(held=held, topic=topic, deleted_at=deleted_at, before=before, behind=behind):
-                emit(record)
+    def send(context: NodeContext, held: list[tuple[Any, ...]]) -> None:
+        forward = context.forward
+        cut = short_cut(forward, writes_as)
+        if cut is not None and not all_headers:
+            before, behind = hidden
+            for record in native.results(
+                held=held, topic=cut.topic, deleted_at=deleted_at, before=before, behind=behind
+            ):
+                cut.emit(record)
             return
         for cell, *parts in held:
             cell.held = 0

@@ -30,11 +30,14 @@ class Print(Operator):
     path: str | None
     _file: TextIO | None = field(default=None, init=False)
 
+    def start(self, context: NodeContext) -> None:
+        if self.path is not None:
+            self._file = Path(self.path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed with the task
+
     def bind(self, context: NodeContext) -> Push:
-        prefix, text = f"[{self.label}]: ", self.mapper or _key_and_value
-        if self.path is None:
+        prefix, text, file = f"[{self.label}]: ", self.mapper or _key_and_value, self._file
+        if file is None:
             return ForEach(lambda key, value: sys.stdout.write(f"{prefix}{text(key, value)}\n")).bind(context)
-        file = self._file = Path(self.path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed with the task
         return ForEach(lambda key, value: file.write(f"{prefix}{text(key, value)}\n")).bind(context)
 
     def close(self) -> None:

@@ -25,25 +25,26 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         # A session is in its store under its end, which still belongs to it.
         return 1, self._windows.gap_ms + self._windows.grace_ms
 
+    def start(self, context: NodeContext) -> None:
+        super().start(context)
+        context.store(self._store_name).keep_recent()
+
     def _add(self, context: NodeContext, store: SessionStoreImpl, update: Update) -> Push:
         initializer, fold, merger = self._aggregation
         assert merger is not None
-        store.keep_recent()
         key_bytes_of, near, write, give_up = store.key_bytes, store.near, store.write, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
         gap_ms, open_ms = self._windows.gap_ms, self._windows.gap_ms + self._windows.grace_ms
-        #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store, lambda: stream_time)
+        time = self._time
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            nonlocal stream_time
             if key is None:
                 dropped(NULL_KEY)
                 return
-            if timestamp > stream_time:
-                stream_time = timestamp
+            if timestamp > (stream_time := time.latest):
+                time.latest = stream_time = timestamp
             start = end = timestamp
             told = headers if at_commit else None  # as Kafka Streams' caches have the headers, and updates have none
             merged: list[tuple[Item, Any]] = []

@@ -44,23 +44,24 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         # The end of a window belongs to it.
         return self._windows.difference_ms + 1, self._windows.grace_ms
 
+    def start(self, context: NodeContext) -> None:
+        super().start(context)
+        context.store(self._store_name).keep_recent()
+
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
         (initializer, fold, _), difference = self._aggregation, self._windows.difference_ms
         key_bytes_of, near, write = store.key_bytes, store.near, store.write
-        store.keep_recent()
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
-        #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store, lambda: stream_time)
+        time = self._time
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            nonlocal stream_time
             if key is None or value is None:
                 dropped(NULL_KEY_OR_VALUE)
                 return
-            if timestamp > stream_time:
-                stream_time = timestamp
+            if timestamp > (stream_time := time.latest):
+                time.latest = stream_time = timestamp
             closed_until = stream_time - grace_ms
             if timestamp + difference < closed_until:
                 dropped(EXPIRED_WINDOW)

@@ -242,4 +242,4 @@ class ToStream(Operator):
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             forward(key, change[0], timestamp, headers)
 
-        return handing_on(push, lambda: forward)
+        return handing_on(push, forward)

@@ -8,10 +8,11 @@ store, and one scan of the other by key and range of time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
+from streamsapp.dsl.operators.stream_time import ObservedTime
 from streamsapp.dsl.operators.unjoined import Outer, Unjoined
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.processor.operator import NodeContext, Operator, Push
@@ -51,9 +52,11 @@ class KeepForJoin(Operator):
 
     store: str
 
+    def start(self, context: NodeContext) -> None:
+        context.store(self.store).keep_recent()
+
     def bind(self, context: NodeContext) -> Push:
         window: JoinWindowStore = context.store(self.store)
-        window.keep_recent()
         key_bytes_of, to_stored, append = window.key_bytes, window.to_stored, window.append
         forward, on_error = context.forward, context.on_error
 
@@ -116,13 +119,18 @@ class OuterJoinSide(Operator):
     other: str
     outer: Outer
     is_left: bool
+    _unjoined: Unjoined = field(init=False)
+
+    def start(self, context: NodeContext) -> None:
+        reach, window = self.reach, context.store(self.other)
+        self._unjoined = Unjoined(context, self.outer, self._joined, reach.after_ms, window.stream_time)
 
     def bind(self, context: NodeContext) -> Push:
         window: JoinWindowStore = context.store(self.other)
         key_bytes_of, partners, from_stored = window.key_bytes, window.partners, window.from_stored
         joiner, range_of, is_left = self.joiner, self.reach.range, self.is_left
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
-        unjoined = Unjoined(context, self.outer, self._joined, self.reach.after_ms, window.stream_time)
+        unjoined = self._unjoined
         sends_unjoined, partners_wait = self.outer.sends(is_left), self.outer.sends(not is_left)
         progress, emit, wait, found = unjoined.progress, unjoined.emit, unjoined.wait, unjoined.found
 
@@ -144,7 +152,7 @@ class OuterJoinSide(Operator):
                 alone(key, value, timestamp, headers)
                 return
             if timestamp == progress.stream_time:
-                emit(headers)
+                emit(forward, headers)
             first, last = range_of(timestamp)
             try:
                 key_bytes = key_bytes_of(key)
@@ -189,10 +197,14 @@ class SelfJoin(Operator):
     store: str
     #: The sides whose records without a key are results: left, right.
     outer: tuple[bool, bool]
+    _time: ObservedTime = field(init=False)
+
+    def start(self, context: NodeContext) -> None:
+        self._time = ObservedTime(context.store(self.store).stream_time)
 
     def bind(self, context: NodeContext) -> Push:
         window: JoinWindowStore = context.store(self.store)
-        key_bytes_of, stream_time = window.key_bytes, window.stream_time
+        key_bytes_of, time = window.key_bytes, self._time
         joiner, windows, outer = self.joiner, self.windows, self.outer
         results = self._results(window)
         kept_ms = windows.size_ms + windows.grace_ms
@@ -201,7 +213,7 @@ class SelfJoin(Operator):
 
         def results_of(key: Any, value: Any, timestamp: int) -> Iterator[tuple[Any, int]]:
             if key is not None:
-                is_kept = timestamp > stream_time - kept_ms + 1
+                is_kept = timestamp > time.latest - kept_ms + 1
                 yield from results(key, key_bytes_of(key), value, timestamp, meets_itself and is_kept)
                 return
             if outer[0]:
@@ -210,12 +222,11 @@ class SelfJoin(Operator):
                 yield joiner(None, None, value), timestamp
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            nonlocal stream_time
             if value is None or (key is None and not any(outer)):
                 dropped(NULL_KEY_OR_VALUE)
                 return
-            if timestamp > stream_time and key is not None:
-                stream_time = timestamp
+            if timestamp > time.latest and key is not None:
+                time.latest = timestamp
             found = results_of(key, value, timestamp)
             while True:
                 try:

@@ -36,9 +36,12 @@ class JoinWithTable(Operator):
         self._with_key = with_key
         self._left = left
 
+    def start(self, context: NodeContext) -> None:
+        self._get, self._get_as_of = self._view.bind(context), self._view.bind_as_of(context)
+
     def bind(self, context: NodeContext) -> Push:
         selector, joiner, with_key, left = self._selector, self._joiner, self._with_key, self._left
-        get, get_as_of, forward = self._view.bind(context), self._view.bind_as_of(context), context.forward
+        get, get_as_of, forward = self._get, self._get_as_of, context.forward
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -72,8 +75,11 @@ class JoinAfterGrace(JoinWithTable):
         super().__init__(view, None, joiner, with_key, left)
         self._buffer = buffer
 
-    def bind(self, context: NodeContext) -> Push:
+    def start(self, context: NodeContext) -> None:
         context.record_is_read = True
+        super().start(context)
+
+    def bind(self, context: NodeContext) -> Push:
         join, on_error = super().bind(context), context.on_error
         buffer: GraceBuffer = context.store(self._buffer)
         add, take_due = buffer.add, buffer.take_due

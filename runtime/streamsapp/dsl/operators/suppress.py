@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamsapp.dsl.operators.stream_time import ObservedTime
 from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.suppressed import BufferConfig
 from streamsapp.errors import BufferFullError
@@ -28,24 +29,25 @@ class Suppress(Operator):
         self._wait = wait_ms
         self._config = config
         self._final = final
+        #: Of what came here since the task started: after a restart nothing goes on before the next update.
+        self._time = ObservedTime()
+
+    def start(self, context: NodeContext) -> None:
+        context.record_is_read = True
 
     def bind(self, context: NodeContext) -> Push:
-        context.record_is_read = True
         buffer: SuppressionBuffer = context.store(self._store_name)
-        wait_ms, final, on_error = self._wait, self._final, context.on_error
+        wait_ms, final, on_error, time = self._wait, self._final, context.on_error, self._time
         emit_first, enforce = self._emitting(context, buffer), self._bounds(buffer)
         serialize, serialize_key = buffer.serialize, buffer.serialize_key
-        #: Of what came here since the task started: after a restart nothing goes on before the next update.
-        stream_time = -1
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
-            nonlocal stream_time
-            if timestamp > stream_time:
-                stream_time = timestamp
+            if timestamp > (stream_time := time.latest):
+                time.latest = stream_time = timestamp
             try:
                 new, old = (None if value is None else serialize(value) for value in change)
-                time = key.end_ms if final else timestamp
-                update = Buffered(time, old, old, new, timestamp, *origin(context.record), headers)
+                buffer_time = key.end_ms if final else timestamp
+                update = Buffered(buffer_time, old, old, new, timestamp, *origin(context.record), headers)
                 buffer.put(serialize_key(key), update)
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)

@@ -7,12 +7,12 @@ other table, and a write where the joined table has a store.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.forward_updates import LateChange, Update
-from streamsapp.dsl.operators.table_views import TableView
+from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
@@ -32,9 +32,13 @@ class JoinTables(Operator):
     row_required: bool
     other_required: bool
     send_old_values: bool
+    _get_other: Get = field(init=False)
+
+    def start(self, context: NodeContext) -> None:
+        self._get_other = self.other.bind(context)
 
     def bind(self, context: NodeContext) -> Push:
-        get_other, joiner, send_old_values = self.other.bind(context), self.joiner, self.send_old_values
+        get_other, joiner, send_old_values = self._get_other, self.joiner, self.send_old_values
         row_required, other_required = self.row_required, self.other_required
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
 

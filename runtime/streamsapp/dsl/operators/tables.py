@@ -170,9 +170,12 @@ class UnstoredTableTransformValues(UnstoredTableValues):
         super().__init__(transformer.transform, False, marks_late, send_old_values)
         self._transformer = transformer
 
-    def bind(self, context: NodeContext) -> Push:
+    def start(self, context: NodeContext) -> None:
         context.record_is_read = True
         self._transformer.init(context.processor_context)
+        super().start(context)
+
+    def bind(self, context: NodeContext) -> Push:
         return context.timed(super().bind(context))
 
     def close(self) -> None:
@@ -188,9 +191,12 @@ class StoredTableTransformValues(StoredTableValues):
         super().__init__(transformer.transform, False, store_name, emit_at_commit, send_old_values)
         self._transformer = transformer
 
-    def bind(self, context: NodeContext) -> Push:
+    def start(self, context: NodeContext) -> None:
         context.record_is_read = True
         self._transformer.init(context.processor_context)
+        super().start(context)
+
+    def bind(self, context: NodeContext) -> Push:
         return context.timed(super().bind(context))
 
     def close(self) -> None:

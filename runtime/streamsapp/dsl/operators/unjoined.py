@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp.dsl.windows import JoinWindows
-from streamsapp.processor.operator import NodeContext
+from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.state.engine.segments import NO_TIME
 from streamsapp.state.kinds.outer_join import OuterJoinStore
@@ -86,13 +86,12 @@ class Unjoined:
         self._store.add(timestamp, is_left, key, value)
         progress.oldest = min(progress.oldest, timestamp)
 
-    def emit(self, headers: Headers | None) -> None:
-        """Sends the records whose windows are closed, if it is time to look; with the headers of the record that moved
-        stream time."""
+    def emit(self, forward: Push, headers: Headers | None) -> None:
+        """Pushes the records whose windows are closed to ``forward``, if it is time to look; with the headers of the
+        record that moved stream time."""
         if not self._due():
             return
-        store, context, joined, now = self._store, self._context, self._joined, self.progress.stream_time
-        forward, on_error = context.forward, context.on_error
+        store, on_error, joined, now = self._store, self._context.on_error, self._joined, self.progress.stream_time
         for timestamp, is_left, physical, stored in self._closed():
             key, values = store.records(physical, stored)
             store.delete(physical, now)

@@ -36,16 +36,14 @@ class WindowAggregate(WindowedAggregate[Windows]):
         on_error, dropped = context.on_error, context.dropped
         starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
-        #: The highest timestamp that came here.
-        stream_time = self._stream_time(context, store, lambda: stream_time)
+        time = self._time
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            nonlocal stream_time
             if key is None:
                 dropped(NULL_KEY)
                 return
-            if timestamp > stream_time:
-                stream_time = timestamp
+            if timestamp > (stream_time := time.latest):
+                time.latest = stream_time = timestamp
             closed_until = stream_time - grace_ms
             try:
                 key_bytes, starts = key_bytes_of(key), starts_for(timestamp)

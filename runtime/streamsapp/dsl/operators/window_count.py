@@ -11,12 +11,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 from streamsapp import native
+from streamsapp.dsl.operators.aggregate import CountingOperator
 from streamsapp.dsl.operators.forward_updates import Update
-from streamsapp.dsl.operators.short_cut import NO_SHORT_CUT
+from streamsapp.dsl.operators.stream_time import StreamTime
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
-from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
-from streamsapp.processor.operator import NodeContext, Push
+from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
+from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.serdes.windowed import windowed
@@ -24,50 +25,55 @@ from streamsapp.state.kinds.counted_windows import WINDOWS_AT_HAND, CountedWindo
 from streamsapp.state.kinds.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
 
 
-class WindowCount(WindowAggregate):
+class WindowCount(CountingOperator, WindowAggregate):
     """Counts a record in every window that its time belongs to."""
 
     _windows: TimeWindows | UnlimitedWindows
+    _counted: CountedWindows
+    _windows_of: Callable[[int], tuple[Window, ...]]
+    _time: native.StreamTime
+
+    def _told_as(self) -> tuple[Callable[..., Any], tuple[int, int]]:
+        return windowed, HIDDEN_OF_WINDOWS
+
+    def _made_time(self, context: NodeContext, store: WindowStoreImpl) -> StreamTime:
+        if self._cells(context, store) is None:
+            return super()._made_time(context, store)
+        self._counted = store.counted_windows()
+        self._windows_of = windows_by_step(self._windows, self._counted)
+        return native.StreamTime()
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        asked_more = self._send_old_values or context.record_is_read
-        if store.cells is None or (self._emit_at_commit and asked_more):
+        cells = self._cells(context, store)
+        if cells is None:
             return super()._add(context, store, update)
-        cut, noted, at_once = NO_SHORT_CUT, None, None
-        if self._emit is not EmitStrategy.WINDOW_CLOSE:  # which sends them itself
-            cut, noted, at_once = self._counts_to(context, store, windowed, HIDDEN_OF_WINDOWS)
-        send_old_values, counted = self._send_old_values, store.counted_windows()
+        forward, send_old_values, windows = context.forward, self._send_old_values, self._windows
+        # The others are sent when their windows close, or at the commit.
+        at_once = self._final is None and not self._emit_at_commit and forward is not nowhere
+        cut = self._short_cut(context, store) if at_once else None
 
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
-            forward = push.forward  # a probe may be there
-            assert forward is not None
             forward(windowed(key, start, end), (count, count - 1 if send_old_values else None), changed_at, headers)
 
-        def forgotten() -> None:
-            forget_steps()
-            push.forget()
-
         push = native.WindowPush(
-            cells=store.cells,
-            segments=counted.segments,
-            windows_of=windows_by_step(self._windows, counted),
-            step_ms=self._windows.step_ms,
-            grace_ms=self._windows.grace_ms,
+            cells=cells,
+            segments=self._counted.segments,
+            stream_time=self._time,
+            windows_of=self._windows_of,
+            step_ms=windows.step_ms,
+            grace_ms=windows.grace_ms,
             serialize_key=store.key_bytes,
             keeps_bytes=store.key_bytes is require_bytes,
             on_error=context.on_error,
             dropped=partial(context.dropped, NULL_KEY),
             late=partial(context.dropped, EXPIRED_WINDOW),
-            instead_of=cut.instead_of,
-            topic=cut.topic,
-            emit=cut.emit,
-            noted=noted and noted.cells,
-            noted_headers=noted and noted.headers,
-            forward=at_once,
-            tell=tell,
+            topic=cut and cut.topic,
+            emit=cut and cut.emit,
+            noted=self._noted and self._noted.cells,
+            noted_headers=self._noted and self._noted.headers,
+            tell=tell if at_once else None,
         )
-        push.stream_time = self._stream_time(context, store, lambda: push.stream_time)
-        forget_steps, counted.forgotten = counted.forgotten, forgotten
+        self._counted.on_forgotten.append(push.forget)
         return push
 
 
@@ -86,5 +92,5 @@ def windows_by_step(
         each = ((start, counted.at(start)) for start in windows.starts_for(step * step_ms))
         return tuple((start, end_of(start), around) for start, around in each)
 
-    counted.forgotten = found.cache_clear
+    counted.on_forgotten.append(found.cache_clear)
     return found if step_ms > 1 else lambda timestamp: found(first_alike(timestamp))

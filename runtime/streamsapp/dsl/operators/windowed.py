@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.emit_final import EmitFinal, TimedStore, later
 from streamsapp.dsl.operators.forward_updates import Update
+from streamsapp.dsl.operators.stream_time import ObservedTime, StreamTime
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.processor.operator import NodeContext, Push
 
@@ -64,14 +65,32 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         self._windows = windows
         self._emit = emit
         self._aggregation = aggregation
+        #: Sends the results, if they are sent on window close.
+        self._final: EmitFinal | None = None
+
+    def start(self, context: NodeContext) -> None:
+        super().start(context)
+        store = context.store(self._store_name)
+        if self._emit is EmitStrategy.WINDOW_CLOSE:
+            self._final = EmitFinal(context, store, *self._closes_after(), self._end_of())
+        self._time = time = self._made_time(context, store)
+        time.latest = self._first_time(context, store, lambda: time.latest)
+
+    @property
+    def _holds(self) -> bool:
+        return super()._holds and self._emit is not EmitStrategy.WINDOW_CLOSE
 
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
-        if self._emit is EmitStrategy.WINDOW_UPDATE:
+        if self._final is None:
             return self._add(context, store, update)
-        final = EmitFinal(context, store, *self._closes_after(), self._end_of())
-        return final.before(self._add(context, store, later), takes_null=self.takes_null_values)
+        add = self._add(context, store, later)
+        return self._final.before(context.forward, add, takes_null=self.takes_null_values)
 
-    def _stream_time(self, context: NodeContext, store: TimedStore, observed: Callable[[], int]) -> int:
+    def _made_time(self, context: NodeContext, store: Any) -> StreamTime:
+        """Returns what holds the highest timestamp that came here."""
+        return ObservedTime()
+
+    def _first_time(self, context: NodeContext, store: TimedStore, observed: Callable[[], int]) -> int:
         """Returns the stream time to begin with, and keeps that which ``observed`` tells from now on.
 
         It goes with the offsets: a record that is read again finds the windows open that were open for it at first, and

@@ -1,7 +1,5 @@
 #include "push/count_push.h"
 
-#include <structmember.h>
-
 #include "base/fields.h"
 #include "base/objects.h"
 #include "cells/cells.h"
@@ -12,10 +10,9 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     PyObject *cells, *serialize_key, *on_error, *dropped;
-    PyObject *topic, *emit;          /* where records go in place of a function */
+    PyObject *topic, *emit;          /* where records go in place of a function; both None: to forward */
     PyObject *noted, *noted_headers; /* for the commit; both None: nothing is */
     PyObject *forward;               /* None: nothing is forwarded at once */
-    int64_t instead_of;              /* the address of the function in whose place records go to the topic; 0: none */
     char old_values;                 /* says whether a change has the count before */
     char keeps_bytes;                /* says whether keys that are bytes are written as they are */
 } CountPush;
@@ -37,9 +34,7 @@ static int forward_count(const CountPush *self, const Cell *cell, PyObject *cons
     PyObject *change = count && before ? PyTuple_Pack(2, count, before) : NULL;
     PyObject *timestamp = change ? PyLong_FromLongLong(cell->timestamp) : NULL;
     PyObject *pushed[PUSHED] = {given[KEY], change, timestamp, given[HEADERS]};
-    PyObject *to = Py_NewRef(self->forward); /* a probe may take its place meanwhile */
-    int failed = !timestamp || sa_push(to, pushed);
-    Py_DECREF(to);
+    int failed = !timestamp || sa_push(self->forward, pushed);
     Py_XDECREF(timestamp);
     Py_XDECREF(change);
     Py_XDECREF(before);
@@ -62,12 +57,11 @@ int sa_run_count(PyObject *pushed, PyObject *const *given) {
     if (given[KEY] == Py_None || given[VALUE] == Py_None) return notify(self->dropped);
     PyObject *key_bytes;
     Cell *cell;
-    int failed = counted(self, given, &key_bytes, &cell) ? sa_handled(self->on_error, given, PUSHED)
-                 : self->noted != Py_None                ? hold(self, cell, given)
-                 : self->forward == Py_None              ? 0
-                 : given[HEADERS] == Py_None && (intptr_t)self->forward == self->instead_of
-                     ? emit_count(self, cell, key_bytes)
-                     : forward_count(self, cell, given);
+    int failed = counted(self, given, &key_bytes, &cell)               ? sa_handled(self->on_error, given, PUSHED)
+                 : self->noted != Py_None                              ? hold(self, cell, given)
+                 : self->forward == Py_None                            ? 0
+                 : given[HEADERS] == Py_None && self->topic != Py_None ? emit_count(self, cell, key_bytes)
+                                                                       : forward_count(self, cell, given);
     Py_XDECREF(cell);
     Py_XDECREF(key_bytes);
     return failed;
@@ -79,9 +73,8 @@ static const Field count_push_fields[] = {
     FIELD(CountPush, keeps_bytes, TRUTH, .may_be_left_out = 1),
     FIELD(CountPush, on_error, FUNCTION),
     FIELD(CountPush, dropped, FUNCTION),
-    FIELD(CountPush, instead_of, LONG),
-    FIELD(CountPush, topic, OBJECT, .type = &PyUnicode_Type),
-    FIELD(CountPush, emit, FUNCTION),
+    FIELD(CountPush, topic, OBJECT, .type = &PyUnicode_Type, .may_be_none = 1),
+    FIELD(CountPush, emit, FUNCTION, .may_be_none = 1),
     FIELD(CountPush, noted, OBJECT, .type = &PyList_Type, .may_be_none = 1),
     FIELD(CountPush, noted_headers, OBJECT, .type = &PyDict_Type, .may_be_none = 1),
     FIELD(CountPush, forward, FUNCTION, .may_be_none = 1),
@@ -92,7 +85,9 @@ static PyObject *count_push_new(PyObject *type, PyObject *const *given, size_t f
     CountPush *self = (CountPush *)sa_make(type, count_push_fields, given, flags, names);
     if (!self) return NULL;
     self->call = sa_call_push;
-    if (!sa_are_noted_with_headers("CountPush", self->noted, self->noted_headers)) Py_CLEAR(self);
+    if (!sa_have_topic_to_emit("CountPush", self->topic, self->emit) ||
+        !sa_are_noted_with_headers("CountPush", self->noted, self->noted_headers))
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -108,8 +103,6 @@ static void count_push_dealloc(PyObject *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMemberDef count_push_members[] = {{"forward", T_OBJECT_EX, offsetof(CountPush, forward), 0, NULL}, {0}};
-
 PyTypeObject sa_count_push_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.CountPush",
     .tp_basicsize = sizeof(CountPush),
@@ -120,5 +113,4 @@ PyTypeObject sa_count_push_type = {
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(CountPush, call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_members = count_push_members,
 };

@@ -41,3 +41,9 @@ int sa_handled(PyObject *by, PyObject *const *given, size_t count) {
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
+
+int sa_have_topic_to_emit(const char *by, PyObject *topic, PyObject *emit) {
+    if ((topic == Py_None) == (emit == Py_None)) return 1;
+    PyErr_Format(PyExc_TypeError, "%s: topic and emit are None together, or neither is", by);
+    return 0;
+}

@@ -16,6 +16,9 @@ PyObject *sa_call_push(PyObject *self, PyObject *const *given, size_t flags, PyO
 /* Lets somebody handle the exception that is raised, who is called as in an except clause. */
 int sa_handled(PyObject *by, PyObject *const *given, size_t count);
 
+/* True if there are a topic and a function that emits records for it, or neither; false with an exception. */
+int sa_have_topic_to_emit(const char *by, PyObject *topic, PyObject *emit);
+
 /* Takes over the record, which may be NULL; 0, or -1 with an exception. */
 static inline int emit_record(PyObject *emit, PyObject *record) {
     PyObject *done = record ? PyObject_CallOneArg(emit, record) : NULL;

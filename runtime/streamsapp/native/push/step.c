@@ -1,6 +1,6 @@
 #include "push/step.h"
 
-#include <structmember.h>
+#include <stddef.h>
 
 #include "base/fields.h"
 #include "push/push.h"
@@ -88,12 +88,10 @@ int sa_run_step(PyObject *pushed, PyObject *const *given) {
         if (keep >= 0 && self->kind == FILTER_NOT) keep = !keep;
     }
     int failed = keep < 0 ? sa_handled(self->on_error, given, PUSHED) : 0;
-    if (keep > 0) {
-        PyObject *to = Py_NewRef(self->forward); /* a probe may take its place meanwhile */
-        failed = self->kind <= FILTER_NOT || self->kind == DROP_NULL_KEYS ? sa_push(to, given)
-                                                                          : push_result(self->kind, to, given, found);
-        Py_DECREF(to);
-    }
+    if (keep > 0)
+        failed = self->kind <= FILTER_NOT || self->kind == DROP_NULL_KEYS
+                     ? sa_push(self->forward, given)
+                     : push_result(self->kind, self->forward, given, found);
     Py_XDECREF(found);
     return failed;
 }
@@ -131,8 +129,6 @@ static void step_dealloc(PyObject *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMemberDef step_members[] = {{"forward", T_OBJECT_EX, offsetof(Step, forward), 0, NULL}, {0}};
-
 PyTypeObject sa_step_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Step",
     .tp_basicsize = sizeof(Step),
@@ -143,5 +139,4 @@ PyTypeObject sa_step_type = {
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(Step, call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_members = step_members,
 };

@@ -8,6 +8,7 @@
 #include "cells/cells.h"
 #include "cells/held_cells.h"
 #include "push/push.h"
+#include "push/stream_time.h"
 
 /* Of the store's keys, segment, key, start and number, those of time_windowed have the two in the middle. */
 static const Hidden OF_WINDOWS = {8, 4};
@@ -31,11 +32,10 @@ typedef struct {
     PyObject *late;                  /* is called for each window that has closed */
     PyObject *topic, *emit;          /* where records go in place of a function */
     PyObject *noted, *noted_headers; /* for the commit; both None: nothing is */
-    PyObject *forward;               /* None: nothing is forwarded at once */
-    PyObject *tell;                  /* pushes a count to forward */
+    PyObject *tell;                  /* pushes a count on; None: nothing is pushed at once */
+    PyObject *stream_time;           /* a StreamTime, of all push functions of the operator */
     PyObject *windows;               /* of the step of the record before; NULL if they are not known */
-    int64_t instead_of;              /* the address of the function in whose place records go to the topic; 0: none */
-    int64_t step, step_ms, grace_ms, stream_time;
+    int64_t step, step_ms, grace_ms;
     char keeps_bytes; /* says whether keys that are bytes are written as they are */
 } WindowPush;
 
@@ -137,7 +137,7 @@ static int count_in(const WindowPush *self, const Counted *of, const Due *due) {
     Cell *cell = sa_count_cell(cells, sa_cell_of(cells, due->physical, due->window->whole), of->timestamp);
     if (!cell) return -1;
     int failed = observe(self, due->window, due->start) ? -1
-                 : self->forward != Py_None             ? forward_window(self, of, cell, due->start, due->end)
+                 : self->tell != Py_None                ? forward_window(self, of, cell, due->start, due->end)
                  : self->noted != Py_None
                      ? sa_hold_cell(cell, note_of(cell, of, due), self->noted, self->noted_headers, of->headers)
                      : 0;
@@ -215,9 +215,10 @@ int sa_run_window_count(PyObject *pushed, PyObject *const *given) {
     if (given[KEY] == Py_None) return notify(self->dropped);
     Counted of = {.key = given[KEY], .headers = given[HEADERS]};
     if (!are_integers(given + TIMESTAMP, 1, &of.timestamp)) return -1;
-    if (of.timestamp > self->stream_time) self->stream_time = of.timestamp;
-    of.closed_until = self->stream_time - self->grace_ms;
-    of.straight = given[HEADERS] == Py_None && (intptr_t)self->forward == self->instead_of;
+    StreamTime *time = (StreamTime *)self->stream_time;
+    if (of.timestamp > time->latest) time->latest = of.timestamp;
+    of.closed_until = time->latest - self->grace_ms;
+    of.straight = given[HEADERS] == Py_None && self->topic != Py_None;
     PyObject *key = serialized(self->serialize_key, self->keeps_bytes, given[KEY]);
     if (!key) return sa_handled(self->on_error, given, PUSHED);
     of.key_bytes = made_bytes(key);
@@ -235,6 +236,7 @@ static PyObject *window_push_forget(WindowPush *self, PyObject *none) {
 static const Field window_push_fields[] = {
     FIELD(WindowPush, cells, OBJECT, .type = &sa_cells_type),
     FIELD(WindowPush, segments, OBJECT),
+    FIELD(WindowPush, stream_time, OBJECT, .type = &sa_stream_time_type),
     FIELD(WindowPush, windows_of, FUNCTION),
     FIELD(WindowPush, step_ms, LONG, .least = 1, .most = INT64_MAX),
     FIELD(WindowPush, grace_ms, LONG, .most = INT64_MAX),
@@ -243,21 +245,20 @@ static const Field window_push_fields[] = {
     FIELD(WindowPush, on_error, FUNCTION),
     FIELD(WindowPush, dropped, FUNCTION),
     FIELD(WindowPush, late, FUNCTION),
-    FIELD(WindowPush, instead_of, LONG),
-    FIELD(WindowPush, topic, OBJECT, .type = &PyUnicode_Type),
-    FIELD(WindowPush, emit, FUNCTION),
+    FIELD(WindowPush, topic, OBJECT, .type = &PyUnicode_Type, .may_be_none = 1),
+    FIELD(WindowPush, emit, FUNCTION, .may_be_none = 1),
     FIELD(WindowPush, noted, OBJECT, .type = &PyList_Type, .may_be_none = 1),
     FIELD(WindowPush, noted_headers, OBJECT, .type = &PyDict_Type, .may_be_none = 1),
-    FIELD(WindowPush, forward, FUNCTION, .may_be_none = 1),
-    FIELD(WindowPush, tell, FUNCTION),
+    FIELD(WindowPush, tell, FUNCTION, .may_be_none = 1),
     {0}};
 
 static PyObject *window_push_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
     WindowPush *self = (WindowPush *)sa_make(type, window_push_fields, given, flags, names);
     if (!self) return NULL;
     self->call = sa_call_push;
-    self->stream_time = NO_TIMESTAMP;
-    if (!sa_are_noted_with_headers("WindowPush", self->noted, self->noted_headers)) Py_CLEAR(self);
+    if (!sa_have_topic_to_emit("WindowPush", self->topic, self->emit) ||
+        !sa_are_noted_with_headers("WindowPush", self->noted, self->noted_headers))
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -277,10 +278,6 @@ static void window_push_dealloc(PyObject *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMemberDef window_push_members[] = {{"forward", T_OBJECT_EX, offsetof(WindowPush, forward), 0, NULL},
-                                            {"stream_time", T_LONGLONG, offsetof(WindowPush, stream_time), 0, NULL},
-                                            {0}};
-
 static PyMethodDef window_push_methods[] = {
     {"forget", (PyCFunction)window_push_forget, METH_NOARGS, "forget(): windows are asked for anew"}, {0}};
 
@@ -294,6 +291,5 @@ PyTypeObject sa_window_push_type = {
     .tp_call = PyVectorcall_Call,
     .tp_vectorcall_offset = offsetof(WindowPush, call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_members = window_push_members,
     .tp_methods = window_push_methods,
 };

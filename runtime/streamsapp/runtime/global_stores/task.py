@@ -126,7 +126,7 @@ class GlobalTask:
         queue = self._queues[partition] = RecordQueue(
             partition,
             source.name,
-            self._wired.sources[source.name],
+            self._wired.plain.pushes[source.name],
             key,
             value,
             # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.

@@ -33,7 +33,7 @@ class CountedWindows:
         self._around = around
         self._windows: dict[int, native.Window] = {}
         #: Called when windows are forgotten: nobody may go on to use them.
-        self.forgotten: Callable[[], None] = lambda: None
+        self.on_forgotten: list[Callable[[], None]] = []
         layers.on_forgotten(self._forget)
 
     def at(self, start_ms: int) -> native.Window:
@@ -62,4 +62,5 @@ class CountedWindows:
 
     def _keep(self, starts: Iterable[int]) -> None:
         self._windows = {start: self._windows[start] for start in starts}
-        self.forgotten()
+        for forget in self.on_forgotten:
+            forget()
