@@ -270,8 +270,9 @@ def stepping(path: ModuleType) -> Callable[[], None]:
             emit=sent.append,
             on_error=raises,
             plain_sink=None,
+            keeps_key=True,
+            keeps_value=True,
         )
-        sink.keeps_key = sink.keeps_value = True
         first = path.Step(kind=StepKind.MAP_VALUES, function=bytes, adapt=None, forward=sink, on_error=raises)
         buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
         loop = path.Loop(buffer=buffer, deserialize_key=None, deserialize_value=bytes, context=context, punctuate=list)

@@ -38,7 +38,7 @@ class TappedRecord(NamedTuple):
     timestamp: int
 
 
-class Look(NamedTuple):
+class ProbeWish(NamedTuple):
     """The wish of somebody who looks."""
 
     number: int
@@ -68,7 +68,7 @@ class Probe:
         self.last.append(TappedRecord(self._number, shown_value(key), shown_value(value), timestamp))
 
 
-class Sample:
+class Passed:
     """The records of one kind that pass the probes: moved on by the processing thread, read by those that look."""
 
     def __init__(self, probes: int) -> None:
@@ -91,7 +91,7 @@ class Sample:
 
 
 class _Moment(NamedTuple):
-    """What there was when somebody looked."""
+    """The counts at a look."""
 
     time: float
     #: Records that the task had processed, and those of them that were taken to pass the probes.
@@ -109,18 +109,18 @@ class Probes:
         self._wired = wired
         self._nodes: dict[str, Probe] = {}
         #: Records that are processed, and results that are sent apart from them: at commits, and by callbacks.
-        self._records, self._results = Sample(0), Sample(0)
+        self._records, self._results = Passed(0), Passed(0)
         # ---- of those who look
         self._lock = Lock()
-        self._look: Look | None = None
+        self._look: ProbeWish | None = None
         #: When somebody looked last; ``None`` before.
         self._looked: float | None = None
-        #: What the rates are counted from.
+        #: The counts that the rates start from.
         self._since: _Moment | None = None
         # ---- of the processing thread
-        self._taken: Look | None = None
+        self._taken: ProbeWish | None = None
         self._probed: Wiring | None = None
-        #: What passes now is counted here.
+        #: The counts of the kind of records that passes now.
         self._passed: list[int] = []
 
     # ---- looking -----------------------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ class Probes:
                 return self._nodes
             self._looked = now
             self._rate(processed, now)
-            self._look = Look(1 if last is None else last.number + 1, budget, wanted)
+            self._look = ProbeWish(1 if last is None else last.number + 1, budget, wanted)
             return self._nodes
 
     def _make(self) -> None:
         names = [name for name, push in self._wired.plain.pushes.items() if push is not nowhere]
-        self._records, self._results = Sample(len(names)), Sample(len(names))
+        self._records, self._results = Passed(len(names)), Passed(len(names))
         self._nodes = {name: Probe(at) for at, name in enumerate(names)}
 
     def _rate(self, processed: int, now: float) -> None:
@@ -181,7 +181,7 @@ class Probes:
         """The records that may take the wiring with probes before it is asked for again."""
         return AT_ONCE if self._taken is None else min(AT_ONCE, self._taken.budget)
 
-    def _for(self, look: Look, sample: Sample) -> Wiring | None:
+    def _for(self, look: ProbeWish, sample: Passed) -> Wiring | None:
         if look is not self._taken:
             self._take(look)
         if not sample.goes_on():
@@ -191,7 +191,7 @@ class Probes:
             self._probed = self._wired.probed(self._probe)
         return self._probed
 
-    def _take(self, look: Look) -> None:
+    def _take(self, look: ProbeWish) -> None:
         taken, self._taken = self._taken, look
         tapped = look.tapped
         if taken is not None and look.number == taken.number:

@@ -87,7 +87,7 @@ class NodeBinding:
         return other
 
     def lead_on(self) -> None:
-        """What user code forwards from now on goes to the children in this wiring."""
+        """Has user code forward to the children in this wiring from now on."""
         if self._user_context is not None:
             self._user_context._node, self._user_context._forward = self, self.forward
 

@@ -226,7 +226,7 @@ def test_results_state_and_changelogs_are_the_same_while_a_task_is_looked_at_now
 
 
 def played(task: StreamTask, tap: Tap, clock: MockClock, rng: random.Random) -> list[object]:
-    """What a task sends and keeps for random records, slices of held results, callbacks and commits."""
+    """Returns the records that a task sends, and its state, for random records, slices of held results and commits."""
     seen: list[object] = []
     now = offset = 0
     sizes = random.Random(0)  # of batches, of which there are more while somebody looks
