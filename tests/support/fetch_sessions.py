@@ -94,7 +94,7 @@ class FetchSessions:
         news = {}
         for name, part in parts.items():
             told = (part.high_watermark, part.log_start_offset)
-            if part.records or part.error_code or part.diverging_epoch or session.told.get(name) != told:
+            if told_something(part) or session.told.get(name) != told:
                 news[name] = part
             session.told[name] = (-1, -1) if part.error_code else told
             if part.records and name in session.asked:
@@ -102,5 +102,10 @@ class FetchSessions:
         return news
 
 
-def _terms(each: Any) -> tuple[int, int, int]:
-    return each.fetch_offset, each.last_fetched_epoch, each.partition_max_bytes
+def told_something(part: Any) -> bool:
+    """Says whether a broker answers at once with this part."""
+    return bool(part.records or part.error_code or part.diverging_epoch or part.preferred_read_replica >= 0)
+
+
+def _terms(each: Any) -> tuple[int, ...]:
+    return each.current_leader_epoch, each.fetch_offset, each.last_fetched_epoch, each.partition_max_bytes

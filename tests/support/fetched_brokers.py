@@ -27,7 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from fetch_sessions import FetchSessions
+from fetch_sessions import FetchSessions, told_something
 from instances import TIMEOUT
 from streamsapp import TopicPartition
 from streamsapp.kafka.described import Described, Leader, Node, TopicLeaders
@@ -124,6 +124,10 @@ class FetchedBrokers:
         self.told_addresses: dict[int, tuple[str, int]] = {}
         #: Says whether brokers answer also for what they do not lead (KIP-392).
         self.followers_answer = False
+        #: The broker to which each one that leads something sends clients of this rack, and how far each broker has
+        #: got that is behind.
+        self.rack, self.replicas = "", dict[TopicPartition, int]()
+        self.behind: dict[int, int] = {}
         #: Each request but those for versions, with the broker's number; how many are answered; each look-up.
         self.asked: list[tuple[int, Any]] = []
         self.answered = 0
@@ -367,7 +371,7 @@ class FetchedBrokers:
                 fates.add(fate)
                 with self._changed:
                     log = self.partitions.get(name)
-                    code = self._refusal(broker, log, fate)
+                    code = self._refusal(broker, log, fate, each, only_leader=True)
                     end = 0 if log is None else log.stable if request.isolation_level else log.end
                     offset = -1 if code or log is None else log.start if each.timestamp == -2 else end
                 if each.timestamp not in (-1, -2):
@@ -402,7 +406,7 @@ class FetchedBrokers:
                     parts[name] = self._part(broker, name, each, fates[name], left, request)
                     if parts[name].records:
                         left = max(0, (request.max_bytes if left is None else left) - len(parts[name].records))
-                told = any(it.records or it.error_code or it.diverging_epoch for it in parts.values())
+                told = any(told_something(it) for it in parts.values())
                 wait = give_up - time.monotonic()
                 if told or any(fates.values()) or wait <= 0 or self._closing:
                     break
@@ -431,29 +435,39 @@ class FetchedBrokers:
         for of in (*request.topics, *request.forgotten_topics_data):
             of.topic = names.get(of.topic_id, str(of.topic_id))
 
-    def _refusal(self, broker: int, log: Partition | None, fate: int) -> int:
+    def _refusal(self, broker: int, log: Partition | None, fate: int, asked: Any, *, only_leader: bool = False) -> int:
         if fate and fate > _LOCAL:
             return fate
         if log is None:
             return int(KafkaError.UNKNOWN_TOPIC_ID)
-        return 0 if log.leader == broker or self.followers_answer else int(KafkaError.NOT_LEADER_FOR_PARTITION)
+        if 0 <= asked.current_leader_epoch != log.epoch:
+            is_old = asked.current_leader_epoch < log.epoch
+            return int(KafkaError.FENCED_LEADER_EPOCH if is_old else KafkaError.UNKNOWN_LEADER_EPOCH)
+        answers = log.leader == broker or (self.followers_answer and not only_leader)
+        return 0 if answers else int(KafkaError.NOT_LEADER_FOR_PARTITION)
 
     def _part(self, broker: int, name: TopicPartition, asked: Any, fate: int, left: int | None, request: Any) -> Any:
         """The answer for a partition, when there is room for ``left`` bytes; ``None``: its first batch is sent in any
         case."""
         log, offset = self.partitions.get(name), asked.fetch_offset
-        code, diverging = self._refusal(broker, log, fate), None
+        code, diverging = self._refusal(broker, log, fate, asked), None
         part = FetchResponse.FetchableTopicResponse.PartitionData
         if code or log is None:
             return part(partition_index=name.partition, error_code=code, high_watermark=-1, records=b"")
-        sent, aborted = b"", []
+        sent, aborted, has = b"", [], min(log.end, self.behind.get(broker, log.end))
+        replica = self.replicas.get(name, broker) if log.leader == broker and request.rack_id == self.rack else broker
+        if self.rack and replica != broker and log.start <= offset <= log.end:
+            return part(
+                partition_index=name.partition, error_code=0, high_watermark=log.end, last_stable_offset=log.stable,
+                log_start_offset=log.start, preferred_read_replica=replica, records=b"",
+            )  # fmt: skip
         if (at := log.diverges(asked.last_fetched_epoch, offset)) is not None:
             diverging = part.EpochEndOffset(epoch=at[0], end_offset=at[1])
-        elif not log.start <= offset <= log.end:
+        elif not log.start <= offset <= has:
             code = KafkaError.OFFSET_OUT_OF_RANGE
         else:
             self._look_at(name, log, asked)
-            until = log.stable if request.isolation_level else log.end
+            until = min(has, log.stable if request.isolation_level else log.end)
             batches = [each for each in log.from_offset(offset) if each.after <= until]
             sent = _cut(batches, asked.partition_max_bytes, request.max_bytes if left is None else left, left is None)
             sent = self.tampered(name, sent)
@@ -466,8 +480,9 @@ class FetchedBrokers:
                 if marker >= offset
             ]
         return part(
-            partition_index=name.partition, error_code=code, high_watermark=log.end, last_stable_offset=log.stable,
-            log_start_offset=log.start, diverging_epoch=diverging, aborted_transactions=aborted, records=sent,
+            partition_index=name.partition, error_code=code, high_watermark=has,
+            last_stable_offset=min(has, log.stable), log_start_offset=log.start, diverging_epoch=diverging,
+            aborted_transactions=aborted, records=sent,
         )  # fmt: skip
 
     def _look_at(self, name: TopicPartition, log: Partition, asked: Any) -> None:

@@ -27,7 +27,7 @@ from fetched_brokers import (
 from instances import TIMEOUT, eventually
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.fetching import fetcher as module, leaders
+from streamsapp.kafka.fetching import answers as module, leaders
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.settings import fetch_settings

@@ -30,12 +30,14 @@ _SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     # The controller stays, while the registration of a broker that was killed is to expire soon.
     "broker.session.timeout.ms": "2000",
+    # A client that has a rack is sent to the broker there (KIP-392).
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 _PATIENCE = 60.0
 
 
 class ThreeBrokers:
-    """A context: a controller that is a broker as well, and two more brokers that may go and come."""
+    """A context: a controller that is a broker as well, and two more brokers that may go and come, each in a rack."""
 
     def __init__(self, directory: Path) -> None:
         controller = free_port()
@@ -52,7 +54,8 @@ class ThreeBrokers:
         for number in range(1, 1 + _COUNT):
             port = free_port()
             both = f"PLAINTEXT://{_HOST}:{port},SASL_SSL://{_HOST}:{secured_ports[number - 1]}"
-            own = {"node.id": f"{number}", "listeners": both, "advertised.listeners": both}
+            own = {"node.id": f"{number}", "broker.rack": f"rack{number}"}
+            own |= {"listeners": both, "advertised.listeners": both}
             if number == 1:
                 own["listeners"] += f",CONTROLLER://{_HOST}:{controller}"
             else:

@@ -83,7 +83,7 @@ _VALUES: Mapping[str, frozenset[str]] = {
 
 #: Texts that are read as they are.
 _TEXTS = frozenset({
-    "https.ca.location", "https.ca.pem", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
+    "client.rack", "https.ca.location", "https.ca.pem", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
     "sasl.oauthbearer.config", "sasl.oauthbearer.extensions", "sasl.oauthbearer.scope",
     "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "ssl.ca.location", "ssl.ca.pem",
     "ssl.certificate.location", "ssl.certificate.pem", "ssl.cipher.suites", "ssl.crl.location", "ssl.key.location",
@@ -94,7 +94,7 @@ _TEXTS = frozenset({
 #: has no such thing, or does it in another way.
 _OF_LIBRDKAFKA = frozenset({
     "api.version.fallback.ms", "api.version.request.timeout.ms", "batch.num.messages", "broker.address.ttl",
-    "broker.version.fallback", "builtin.features", "client.rack", "compression.level", "coordinator.query.interval.ms",
+    "broker.version.fallback", "builtin.features", "compression.level", "coordinator.query.interval.ms",
     "debug", "enable.random.seed", "enabled_events", "fetch.queue.backoff.ms", "group.protocol.type",
     "log.connection.close", "log.queue", "log.thread.name", "log_level", "max.poll.interval.ms",
     "message.copy.max.bytes", "metadata.recovery.rebootstrap.trigger.ms", "plugin.library.paths",

@@ -470,6 +470,8 @@ class FetchedPart(NamedTuple):
     #: Where its record batches begin and end in the answer.
     begin: int
     end: int
+    #: The follower to ask instead (KIP-392), or -1.
+    replica: int
 
 class FetchAnswer(NamedTuple):
     """An answer to Fetch."""

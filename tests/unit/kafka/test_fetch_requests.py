@@ -25,9 +25,10 @@ FIELDS = (
 )  # fmt: skip
 
 
-def partition(name: TopicPartition, position: int, epoch: int) -> FetchedPartition:
+def partition(name: TopicPartition, position: int, epoch: int, leader_epoch: int = -1) -> FetchedPartition:
     made = FetchedPartition(name, position, TopicIdentity(IDS[name.topic]))
     made.epoch = epoch
+    made.led_by(1, leader_epoch, 0.0)
     return made
 
 
@@ -43,14 +44,18 @@ def test_requests_say_what_they_are_to(seed: int, isolation: str) -> None:
     settings = fetch_settings(properties)
 
     names = [TopicPartition(rng.choice(TOPICS), rng.randrange(1 << 31)) for _ in range(rng.choice([0, 1, 40, 200]))]
-    named = [partition(each, rng.randrange(1 << 63), rng.randrange(-1, 1 << 31)) for each in dict.fromkeys(names)]
+    named = [
+        partition(each, rng.randrange(1 << 63), *(rng.randrange(-1, 1 << 31) for _ in "ab"))
+        for each in dict.fromkeys(names)
+    ]
     forgotten = [
         partition(TopicPartition(rng.choice(TOPICS), number), 0, 0) for number in range(rng.choice([0, 1, 150]))
     ]
+    rack = rng.choice(["", "ü", "x" * 300])
     session, number = FetchSession(), rng.randrange(1 << 31)
     session.answered(rng.choice([0, rng.randrange(1, 1 << 31)]))
 
-    encoded = requests.fetch(settings, session, named, forgotten, 0.123, 77_777)(number)
+    encoded = requests.fetch(settings, session, named, forgotten, 0.123, 77_777, rack)(number)
 
     read = FetchRequest.decode(encoded[4:], version=13, header=True)
     again = FetchRequest.decode(encoded[4:], version=13, header=True)
@@ -59,13 +64,15 @@ def test_requests_say_what_they_are_to(seed: int, isolation: str) -> None:
     assert (read.header.correlation_id, read.session_id, read.session_epoch) == (number, *session.number)
     assert read.header.client_id == settings.client_id
     assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (123, 7, settings.answer)
-    assert (read.replica_id, read.isolation_level, read.rack_id) == (-1, int(isolation == "read_committed"), "")
+    assert (read.replica_id, read.isolation_level, read.rack_id) == (-1, int(isolation == "read_committed"), rack)
     told = {
         TopicPartition(NAMES[of.topic_id], each.partition): tuple(getattr(each, field) for field in FIELDS)
         for of in read.topics
         for each in of.partitions
     }
-    assert told == {each.name: (each.name.partition, -1, each.position, each.epoch, -1, 77_777) for each in named}
+    assert told == {
+        each.name: (each.name.partition, each.leader_epoch, each.position, each.epoch, -1, 77_777) for each in named
+    }
     left = [TopicPartition(NAMES[of.topic_id], each) for of in read.forgotten_topics_data for each in of.partitions]
     assert sorted(left) == sorted(each.name for each in forgotten)
 

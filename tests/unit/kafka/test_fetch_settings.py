@@ -15,6 +15,7 @@ DEFAULTS = FetchSettings(
     client_id="rdkafka",
     security=Security("PLAINTEXT"),
     committed_only=True,
+    rack="",
     tells_ends=False,
     checked=True,
     wait=0.5,
@@ -60,6 +61,7 @@ def test_defaults_are_those_of_librdkafka() -> None:
     ("key", "value", "setting"),
     [
         ("client.id", "me", {"client_id": "me"}),
+        ("client.rack", "eu-1", {"rack": "eu-1"}),
         ("isolation.level", "read_uncommitted", {"committed_only": False}),
         ("isolation.level", "READ_UNCOMMITTED", {"committed_only": False}),
         ("isolation.level", "Read_Committed", {}),

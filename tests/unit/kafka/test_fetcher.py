@@ -37,7 +37,7 @@ from fetching_parts import (
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, END
-from streamsapp.kafka.fetching import fetcher as module
+from streamsapp.kafka.fetching import answers as module
 from streamsapp.kafka.fetching.broker import TooOldError
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.wakeup import Wakeup

@@ -38,7 +38,7 @@ from instances import eventually
 from streamsapp import TopicPartition
 from streamsapp.errors import TopicError
 from streamsapp.kafka.consumer import BEGINNING
-from streamsapp.kafka.fetching import fetcher as module, leaders
+from streamsapp.kafka.fetching import answers as module, leaders
 from streamsapp.kafka.fetching.broker import TooOldError
 from streamsapp.kafka.wakeup import Wakeup
 

@@ -23,8 +23,9 @@ from fetching_parts import (
 )
 from instances import eventually
 from streamsapp.errors import StreamsError
+from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.described import Described
-from streamsapp.kafka.fetching import fetcher as module, leaders
+from streamsapp.kafka.fetching import answers as module, leaders
 from streamsapp.kafka.fetching.broker import TooOldError
 
 
@@ -237,3 +238,41 @@ def test_a_client_that_is_refused_from_the_start_is_an_error_and_later_goes_on(
     tells[0] = True
     brokers.write(A, 5)
     reader.until_end((A, 5))
+
+
+def test_requests_tell_the_epoch_of_the_leader_and_an_old_one_is_looked_up(start: Start, read: Read) -> None:
+    brokers = start({"a": 1}, 2)
+    brokers.followers_answer = True  # or the broker would refuse by itself
+    brokers.write(A, 5)
+    reader = read(brokers, {A: BEGINNING})
+    reader.until_end((A, 5))
+    assert {each.current_leader_epoch for _, _, each in brokers.fetches()} == {0}
+    brokers.move(A, 2)
+    brokers.write(A, 5)
+    reader.until_end((A, 10))
+
+    assert reader.offsets[A] == list(range(10))
+    assert [(broker, each.current_leader_epoch) for broker, _, each in brokers.fetches()][-1] == (2, 1)
+
+
+def test_a_leader_that_is_elected_anew_is_asked_with_its_new_epoch(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    reader = read(brokers, {A: 0})
+    reader.until_end((A, 5))
+    brokers.move(A, 1)
+    brokers.write(A, 5)
+    reader.until_end((A, 10))
+
+    assert reader.offsets[A] == list(range(10))
+
+
+def test_a_broker_that_does_not_know_of_an_election_yet_is_asked_until_it_does(start: Start, read: Read) -> None:
+    brokers = start({"a": 1})
+    brokers.write(A, 5)
+    brokers.fate_of_offsets = once(*[KafkaError.UNKNOWN_LEADER_EPOCH] * 3)
+    brokers.fate = once(*[KafkaError.UNKNOWN_LEADER_EPOCH] * 3)
+    reader = read(brokers, {A: BEGINNING})
+    reader.until_end((A, 5))
+
+    assert (reader.lost, reader.offsets[A]) == ([], list(range(5)))

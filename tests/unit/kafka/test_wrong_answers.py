@@ -350,7 +350,7 @@ def test_a_record_for_the_handler_comes_in_place_of_a_batch_for_which_there_is_n
     write_large(brokers, A)
     brokers.write(A, 5)
     fetcher = read(brokers, {A: 0}, **LITTLE).fetcher
-    fetcher._decompressed = partial(decompressed, most=1 << 20)
+    fetcher._answers._decompressed = partial(decompressed, most=1 << 20)
     found: list[Any] = []
     give_up = time.monotonic() + 60
     while len(found) < 11:

@@ -62,7 +62,7 @@ def test_answers_are_read_as_they_were_given(compiled: ModuleType, seed: int) ->
         given.error_code,
         given.session_id,
     )
-    assert [(*part[:8], data[part.begin : part.end]) for part in found.parts] == [
+    assert [(*part[:8], data[part.begin : part.end], part.replica) for part in found.parts] == [
         (
             topic.topic_id.bytes,
             part.partition_index,
@@ -71,6 +71,7 @@ def test_answers_are_read_as_they_were_given(compiled: ModuleType, seed: int) ->
             part.diverging_epoch is not None and part.diverging_epoch.end_offset >= 0,
             [(it.producer_id, it.first_offset) for it in part.aborted_transactions or []],
             part.records or b"",
+            part.preferred_read_replica,
         )
         for topic in given.responses
         for part in topic.partitions

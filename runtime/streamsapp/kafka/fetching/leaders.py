@@ -76,6 +76,10 @@ class Leaders:
         """A leader's host and port."""
         return self._brokers[leader][:2]
 
+    def knows(self, broker: int) -> bool:
+        """Return whether there is a broker with this number."""
+        return broker in self._brokers
+
     def forget(self, partition: TopicPartition) -> None:
         """It is not its leader, or does not answer."""
         if (leader := self._leaders.pop(partition, None)) is not None:

@@ -9,6 +9,7 @@ from collections import deque
 from enum import Enum, auto
 
 from streamsapp import native
+from streamsapp.kafka.described import NONE
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity, TopicPartition
 
@@ -30,7 +31,31 @@ class Doubt(Enum):
     REPLACED = auto()
 
 
-class FetchedPartition:
+class FetchSource:
+    """The broker that a partition is asked of: its leader, or a follower that this has named (KIP-392)."""
+
+    __slots__ = ("leader", "leader_epoch", "replica", "replica_until", "source")
+
+    def __init__(self) -> None:
+        #: The broker that leads it, the epoch of its election, and the broker that is asked for records; -1: unknown.
+        self.leader = self.leader_epoch = self.source = NONE
+        #: A follower that is asked instead, and until when, in monotonic seconds.
+        self.replica, self.replica_until = NONE, 0.0
+
+    @property
+    def is_followed(self) -> bool:
+        """True if a follower is asked."""
+        return self.source == self.replica != NONE
+
+    def led_by(self, leader: int, epoch: int, now: float) -> None:
+        """Ask this leader, or the follower that it has named in this epoch a while ago."""
+        if (leader, epoch) != (self.leader, self.leader_epoch) or now >= self.replica_until:
+            self.replica = NONE
+        self.leader, self.leader_epoch = leader, epoch
+        self.source = leader if self.replica == NONE else self.replica
+
+
+class FetchedPartition(FetchSource):
     """One assignment of a partition: the same partition that is assigned anew is another one."""
 
     __slots__ = ("ahead", "broken", "chunks", "doubt", "end_told", "epoch", "first", "high", "name", "packed", "paused",
@@ -39,6 +64,7 @@ class FetchedPartition:
     def __init__(
         self, name: TopicPartition, position: int, topic: TopicIdentity = UNKNOWN_TOPIC, *, packed: bool = False
     ) -> None:
+        super().__init__()
         self.name = name
         #: Of the topic that the position belongs to; empty until it is known, for a position that came without.
         self.topic_id = topic.id_bytes
@@ -81,6 +107,12 @@ class FetchedPartition:
     def next(self) -> int:
         """The offset after what was taken."""
         return self.chunks[0].position if self.chunks else self.position
+
+    def note_ends(self, first: int, high: int, stable: int) -> None:
+        """A broker has told its offsets. A follower may be behind: the ends that the leader told hold."""
+        if self.is_followed:
+            high, stable = max(high, self.high), max(stable, self.stable)
+        self.first, self.high, self.stable = first, high, stable
 
     def is_wanted(self, now: float) -> bool:
         """Return whether to ask for more of it."""

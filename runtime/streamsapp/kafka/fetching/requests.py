@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from streamsapp.brokers.bounds import WrongAnswerError, check_told
 from streamsapp.brokers.codec import decoded
-from streamsapp.brokers.encoding import INT32, compact_count
+from streamsapp.brokers.encoding import INT32, NO_TAGS, compact_count, encoded_text
 from streamsapp.brokers.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -33,9 +33,8 @@ Encoded: TypeAlias = Callable[[int], bytes]
 FETCH_KEY, FETCH_VERSION, OFFSETS_VERSION = 1, 13, 5
 
 _SIZE, _HEADER = struct.Struct(">i"), struct.Struct(">hhih")
-#: From the replica's number to the session's; a partition, up to its tagged fields (KIP-482).
-_FETCH, _PARTITION = struct.Struct(">iiiibii"), struct.Struct(">iiqiqiB")
-_NO_TAGS, _NO_RACK = 0, b"\1\0"
+#: From the replica's number to the session's; a partition, without tagged fields (KIP-482).
+_FETCH, _PARTITION = struct.Struct(">iiiibii"), struct.Struct(">iiqiqix")
 
 
 def fetch(
@@ -45,13 +44,14 @@ def fetch(
     forgotten: Iterable[FetchedPartition],
     wait: float,
     each: int,
+    rack: str,
 ) -> Encoded:
     """Ask for records of what a session knows, of which these partitions are new or have moved, and those are to be
-    forgotten; ``each`` partition so many bytes. Written by hand: it is asked so often that types of
-    messages were a third of what few records cost."""
+    forgotten; ``each`` partition so many bytes. A leader may name a follower in the ``rack`` instead (KIP-392). Written
+    by hand: it is asked so often that types of messages were a third of what few records cost."""
     asked: dict[bytes, list[bytes]] = {}
     for one in named:
-        of_it = _PARTITION.pack(one.name.partition, -1, one.position, one.epoch, -1, each, _NO_TAGS)
+        of_it = _PARTITION.pack(one.name.partition, one.leader_epoch, one.position, one.epoch, -1, each)
         asked.setdefault(one.topic_id, []).append(of_it)
     left: dict[bytes, list[bytes]] = {}
     for one in forgotten:
@@ -63,7 +63,8 @@ def fetch(
             ),
             _by_topic(asked),
             _by_topic(left),
-            _NO_RACK,
+            encoded_text(rack, compact=True),
+            NO_TAGS,
         )
     )
     client_id = settings.client_id.encode()
@@ -75,11 +76,14 @@ def fetch(
     return encode
 
 
-def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[TopicPartition, int]]) -> Encoded:
-    """Ask where partitions begin (-2) or end (-1)."""
+def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[FetchedPartition, int]]) -> Encoded:
+    """Ask leaders where partitions begin (-2) or end (-1)."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for (topic, number), which in wanted:
-        by_topic.setdefault(topic, []).append(ListOffsetsPartition(partition_index=number, timestamp=which))
+    for one, which in wanted:
+        of_it = ListOffsetsPartition(
+            partition_index=one.name.partition, current_leader_epoch=one.leader_epoch, timestamp=which
+        )
+        by_topic.setdefault(one.name.topic, []).append(of_it)
     topics = [ListOffsetsTopic(topic, partitions) for topic, partitions in by_topic.items()]
     request = ListOffsetsRequest(replica_id=-1, isolation_level=int(settings.committed_only), topics=topics)
     return _encoded(Request(request), OFFSETS_VERSION, settings.client_id)

@@ -8,16 +8,24 @@ all partitions each time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError
 
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.record import TopicPartition
 
-#: The partitions that an answer may tell of, with the position and the epoch that were asked for, by which answers to
-#: another assignment are told.
-Asked: TypeAlias = dict[TopicPartition, tuple[FetchedPartition, int, int]]
+#: The partitions that an answer may tell of, with the position, the epoch of the last record and the leader's that
+#: were asked for, by which answers to another assignment are told.
+Asked: TypeAlias = dict[TopicPartition, tuple[FetchedPartition, int, int, int]]
+
+
+class AskedFor(NamedTuple):
+    """The content of a request: partitions, and whether it is for their ``offsets`` or for records."""
+
+    partitions: Asked
+    offsets: bool
+
 
 #: A broker's, which the client has no name for.
 _FETCH_SESSION_TOPIC_ID_ERROR = 106
@@ -54,7 +62,7 @@ class FetchSession:
         """The partitions to name when these are wanted, so many bytes of each, and those to be forgotten."""
         before, self.asked, named = self.asked, {}, []
         for one in wanted:
-            terms = self.asked[one.name] = (one, one.position, one.epoch)
+            terms = self.asked[one.name] = (one, one.position, one.epoch, one.leader_epoch)
             told = before.get(one.name)
             if told != terms:
                 named.append(one)

@@ -21,6 +21,8 @@ class FetchSettings:
     client_id: str
     security: Security
     committed_only: bool
+    #: The rack of this client, as ``broker.rack`` names it; empty: unknown.
+    rack: str
     #: Says whether ends of partitions are told.
     tells_ends: bool
     #: Says whether checksums of record batches are looked at, as they are unless the user says otherwise.
@@ -67,6 +69,7 @@ def fetch_settings(properties: ClientProperties, *, has_handler: bool = False) -
     return FetchSettings(
         client_id=str(properties.get("client.id", "rdkafka")),
         security=Security.of(properties),
+        rack=str(properties.get("client.rack", "")),
         committed_only=says("isolation.level", "read_committed", "read_committed"),
         tells_ends=says("enable.partition.eof", "true", "false"),
         checked=says("check.crcs", "true", "true"),

@@ -37,19 +37,14 @@ typedef struct {
     char diverging;
     PyObject *aborted;
     Py_ssize_t begin, end;
+    int replica;
 } Part;
 
-static const Field part_fields[] = {FIELD(Part, topic_id, OBJECT),
-                                    FIELD(Part, partition, INT),
-                                    FIELD(Part, error, INT),
-                                    FIELD(Part, high, LONG),
-                                    FIELD(Part, stable, LONG),
-                                    FIELD(Part, first, LONG),
-                                    FIELD(Part, diverging, TRUTH),
-                                    FIELD(Part, aborted, OBJECT),
-                                    FIELD(Part, begin, SIZE),
-                                    FIELD(Part, end, SIZE),
-                                    {0}};
+static const Field part_fields[] = {
+    FIELD(Part, topic_id, OBJECT), FIELD(Part, partition, INT),  FIELD(Part, error, INT),
+    FIELD(Part, high, LONG),       FIELD(Part, stable, LONG),    FIELD(Part, first, LONG),
+    FIELD(Part, diverging, TRUTH), FIELD(Part, aborted, OBJECT), FIELD(Part, begin, SIZE),
+    FIELD(Part, end, SIZE),        FIELD(Part, replica, INT),    {0}};
 
 PyTypeObject *sa_fetched_part_type;
 
@@ -62,7 +57,7 @@ static PyObject *read_part(Reader *reader, const char *start, PyObject *topic_id
     part.first = read_int64(reader);
     part.aborted = aborted_of(reader);
     if (!part.aborted) return NULL;
-    read_int32(reader); /* the replica to read from, for those who tell where they are */
+    part.replica = read_int32(reader);
     uint64_t size = read_unsigned(reader);
     const unsigned char *records = size ? read_bytes(reader, size - 1) : reader->at;
     part.begin = records ? (const char *)records - start : 0;
