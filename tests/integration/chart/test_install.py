@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from api_server import ApiServer
 from operator_process import until
@@ -104,7 +105,9 @@ def test_an_upgrade_brings_the_new_resource(
     newer = tmp_path / "streamsapp"
     shutil.copytree(CHART, newer)
     file = newer / "files" / "streamsapps.yaml"
-    file.write_text(file.read_text("utf-8").replace("shortNames: [sapp]", "shortNames: [sapp, newer]"), "utf-8")
+    resource = yaml.safe_load(file.read_text("utf-8"))
+    resource["spec"]["names"]["shortNames"].append("newer")
+    file.write_text(yaml.safe_dump(resource), "utf-8")
     helm("upgrade", "streamsapp", str(newer), "-n", namespace, kubeconfig=cluster.kubeconfig)
     names = cluster.kubectl("get", "crd", "streamsapps.streamsapp.dev", "-o=jsonpath={.spec.names.shortNames}")
     assert names == '["sapp","newer"]'

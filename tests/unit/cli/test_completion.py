@@ -14,6 +14,7 @@ import pytest
 import streamsapp
 from streamsapp.cli.completion import completed
 from streamsapp.cli.main import main, make_parser
+from streamsapp.native import compiled
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -77,4 +78,4 @@ def test_the_version_tells_what_runs_beneath(capsys: pytest.CaptureFixture[str])
     for name in ("librdkafka", "RocksDB"):
         assert re.fullmatch(r"\d+\.\d+\.\d+", lines[name]), lines
     assert lines["clients:"] == "streamsapp, librdkafka (streamsapp unless client says otherwise)"
-    assert lines["engine:"] == "compiled"
+    assert lines["engine:"] == Path(compiled.__file__).name

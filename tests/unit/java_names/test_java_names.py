@@ -184,6 +184,7 @@ _VALUES = {
     "errors.dead.letter.queue.topic.name": "dead",
     "state.dir": "state",
     "security.protocol": "PLAINTEXT",
+    "enable.metrics.push": "false",
     "metadata.recovery.strategy": "rebootstrap",
     "client.id": "c",
     "reconnect.backoff.max.ms": "3000",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,11 +36,17 @@ def test_a_name_that_no_file_has_is_told() -> None:
 
 
 def test_a_table_that_cannot_be_read_is_told_with_the_reason() -> None:
+    class Settings(dict[str, str]):
+        set = dict.__setitem__
+
     class Damaged:
+        sparkSession = SimpleNamespace(conf=Settings({"spark.sql.adaptive.enabled": "false"}))  # noqa: N815 - Spark's name
+
         def collect(self) -> None:
             raise RuntimeError("org.apache.spark.SparkException: part-0.parquet is not a Parquet file")
 
     with pytest.raises(ManifestError) as raised:
         collected(Damaged())  # type: ignore[arg-type]
     (line,) = raised.value.faults
+    assert Damaged.sparkSession.conf == {"spark.sql.adaptive.enabled": "false"}
     assert line.startswith("--from: the history cannot be read: org.apache.spark.SparkException: part-0.parquet is not")
