@@ -25,7 +25,7 @@ class Case:
     against, with one instance instead of two, at least once instead of exactly once, without snapshots instead of with
     them. ``instances``: programs side by side, each with its half of the input. ``remote``: needs an object store.
     ``download``: the variant of ``raw-download`` that fetches the same files. ``over``: the kind of connection to the
-    broker. ``client``: the one that moves records, of those that streamsapp has.
+    broker. ``client``: the one that moves records, ``streamsapp`` or ``librdkafka``.
     """
 
     group: str

@@ -66,7 +66,7 @@ def count_push(path: ModuleType, **given: Any) -> Any:
 
 
 def window_push(path: ModuleType, **given: Any) -> Any:
-    """It is told of windows by a function, or they are always the same."""
+    """A function gives its windows, or they are always the same."""
     windows = given.pop("windows", ())
     made: dict[str, Any] = {
         "segments": None,

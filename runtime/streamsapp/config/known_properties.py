@@ -90,8 +90,8 @@ _TEXTS = frozenset({
     "ssl.key.password", "ssl.key.pem",
 })  # fmt: skip
 
-#: The rest of librdkafka's list, by which a slip of the keyboard is told from what only librdkafka knows: this client
-#: has no such thing, or does it in another way.
+#: The rest of librdkafka's list, which separates a slip of the keyboard from a property that only librdkafka knows:
+#: this client has no such thing, or does it in another way.
 _OF_LIBRDKAFKA = frozenset({
     "api.version.fallback.ms", "api.version.request.timeout.ms", "batch.num.messages", "broker.address.ttl",
     "broker.version.fallback", "builtin.features", "compression.level", "coordinator.query.interval.ms",

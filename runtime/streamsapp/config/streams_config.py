@@ -226,7 +226,7 @@ class StreamsConfig:
         default_factory=dict,
         metadata=setting(
             "passed to the clients, see [Client properties](configuration.md#client-properties); a prefix such as "
-            "`consumer.` limits a key to some of them, and those that the runtime owns are refused by name",
+            "`consumer.` limits a key to some of them, and keys that the runtime owns are refused by name",
             field=ManifestField("kafka.properties", "Properties"),
         ),
     )

@@ -39,8 +39,9 @@ FIELDS: Mapping[str, str] = {
 
 #: Names that clients have, too, and read as they are.
 CLIENTS = frozenset({
-    "connections.max.idle.ms", "enable.metrics.push", "metadata.max.age.ms", "metadata.recovery.strategy",
-    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.ms", "security.protocol",
+    "connections.max.idle.ms", "enable.metrics.push", "metadata.max.age.ms", "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms",
+    "retry.backoff.ms", "security.protocol",
 })  # fmt: skip
 
 #: Names of the clients' that the client here has in another form.
@@ -76,7 +77,6 @@ NO_MEANING: Mapping[str, str] = {
     "group.protocol": "tasks are assigned by the group's leader (the classic protocol)",
     "log.summary.interval.ms": _METRICS,
     "metadata.cluster.check.enable": "the clients are the runtime's own",
-    "metadata.recovery.rebootstrap.trigger.ms": "bootstrap servers are asked again once no other broker answers",
     "metric.reporters": _METRICS,
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,

@@ -17,7 +17,7 @@ from streamsapp.kafka.tls_renewal import TlsRenewal
 
 
 class Renewal:
-    """One client of librdkafka's, and those that take its place in turn."""
+    """One client of librdkafka's, and its successors in turn."""
 
     def __init__(self, properties: ClientProperties) -> None:
         """Call before the client is made."""
@@ -40,7 +40,7 @@ class Renewal:
         if self._tls.due():
             self.reason = "the files of TLS were renewed"
         elif self._cut_off:
-            self.reason = "no broker answers, and librdkafka may have forgotten those that it knew"
+            self.reason = "no broker answers, and librdkafka may have forgotten the brokers that it knew"
         else:
             return False
         self._answered = self._cut_off = False

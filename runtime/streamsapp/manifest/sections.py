@@ -42,7 +42,7 @@ class KafkaSettings(Fields, frozen=True, kw_only=True):
         Properties,
         Doc(
             "passed to the clients, see [Client properties](configuration.md#client-properties); a "
-            "prefix such as `consumer.` limits a key to some of them, and those that the runtime owns "
+            "prefix such as `consumer.` limits a key to some of them, and keys that the runtime owns "
             "are refused by name"
         ),
     ] = {}

@@ -1,10 +1,10 @@
 """Probes at the nodes of a task: how many records pass, and on demand the last of them.
 
-Records take the plain wiring of a task, in which nothing counts. Whoever looks at an instance, on a thread of the HTTP
+Records take the plain wiring of a task, in which nothing counts. A viewer of an instance, on a thread of the HTTP
 server, only leaves a wish. The processing thread that holds the task reads it between two batches: the next records,
 and the next results that are sent apart from records, take a second wiring with a probe in front of each node, until so
 many have passed. Then they take the plain one until the next look: looking costs at most that number of records per
-look, and nothing when nobody looks.
+look, and nothing without a viewer.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TappedRecord(NamedTuple):
 
 
 class ProbeWish(NamedTuple):
-    """The wish of somebody who looks."""
+    """The wish of a viewer."""
 
     number: int
     #: The records that may pass each probe.
     budget: int
-    #: The nodes of which records are to be remembered.
+    #: The nodes whose records are to be remembered.
     tapped: frozenset[str]
 
 
@@ -57,7 +57,7 @@ class Probe:
         #: Records a second, between the last two looks; ``None`` before the second.
         self.rate: float | None = None
         self.last: deque[TappedRecord] = deque(maxlen=KEPT)
-        #: The records that it is still to remember of those that pass.
+        #: So many more of the passing records are to be remembered.
         self.wanted = 0
         self._number = 0
 
@@ -69,7 +69,7 @@ class Probe:
 
 
 class Passed:
-    """The records of one kind that pass the probes: moved on by the processing thread, read by those that look."""
+    """The records of one kind that pass the probes: moved on by the processing thread, read by viewers."""
 
     def __init__(self, probes: int) -> None:
         #: By probe, all that ever passed.
@@ -113,7 +113,7 @@ class Probes:
         # ---- of those who look
         self._lock = Lock()
         self._look: ProbeWish | None = None
-        #: When somebody looked last; ``None`` before.
+        #: The time of the last look; ``None`` before the first.
         self._looked: float | None = None
         #: The counts that the rates start from.
         self._since: _Moment | None = None

@@ -53,7 +53,7 @@ def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> No
         until(lambda: second.running and second.said("stands by"), "the second one stands by")
         assert json.loads(second.get("/healthz")) == {"ok": True, "reason": "stands by"}
         world.operator.kill()
-        # As if that one had a short Lease: nobody has to wait a minute for its end.
+        # As if that one had a short Lease: the test needs no minute until its end.
         shorter = json.dumps({"spec": {"leaseDurationSeconds": 5}})
         world.api.kubectl("patch", "lease", LEASE_OBJECT, "-n", world.namespace, "--type=merge", "-p", shorter)
         until(lambda: _holder(world) == "two", "the second one has the Lease", TAKEOVER)

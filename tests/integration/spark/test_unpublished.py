@@ -75,7 +75,7 @@ def test_what_a_killed_driver_has_committed_is_published_by_a_run_without_new_re
 ) -> None:
     counted = Counted(instances, "unpublished", "200ms", remote_state={"snapshotIntervalSeconds": 3600})
     with monkeypatch.context() as alone:
-        alone.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
+        alone.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java only
         driver = counted.driver()
     try:
         counted.produce(100)

@@ -111,7 +111,7 @@ def seen(kafka: dict[str, str]) -> list[object]:
     ]
 
 
-#: Two values of numbers of which not every pair fits to the other properties' values.
+#: Two values of each number whose other values may not fit to the other properties.
 _PAIRS = {
     "delivery.timeout.ms": ("5000", "6000"),
     "heartbeat.interval.ms": ("70", "80"),

@@ -1,4 +1,4 @@
-"""A client of librdkafka's that was told that there are no brokers has nobody to ask for good; another one has."""
+"""A client of librdkafka's that heard of no brokers has no address to ask any more; another client has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamsapp.kafka import topics
 from streamsapp.kafka.renewal import Renewal
 from streamsapp.kafka.topics import TopicAdmin
 
-#: So often a client is told of no brokers until it believes that; one time in two it does.
+#: So often a broker says that there are no brokers until a client believes that; one time in two it does.
 TIMES = 30
 
 

@@ -1,4 +1,4 @@
-"""Tasks that are looked at, and are not, from batch to batch send and keep what they do when nobody looks."""
+"""Tasks that are looked at, and are not, from batch to batch send and keep the same as without a look."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def played(task: StreamTask, tap: Tap, clock: MockClock, rng: random.Random) -> 
     """Returns the records that a task sends, and its state, for random records, slices of held results and commits."""
     seen: list[object] = []
     now = offset = 0
-    sizes = random.Random(0)  # of batches, of which there are more while somebody looks
+    sizes = random.Random(0)  # of batches; there are more of them under a look
     for _ in range(80):
         batch: list[RawRecord] = []
         for _ in range(rng.randrange(12)):

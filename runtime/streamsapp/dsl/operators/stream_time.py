@@ -1,4 +1,4 @@
-"""The stream time of an operator: kept beside its push functions, of which there may be two.
+"""The stream time of an operator: kept beside its push functions; there may be two.
 
 Made when a task starts, on the polling thread; moved on by a processing thread.
 """

@@ -1,4 +1,4 @@
-"""The partitions that a fetcher has, the broker that each is asked of, and those that have something to tell.
+"""The partitions of a fetcher, the broker that serves each, and the ones with records or news to deliver.
 
 Used on the thread that a consumer belongs to. The leader of a partition is asked, unless it names a follower that is
 nearer to this client (KIP-392). A follower that fails is left: the leader answers itself for a while then.
@@ -125,8 +125,7 @@ class FetchAssignment:
         return TopicPartition(self._names.get(topic_id, ""), number)
 
     def asked_of(self, source: int, asked: Asked, name: TopicPartition) -> FetchedPartition | None:
-        """The partition of which a part of an answer tells, unless it was assigned anew, is asked of another broker by
-        now, or what was asked came from another one."""
+        """The partition of a part of an answer; ``None`` if it was assigned anew, or another broker serves it now."""
         partition, position = asked[name][:2] if name in asked else (None, 0)
         if partition is None or self.partitions.get(name) is not partition or partition.ended:
             return None

@@ -167,7 +167,7 @@ class Leaders:
         whole = _whole(topic)
         if found.topic.topic_id and isinstance(self._failures.get(whole), TooOldError):
             del self._failures[whole]  # they tell it after all
-        for number in (_WHOLE, *found.leaders):  # also what nobody asked for
+        for number in (_WHOLE, *found.leaders):  # also partitions that were not asked for
             self._missing.pop(TopicPartition(topic, number), None)
 
     def _not_told(self, topics: list[str], error: KafkaError) -> None:
@@ -210,7 +210,7 @@ class _Epochs:
         self._of: dict[TopicPartition, int] = {}
 
     def believed(self, topic: str, told: Mapping[int, Leader], *, anew: bool) -> dict[TopicPartition, Leader]:
-        """The leaders of a topic, of those that were told; its epochs begin ``anew`` where it is another one."""
+        """The leaders that are not older than known ones; epochs begin ``anew`` where the topic is another one."""
         if anew:
             self._of = {name: epoch for name, epoch in self._of.items() if name.topic != topic}
         leaders = {TopicPartition(topic, number): leader for number, leader in told.items()}

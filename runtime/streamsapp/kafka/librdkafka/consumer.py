@@ -1,8 +1,8 @@
 """librdkafka's consumer, where the configuration says ``client: librdkafka``.
 
-Used by ``PartitionConsumer``, on the thread that it belongs to; requests may run on threads that nobody waits for any
-more. librdkafka reads the files of TLS once, and one that a broker told that there are no brokers has nobody to ask for
-good (``Renewal``): then another client goes on where this one stands.
+Used by ``PartitionConsumer``, on the thread that it belongs to; requests may run on threads whose results are not
+wanted any more. librdkafka reads the files of TLS once, and has no address to ask after a broker has said that there
+are no brokers (``Renewal``): then another client goes on where this one stands.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LibrdkafkaConsumer:
         self._describe_topics = describe_topics
         self._wakeup = wakeup
         self._renewal = Renewal(properties)
-        #: The requests under way: a client that one of them uses is closed by nobody.
+        #: The requests under way: a client that one of them uses is not closed.
         self._asking, self._lock = 0, Lock()
         try:
             self._consumer, self._fetching = self._made()
@@ -123,7 +123,7 @@ class LibrdkafkaConsumer:
         return {TopicPartition(each.topic, each.partition): each.offset for each in answer}
 
     def _asked(self, request: Callable[[Consumer], T]) -> T:
-        self._renew()  # a consumer of which nothing is wanted is not polled
+        self._renew()  # a consumer without assigned partitions is not polled
         with self._in_use():
             try:
                 answer = request(self._consumer)

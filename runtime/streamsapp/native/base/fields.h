@@ -1,4 +1,4 @@
-/* Named fields, of which objects are made, and which calls take and answer. A table says of each field its name, what
+/* Named fields: of objects, of the arguments of calls and of their answers. A table says of each field its name, what
  * it may be, and where it is in a structure. Python gives fields by name only, in any order, and an error names the
  * field; it reads an answer by the same names. Called where an object is made, and for each batch, by any thread; with
  * the interpreter's lock. */
@@ -36,7 +36,7 @@ typedef struct {
 enum { MOST_FIELDS = 32 }; /* of a table, which ends with {0} */
 
 /* A new object, for the tp_vectorcall of its type: it keeps its objects, and the rest of it is zeros. NULL with an
- * exception; the type's tp_dealloc may then have met an object of which any field is NULL. */
+ * exception; the type's tp_dealloc may then have met an object in which any field is NULL. */
 PyObject *sa_make(PyObject *type, const Field *fields, PyObject *const *given, size_t flags, PyObject *names);
 
 /* Takes what a METH_FASTCALL | METH_KEYWORDS function is called with into a structure, which borrows the objects; 0, or
