@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.record import TopicPartition
 
-#: The partitions that an answer may tell of, with the position, the epoch of the last record and the leader's that
-#: were asked for, by which answers to another assignment are told.
+#: The partitions that an answer may have, each with the position, the epoch of the last record and the leader's epoch
+#: that the request had: an answer to another assignment differs in them.
 Asked: TypeAlias = dict[TopicPartition, tuple[FetchedPartition, int, int, int]]
 
 
