@@ -16,6 +16,7 @@ from streamsapp.kafka import consumer, producer
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.producer import RecordProducer
+from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord
 
 PARTITIONS = 4
@@ -65,6 +66,13 @@ def producing(broker: str, failed: list[Any] | None = None, **more: str | int) -
     made = RecordProducer(properties, lambda error, *record: told.append((error.code(), error.str(), *record)))
     with closing(made):
         yield made
+
+
+def send_all(producer: RecordProducer, records: list[OutputRecord]) -> None:
+    """Send records, those again that come back: a topic that is just being made may not be known yet."""
+    left = records
+    while left:
+        left = producer.send(left)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ import pytest
 from kafka.protocol.consumer import FetchResponse
 from kafka.record.memory_records import MemoryRecords
 
-from data_paths import mock_brokers
+from data_paths import mock_brokers, send_all
 from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fetched_batch, harmed
 from native_counts import counted, windows_counted
 from streamsapp import Serdes, TopicPartition, native
@@ -71,7 +71,7 @@ def records(topic: str, rng: random.Random, count: int) -> list[Any]:
 def sent_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> int:
     """Sends a batch and reads it; returns where the next one begins."""
     given = records(topic, rng, BATCH)
-    assert sender.send(given) == []
+    send_all(sender, given)
     assert sender.flush(60)
     assert read(reader, topic, rng, at) == [
         (value, key, time or 1, headers or None) for _, value, key, _, _, _, time, headers in given
@@ -101,7 +101,9 @@ def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: s
         stored, time = rng.choice([None, rng.randrange(-(1 << 63), 1 << 63)]), rng.choice([0, 1, 1 << 40])
         forms = [(stored, time), path.Cell(key=b"%d" % number, stored=stored, timestamp=time)]
         entries.append((b"%d" % number, rng.choice(forms)))
-    assert not sender.send_changes(ChangelogSlice(topic, 0, entries, form))
+    left = ChangelogSlice(topic, 0, entries, form)
+    while left := sender.send_changes(left):
+        pass
     assert sender.flush(60)
     assert read(reader, topic, rng, at) == [
         (None if stored is None else form.raw(stored), key, time or 1, None) for key, (stored, time) in entries
@@ -123,6 +125,7 @@ def refused(sender: RecordProducer) -> None:
         *((*good[:7], headers) for headers in ([("h",)], [None], [("a\0", b"")], 7)),
         *((*good[:3], 1 << 40, *good[4:]), (*good[:6], 1 << 70, None)),
     ]
+    send_all(sender, [good])  # from here on the topic is known
     for each in wrong:
         with suppress(TypeError, ValueError, OverflowError, IndexError):
             sender.send([good, each, good])

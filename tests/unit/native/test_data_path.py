@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from data_paths import NOBODY, PARTITIONS, consuming, everything, fetched_until, producing, take_client
+from data_paths import NOBODY, PARTITIONS, consuming, everything, fetched_until, producing, send_all, take_client
 from streamsapp import TopicPartition
 from streamsapp.config.known_properties import CLIENTS, LIBRDKAFKA
 from streamsapp.kafka.fetching.fetched import Fetched
@@ -42,9 +42,7 @@ def test_random_records_are_the_same_whichever_client_sends_and_fetches_them(
         topic = f"by-{sender}"
         take_client(sender, monkeypatch)
         with producing(broker) as producer:
-            left = random_records(topic, 1200)
-            while left:  # a topic that is just being made may not be known yet
-                left = producer.send(left)
+            send_all(producer, random_records(topic, 1200))
             assert producer.flush(60)
         for reader in CLIENTS:
             take_client(reader, monkeypatch)
@@ -65,7 +63,7 @@ def test_keys_land_where_java_clients_put_them(broker: str, moving: str) -> None
 
     topic = f"keys-{moving}"
     with producing(broker) as producer:
-        producer.send([(topic, b"", b"%d" % key, -1, None, None, 1, None) for key in range(300)])
+        send_all(producer, [(topic, b"", b"%d" % key, -1, None, None, 1, None) for key in range(300)])
         assert producer.flush(60)
 
     records, _ = everything(broker, topic)
@@ -78,7 +76,7 @@ def test_keys_land_where_java_clients_put_them(broker: str, moving: str) -> None
 def test_a_position_that_is_gone_is_told(broker: str, moving: str) -> None:
     topic = f"short-{moving}"
     with producing(broker) as producer:
-        producer.send([(topic, b"v", b"k", 0, None, None, 1, None)])
+        send_all(producer, [(topic, b"v", b"k", 0, None, None, 1, None)])
         assert producer.flush(60)
     with consuming(broker) as consumer:
         consumer.assign({TopicPartition(topic, 0): 9})
@@ -91,7 +89,7 @@ def test_a_position_that_is_gone_is_told(broker: str, moving: str) -> None:
 def test_after_a_reposition_nothing_comes_of_what_was_fetched_before(broker: str, moving: str) -> None:
     topic, at = f"again-{moving}", TopicPartition(f"again-{moving}", 0)
     with producing(broker) as producer:
-        producer.send([(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(500)])
+        send_all(producer, [(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(500)])
         assert producer.flush(60)
     with consuming(broker) as consumer:
         consumer.assign({at: 100})
@@ -110,7 +108,7 @@ def test_a_partition_of_which_a_late_error_tells_is_read_on_where_it_stands(
     topic, at = "late", TopicPartition("late", 0)
     late = KafkaError(KafkaError._AUTO_OFFSET_RESET)
     with producing(broker) as producer:
-        producer.send([(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(20)])
+        send_all(producer, [(topic, b"%d" % number, None, 0, None, None, 1, None) for number in range(20)])
         assert producer.flush(60)
     with consuming(broker) as consumer:
         consumer.assign({at: 9})
@@ -174,7 +172,7 @@ def test_what_librdkafka_refuses_is_reported_and_what_its_queue_has_no_room_for_
 )
 def test_what_is_no_record_raises_the_same(broker: str, moving: str, wrong: Any, error: type[Exception]) -> None:
     with producing(broker) as producer, pytest.raises(error):
-        producer.send([("t", b"", b"", -1, None, None, 1, [("h", b"")]), wrong])
+        send_all(producer, [("t", b"", b"", -1, None, None, 1, [("h", b"")]), wrong])
 
 
 def test_calls_that_make_no_sense_are_refused(compiled: Any) -> None:
