@@ -33,7 +33,7 @@ help:
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
 	@echo 'make fuzz           feeds what parses bytes of brokers with arbitrary ones, for MINUTES=2'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload, OVER=sasl_ssl TLS'
-	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
+	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1 SECURED=1'
 	@echo 'make soak-cluster   restarts pods under faults on a real Kubernetes, as root; RUNS=20 SEED=1'
 	@echo 'make bench-rolling  measures rolling restarts there, with the gate and without; ONLY=wordcount takes one workload'
 	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'

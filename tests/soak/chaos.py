@@ -32,7 +32,7 @@ _Deed: TypeAlias = Callable[[str], None]
 
 
 class Chaos:
-    """One run's faults against its instances and its broker."""
+    """One run's faults against its instances and its brokers."""
 
     def __init__(self, plan: Plan, fleet: Fleet, testbed: Testbed, load: Load) -> None:
         self._load = load
@@ -63,8 +63,8 @@ class Chaos:
             Kind.CUT_LATE: testbed.cut,
             Kind.ADD: self._start,
             Kind.REMOVE: self._remove,
-            Kind.FREEZE_BROKER: lambda _: testbed.freeze(),
-            Kind.RESTART_BROKER: lambda _: testbed.stop_broker(),
+            Kind.FREEZE_BROKER: testbed.freeze,
+            Kind.RESTART_BROKER: testbed.stop_broker,
             Kind.WIPE: lambda name: self._wipe([name]),
             Kind.WIPE_ALL: lambda _: self._wipe(fleet.instances),
             Kind.RESTART_S3: lambda _: testbed.s3.stop(),
@@ -76,8 +76,8 @@ class Chaos:
             Kind.STOP: lambda name: fleet[name].go_on(),
             Kind.CUT: lambda name: testbed.heal(name, held=False),
             Kind.CUT_LATE: lambda name: testbed.heal(name, held=True),
-            Kind.FREEZE_BROKER: lambda _: testbed.thaw(),
-            Kind.RESTART_BROKER: lambda _: testbed.start_broker(),
+            Kind.FREEZE_BROKER: testbed.thaw,
+            Kind.RESTART_BROKER: testbed.start_broker,
             Kind.RESTART_S3: lambda _: testbed.s3.start(),
             Kind.FREEZE_S3: lambda _: testbed.s3.thaw(),
         }

@@ -1,4 +1,4 @@
-"""Decides by the seed alone what happens to the instances, the broker and the object store in one soak run.
+"""Decides by the seed alone what happens to the instances, the brokers and the object store in one soak run.
 
 Pure; called by the soak driver before a run and when it prints one.
 """
@@ -30,6 +30,8 @@ _PAUSE = (0.2, 4.0)
 _REST = (0.5, 4.0)
 
 BROKER = "broker"
+#: The first one is the controller as well, and stays; the leaders on the others move.
+THREE_BROKERS = ("broker-1", "broker-2", "broker-3")
 #: With remote state.
 EVERYBODY = "everybody"
 S3 = "s3"
@@ -89,8 +91,9 @@ class Plan:
     faults: tuple[Fault, ...]
     #: Seconds between snapshots; 0 without remote state.
     snapshot_interval: float = 0.0
-    #: Says whether instances reach the broker by SASL_SSL, and the client that moves their records.
+    #: Says whether there are three brokers, which instances reach by SASL_SSL.
     secured: bool = False
+    #: Moves the records of the instances.
     client: str = "streamsapp"
 
     def before(self, second: float) -> Plan:
@@ -107,6 +110,11 @@ class Plan:
         return [*self.instances, *(fault.target for fault in self.faults if fault.kind is Kind.ADD)]
 
     @property
+    def brokers(self) -> tuple[str, ...]:
+        """All of them, the controller first."""
+        return THREE_BROKERS if self.secured else (BROKER,)
+
+    @property
     def restarts_broker(self) -> bool:
         return any(fault.kind is Kind.RESTART_BROKER for fault in self.faults)
 
@@ -116,17 +124,24 @@ class Plan:
 
 
 def make_plan(
-    seed: int, guarantee: str | None, instances: int, *, broker_restarts: bool = False, remote: bool = False
+    seed: int,
+    guarantee: str | None,
+    instances: int,
+    *,
+    broker_restarts: bool = False,
+    remote: bool = False,
+    secured: bool = False,
 ) -> Plan:
     """The plan of a seed; without a ``guarantee`` odd seeds run exactly once and even ones at least once.
 
-    A broker that restarts loses markers of transactions (decision 7): exactly once meets that on request only.
+    A single broker that restarts loses markers of transactions (decision 7): exactly once meets that on request only.
     """
     chosen = random.Random(seed)
     guarantee = guarantee or (EXACTLY_ONCE if seed % 2 else AT_LEAST_ONCE)
     intervals = (100, 100, 400) if guarantee == EXACTLY_ONCE else (200, 1000, 5000)
     names = tuple(NAMES[:instances])
-    restarts = (broker_restarts or guarantee == AT_LEAST_ONCE) and chosen.random() < 0.5
+    restarts = (broker_restarts or secured or guarantee == AT_LEAST_ONCE) and chosen.random() < 0.5
+    brokers = THREE_BROKERS[1:] if secured else (BROKER,)
     return Plan(
         seed,
         guarantee,
@@ -134,8 +149,9 @@ def make_plan(
         commit_interval_ms=chosen.choice(intervals),
         threads=chosen.choice((1, 1, 2)),
         standby_replicas=0 if instances == 1 else chosen.choice((0, 1, 1, 1)),
-        faults=tuple(_Chooser(chosen, names, guarantee, restarts, remote=remote).faults()),
+        faults=tuple(_Chooser(chosen, names, brokers, guarantee, restarts, remote=remote).faults()),
         snapshot_interval=chosen.choice((1.0, 2.0)) if remote else 0.0,
+        secured=secured,
     )
 
 
@@ -143,12 +159,21 @@ class _Chooser:
     """Draws one fault after the other; whatever is hurt is left alone until it had time to recover."""
 
     def __init__(
-        self, chosen: random.Random, names: Sequence[str], guarantee: str, restarts: bool, *, remote: bool
+        self,
+        chosen: random.Random,
+        names: Sequence[str],
+        brokers: Sequence[str],
+        guarantee: str,
+        restarts: bool,
+        *,
+        remote: bool,
     ) -> None:
         self._random = chosen
         self._present = list(names)
         self._absent = [] if len(names) == 1 else list(NAMES[len(names) : len(names) + _LATE_COMERS])
-        self._busy_until = dict.fromkeys([*names, BROKER, S3, OBJECTS], 0.0)
+        #: One of them at a time is hurt.
+        self._brokers = brokers
+        self._busy_until = dict.fromkeys([*names, *brokers, S3, OBJECTS], 0.0)
         broker = Kind.RESTART_BROKER if restarts else Kind.FREEZE_BROKER
         # Without transactions a broker cannot tell what was sent long ago from what is sent now.
         late = Kind.CUT_LATE if guarantee == EXACTLY_ONCE else Kind.CUT
@@ -188,7 +213,7 @@ class _Chooser:
 
     def _targets(self, kind: Kind, now: float) -> list[str]:
         if kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER):
-            return [BROKER] if self._busy_until[BROKER] <= now else []
+            return list(self._brokers) if all(self._busy_until[each] <= now for each in self._brokers) else []
         if kind in (Kind.RESTART_S3, Kind.FREEZE_S3):
             return [S3] if self._busy_until[S3] <= now else []
         if kind in (Kind.FLIP, Kind.DELETE):

@@ -1,6 +1,6 @@
 """The soak driver's command line: ``python -m soak``, which ``make soak`` calls.
 
-Runs one seed after the other, each with a broker and instances of its own; the last line is ``N passed, N failed``.
+Runs one seed after the other, each with brokers and instances of its own; the last line is ``N passed, N failed``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def main() -> int:
     failed = 0
     for seed in range(options.seed, options.seed + options.runs):
         plan = make_plan(seed, options.guarantee, options.instances, broker_restarts=options.broker_restarts,
-                         remote=options.remote)  # fmt: skip
-        plan = replace(plan, secured=options.secured, client=options.client)
+                         remote=options.remote, secured=options.secured)  # fmt: skip
+        plan = replace(plan, client=options.client)
         failed += not _run(plan, options.keep / f"seed-{seed}")
     print(f"{options.runs - failed} passed, {failed} failed")
     return 1 if failed else 0
@@ -53,7 +53,7 @@ def _run(plan: Plan, directory: Path) -> bool:
 def describe(report: Report, seconds: float) -> str:
     """One line about a run."""
     plan = report.plan
-    over = f"{'SASL_SSL' if plan.secured else 'plaintext'} by {plan.client}"
+    over = f"{'three brokers over SASL_SSL' if plan.secured else 'plaintext'} by {plan.client}"
     settings = f"{over}, commit {plan.commit_interval_ms} ms, threads {plan.threads}, standbys {plan.standby_replicas}"
     figures = (
         f"{report.records} records, caught up after {report.caught_up_after:.1f} s, ended after "
@@ -78,7 +78,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--remote", action="store_true", help="snapshots on an S3 server, and faults of both and of disks"
     )
-    parser.add_argument("--secured", action="store_true", help="instances reach the broker by SASL_SSL (SCRAM-SHA-512)")
+    parser.add_argument("--secured", action="store_true", help="three brokers, reached by SASL_SSL (SCRAM-SHA-512)")
     parser.add_argument("--client", choices=("streamsapp", "librdkafka"), default="streamsapp",
                         help="the client that moves their records")  # fmt: skip
     parser.add_argument("--broker-restarts", action="store_true", help="restart the broker under exactly once too, "

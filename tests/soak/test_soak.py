@@ -1,4 +1,4 @@
-"""A short soak run under each guarantee: the driver itself works, and so does what it drives."""
+"""Short soak runs: the driver itself works, and so does what it drives."""
 
 from __future__ import annotations
 
@@ -31,35 +31,33 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "guarantee", "client"),
-    [(1, EXACTLY_ONCE, "streamsapp"), (4, AT_LEAST_ONCE, "streamsapp"), (1, EXACTLY_ONCE, "librdkafka")],
+    [(6, EXACTLY_ONCE, "streamsapp"), (4, AT_LEAST_ONCE, "streamsapp"), (6, EXACTLY_ONCE, "librdkafka")],
 )
-def test_output_and_state_are_right_after_a_run_over_sasl_ssl(
-    tmp_path: Path, seed: int, guarantee: str, client: str
-) -> None:
-    plan = replace(short_plan(seed, guarantee, remote=False), secured=True, client=client)
+def test_output_and_state_are_right_after_leaders_moved(tmp_path: Path, seed: int, guarantee: str, client: str) -> None:
+    plan = make_plan(seed, guarantee, 3, secured=True).before(_UNTIL)
 
-    report = run_plan(plan, tmp_path / "run")
-
-    assert not report.findings, "\n".join([describe(report, 0), *report.findings])
-    assert report.records > 1000
+    _check(replace(plan, client=client), tmp_path)
 
 
-def short_plan(seed: int, guarantee: str, *, remote: bool) -> Plan:
-    return make_plan(seed, guarantee, 3, remote=remote).before(_UNTIL)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("seed", "guarantee", "remote"),
-    [
-        pytest.param(1, EXACTLY_ONCE, False, marks=pytest.mark.long),
-        pytest.param(4, AT_LEAST_ONCE, False, marks=pytest.mark.long),
-        (11, EXACTLY_ONCE, True),
-    ],
+    ("seed", "guarantee", "remote"), [(1, EXACTLY_ONCE, False), (4, AT_LEAST_ONCE, False), (11, EXACTLY_ONCE, True)]
 )
 def test_output_and_state_are_right_after_a_run_with_faults(
     tmp_path: Path, seed: int, guarantee: str, remote: bool
 ) -> None:
-    report = run_plan(short_plan(seed, guarantee, remote=remote), tmp_path / "run")
+    _check(make_plan(seed, guarantee, 3, remote=remote).before(_UNTIL), tmp_path)
+
+
+def test_all_is_right_after_a_run_with_snapshots_over_three_brokers_one_of_which_was_killed(tmp_path: Path) -> None:
+    plan = make_plan(3, EXACTLY_ONCE, 3, remote=True, secured=True).before(_UNTIL)
+    assert plan.restarts_broker
+
+    _check(plan, tmp_path)
+
+
+def _check(plan: Plan, folder: Path) -> None:
+    report = run_plan(plan, folder / "run")
 
     assert not report.findings, "\n".join([describe(report, 0), *report.findings])
     assert report.records > 1000

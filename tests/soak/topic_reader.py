@@ -90,10 +90,10 @@ class Cluster:
         self._admin = Admin({"bootstrap.servers": bootstrap_servers, **QUIET})
 
     def create_topics(self, topics: Topics) -> None:
-        """Input and sinks. The sinks' records get the broker's time: when they were written."""
+        """Input and sinks, with a copy on each broker. The sinks' records get the time at which they were written."""
         sink = {"message.timestamp.type": "LogAppendTime"}
-        wanted = [NewTopic(topics.source, PARTITIONS, 1)]
-        wanted += [NewTopic(name, PARTITIONS, 1, config=sink) for name in topics.sinks]
+        wanted = [NewTopic(topics.source, PARTITIONS)]
+        wanted += [NewTopic(name, PARTITIONS, config=sink) for name in topics.sinks]
         for name, created in self._admin.create_topics(wanted).items():
             created.result()
             wait_until_seen(self._admin, name, PARTITIONS)

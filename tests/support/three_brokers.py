@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,8 @@ from streamsapp.local.broker import EmbeddedBroker, free_port
 
 _HOST = "127.0.0.1"
 _COUNT = 3
-_SETTINGS = {
+#: Of brokers that keep three copies of everything.
+REPLICATED = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
@@ -34,6 +36,14 @@ _SETTINGS = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 _PATIENCE = 60.0
+
+
+def placed(number: int, listeners: str, controller: int) -> dict[str, str]:
+    """A broker's settings for its place in a cluster; the first one is the controller too, on a port of its own."""
+    own = {"node.id": f"{number}", "controller.quorum.voters": f"1@{_HOST}:{controller}"}
+    if number == 1:
+        return own | {"listeners": f"{listeners},CONTROLLER://{_HOST}:{controller}"}
+    return own | {"listeners": listeners, "process.roles": "broker"}
 
 
 class ThreeBrokers:
@@ -49,17 +59,12 @@ class ThreeBrokers:
             **key_store(directory, self._certificate),
         }
         secured_ports = [free_port() for _ in range(_COUNT)]
-        settings = _SETTINGS | secured | {"controller.quorum.voters": f"1@{_HOST}:{controller}"}
+        settings = REPLICATED | secured
         self.brokers: dict[int, EmbeddedBroker] = {}
         for number in range(1, 1 + _COUNT):
             port = free_port()
             both = f"PLAINTEXT://{_HOST}:{port},SASL_SSL://{_HOST}:{secured_ports[number - 1]}"
-            own = {"node.id": f"{number}", "broker.rack": f"rack{number}"}
-            own |= {"listeners": both, "advertised.listeners": both}
-            if number == 1:
-                own["listeners"] += f",CONTROLLER://{_HOST}:{controller}"
-            else:
-                own["process.roles"] = "broker"
+            own = placed(number, both, controller) | {"advertised.listeners": both, "broker.rack": f"rack{number}"}
             self.brokers[number] = EmbeddedBroker(
                 directory / f"{number}", port, properties=settings | own, start_timeout=START_TIMEOUT
             )
@@ -70,9 +75,10 @@ class ThreeBrokers:
         self.leaders: dict[TopicPartition, set[int]] = {}
 
     def __enter__(self) -> ThreeBrokers:
-        with ExitStack() as stack:
+        with ExitStack() as stack, ThreadPoolExecutor(_COUNT) as starting:
             for each in self.brokers.values():
-                stack.enter_context(each)
+                stack.callback(each.stop)
+            list(starting.map(EmbeddedBroker.start, self.brokers.values()))
             self._stack = stack.pop_all()
         return self
 

@@ -1,11 +1,11 @@
 """Partitions have leaders on three real brokers, which are killed in turn under load: every record counts once, over
-plain connections and over SASL_SSL."""
+plain connections and over SASL_SSL. `make test` has a soak of that."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.runtime.changelog_positions import ends
 from three_brokers import SteadyWriter, ThreeBrokers
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 PARTITIONS = 6
 #: Those that are killed, one after the other.
@@ -39,7 +39,6 @@ def moved(three: ThreeBrokers, topic: str) -> bool:
     return any(len(leaders - {-1}) > 1 for name, leaders in three.leaders.items() if name.topic == topic)
 
 
-@pytest.mark.long
 def test_a_consumer_gets_every_record_once_and_in_order_while_leaders_move(three: ThreeBrokers) -> None:
     topic = three.kafka.create_topic("numbers", PARTITIONS, replicas=3)
     consumer = PartitionConsumer(
@@ -83,7 +82,6 @@ def test_a_consumer_gets_every_record_once_and_in_order_while_leaders_move(three
     assert got == {each: list(range(each, writer.written, PARTITIONS)) for each in range(PARTITIONS)}
 
 
-@pytest.mark.long
 def test_changelogs_end_where_those_who_lead_them_now_say(three: ThreeBrokers) -> None:
     kafka = three.kafka
     topic = kafka.create_topic("changelog", PARTITIONS, replicas=3)
@@ -105,18 +103,17 @@ def test_changelogs_end_where_those_who_lead_them_now_say(three: ThreeBrokers) -
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "secured", "client", "killed"),
+    ("guarantee", "secured", "client"),
     [
-        pytest.param("exactly_once", True, "streamsapp", (2,)),
-        pytest.param("exactly_once", False, "streamsapp", KILLED, marks=pytest.mark.long),
-        pytest.param("at_least_once", False, "streamsapp", KILLED, marks=pytest.mark.long),
-        pytest.param("exactly_once", True, "streamsapp", KILLED, marks=pytest.mark.long),
-        pytest.param("at_least_once", True, "streamsapp", KILLED, marks=pytest.mark.long),
-        pytest.param("exactly_once", True, "librdkafka", KILLED, marks=pytest.mark.long),
+        ("exactly_once", False, "streamsapp"),
+        ("at_least_once", False, "streamsapp"),
+        ("exactly_once", True, "streamsapp"),
+        ("at_least_once", True, "streamsapp"),
+        ("exactly_once", True, "librdkafka"),
     ],
 )
 def test_counts_are_right_while_leaders_move(
-    guarantee: str, secured: bool, client: str, killed: Sequence[int], three: ThreeBrokers, tmp_path: Path
+    guarantee: str, secured: bool, client: str, three: ThreeBrokers, tmp_path: Path
 ) -> None:
     kafka = three.kafka
     source, sink = (kafka.create_topic(name, PARTITIONS, replicas=3) for name in ("words", "counts"))
@@ -131,7 +128,7 @@ def test_counts_are_right_while_leaders_move(
         return b"word%d" % (number * 7919 % 1000)
 
     with SteadyWriter(kafka, source, lambda number: (None, word(number), number % PARTITIONS)) as writer:
-        for broker in killed:
+        for broker in KILLED:
             three.replace(broker, source)
             assert instance.state in WELL
             time.sleep(2)

@@ -7,7 +7,20 @@ from itertools import pairwise
 
 import pytest
 
-from faults import AT_LEAST_ONCE, BROKER, EVERYBODY, EXACTLY_ONCE, OBJECTS, S3, SESSION, Fault, Kind, Plan, make_plan
+from faults import (
+    AT_LEAST_ONCE,
+    BROKER,
+    EVERYBODY,
+    EXACTLY_ONCE,
+    OBJECTS,
+    S3,
+    SESSION,
+    THREE_BROKERS,
+    Fault,
+    Kind,
+    Plan,
+    make_plan,
+)
 
 SEEDS = range(1, 201)
 
@@ -16,9 +29,15 @@ REMOTE = {Kind.WIPE, Kind.WIPE_ALL, Kind.RESTART_S3, Kind.FREEZE_S3, Kind.FLIP, 
 
 
 def plans(
-    guarantee: str | None = None, instances: int = 3, *, broker_restarts: bool = False, remote: bool = False
+    guarantee: str | None = None,
+    instances: int = 3,
+    *,
+    broker_restarts: bool = False,
+    remote: bool = False,
+    secured: bool = False,
 ) -> list[Plan]:
-    return [make_plan(seed, guarantee, instances, broker_restarts=broker_restarts, remote=remote) for seed in SEEDS]
+    options = {"broker_restarts": broker_restarts, "remote": remote, "secured": secured}
+    return [make_plan(seed, guarantee, instances, **options) for seed in SEEDS]
 
 
 def test_a_seed_always_makes_the_same_plan() -> None:
@@ -96,6 +115,18 @@ def test_exactly_once_meets_a_restarting_broker_on_request_only() -> None:
     assert not any(plan.restarts_broker for plan in plans(EXACTLY_ONCE))
     assert any(plan.restarts_broker for plan in plans(EXACTLY_ONCE, broker_restarts=True))
     assert any(plan.restarts_broker for plan in plans(AT_LEAST_ONCE))
+
+
+def test_two_of_three_brokers_are_hurt_one_at_a_time_under_both_guarantees() -> None:
+    controller, *others = THREE_BROKERS
+    for guarantee in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        found = [
+            [each for each in plan.faults if each.target in THREE_BROKERS] for plan in plans(guarantee, secured=True)
+        ]
+        hurt = Counter((each.kind, each.target) for faults in found for each in faults)
+        assert hurt.keys() == {(kind, each) for kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER) for each in others}
+        assert all(before.until <= after.at for faults in found for before, after in pairwise(faults))
+        assert controller not in {target for _, target in hurt}
 
 
 def test_a_broker_is_frozen_or_restarted_but_not_both_in_a_run() -> None:
