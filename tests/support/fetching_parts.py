@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from fetched_brokers import (
     FetchedBrokers,
     value_of,
 )
-from instances import TIMEOUT, eventually
+from instances import TIMEOUT
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.fetching import answers as module, leaders
@@ -50,11 +51,29 @@ PASSING = [
 ]  # fmt: skip
 
 
-class Reader:
-    """A fetcher, and what it has delivered."""
+class Threads:
+    """Makes calls on threads of their own."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self) -> None:
+        self._begun: list[Thread] = []
+
+    def __call__(self, call: Callable[[], None]) -> None:
+        self._begun.append(Thread(target=call, daemon=True))
+        self._begun[-1].start()
+
+    def end(self) -> None:
+        """Wait for all of them."""
+        for each in self._begun:
+            each.join(TIMEOUT)
+        assert not any(each.is_alive() for each in self._begun)
+
+
+class Reader:
+    """A fetcher, its threads, and what it has delivered."""
+
+    def __init__(self, fetcher: Fetcher, threads: Threads) -> None:
         self.fetcher = fetcher
+        self.threads = threads
         self.offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         self.ends: list[tuple[TopicPartition, int]] = []
         self.lost: list[TopicPartition] = []
@@ -128,15 +147,12 @@ def read(stack: ExitStack) -> Read:
         brokers: FetchedBrokers, positions: dict[TopicPartition, int], wakeup: Wakeup | None = None, **more: Any
     ) -> Reader:
         properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-        fetcher = Fetcher(fetch_settings(properties), brokers.describe, wakeup)
-
-        def end() -> None:
-            fetcher.close()
-            eventually(lambda: fetcher.ended, "the fetcher's end")
-
-        stack.callback(end)
+        threads = Threads()
+        fetcher = Fetcher(fetch_settings(properties), brokers.describe, wakeup, background=threads)
+        stack.callback(threads.end)
+        stack.callback(fetcher.close)
         fetcher.assign(positions)
-        return Reader(fetcher)
+        return Reader(fetcher, threads)
 
     return made
 

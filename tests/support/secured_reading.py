@@ -14,7 +14,7 @@ from secured_broker import SecuredBroker
 from streamsapp import TopicPartition
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.fetching.client import OwnConsumer
+from streamsapp.kafka.fetching.fetcher import Fetcher
 
 #: Longer than anything takes that works, in seconds.
 TIMEOUT = 100.0
@@ -80,7 +80,7 @@ class Reading:
 
     @property
     def fetches_itself(self) -> bool:
-        return isinstance(self.consumer._client, OwnConsumer)
+        return isinstance(self.consumer._client, Fetcher)
 
     def until(self, count: int) -> None:
         give_up = time.monotonic() + TIMEOUT

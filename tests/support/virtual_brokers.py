@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from streamsapp.brokers.broker import Address
 from streamsapp.brokers.connection import Connection
+from streamsapp.brokers.link import Address
 from streamsapp.brokers.opening import OpenConnection
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.brokers.transport import Transport
@@ -115,9 +115,7 @@ class VirtualBrokers:
         transport = Narrow(own)
         self.peers[address].append(Peer(end, transport))
         now = self.loop.now()
-        return OpenConnection(
-            transport, self.versions, *((None, None) if fate is None else (now + fate, now + 0.85 * fate))
-        )
+        return OpenConnection(transport, self.versions, *(() if fate is None else (now + fate, now + 0.85 * fate)))
 
     def peer(self, address: Address = BOOTSTRAP) -> Peer:
         """The last one that was connected to."""

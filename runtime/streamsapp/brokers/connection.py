@@ -11,18 +11,19 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from functools import partial
 from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from streamsapp.brokers.bounds import wrong
-from streamsapp.brokers.broker import Address, Background, Broker, Opener, on_a_thread
+from streamsapp.brokers.broker import Broker
 from streamsapp.brokers.channel import MOST
 from streamsapp.brokers.coordinators import brokers_of_the_cluster
 from streamsapp.brokers.errors import NotSentError, RefusedError, UnreachableError
 from streamsapp.brokers.event_loop import EventLoop, WakeUp
+from streamsapp.brokers.link import Address, Background, Opener, Opens, on_a_thread
 from streamsapp.brokers.opening import OpenConnection, open_connection
 from streamsapp.brokers.settings import ConnectionSettings
 from streamsapp.deadline import Deadline
@@ -47,19 +48,19 @@ class Connection:
         self,
         settings: ConnectionSettings,
         loop: EventLoop | None = None,
-        opener: Opener | None = None,
+        opens: Opens | None = None,
         background: Background = on_a_thread,
     ) -> None:
         """Tests give all but the settings: a loop with its own time, what opens connections, and on which thread."""
         self._loop = loop or EventLoop()
-        self._client_id, self._reaching = settings.client_id, settings.reaching
+        self._client_id = settings.client_id
         options = settings.reaching.socket_options()
-        self._open = opener or (
+        self._open = opens or (
             lambda at, timeout: open_connection(at, settings.security, settings.client_id, timeout, MOST, options)
         )
+        self._opener = Opener(settings.reaching, self._opened, self._loop.post, self._loop.now, background)
         #: The version and the cipher of TLS that the last connection has; ``None`` before, and without TLS. Any thread.
         self.tls: tuple[str, str] | None = None
-        self._background = background
         self._named: dict[Node, Address] = {f"bootstrap-{at}": each for at, each in enumerate(settings.bootstrap)}
         #: The addresses of all brokers that were told of, and the nodes of the last answer about the whole cluster.
         self._addresses: dict[Node, Address] = dict(self._named)
@@ -113,6 +114,11 @@ class Connection:
         """A wake-up for which a coroutine of this connection can wait."""
         return WakeUp(self._loop)
 
+    async def together(self, works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results of coroutines that do not wait for each other; raises the first one's error."""
+        outcomes = [self._loop.carry(work) for work in works]
+        return [await outcome for outcome in outcomes]
+
     async def sleep(self, seconds: float) -> None:
         await self._loop.sleep(seconds)
 
@@ -159,10 +165,7 @@ class Connection:
             if node not in self._addresses:
                 raise NotSentError(f"broker {node}: it is not known where it is")
             address = self._addresses[node]
-            broker = Broker(
-                self._loop, str(node), address, self._client_id, self._reaching, self._opened, self._background
-            )
-            self._brokers[node] = broker
+            broker = self._brokers[node] = Broker(self._loop, str(node), address, self._client_id, self._opener)
         return broker
 
     def _opened(self, address: Address, timeout: float) -> OpenConnection:

@@ -128,6 +128,19 @@ class EventLoop:
         self._works.add(work)
         self._ready.append(work)
 
+    def carry(self, work: Coroutine[Any, Any, T]) -> Awaited[T]:
+        """As ``start``; returns what will have its result."""
+        outcome = Awaited[T](self)
+
+        async def carried() -> None:
+            try:
+                outcome.set(await work)
+            except Exception as error:
+                outcome.fail(error)
+
+        self.start(carried())
+        return outcome
+
     def run_on(self, work: Work) -> None:
         """A coroutine has what it waits for."""
         self._ready.append(work)

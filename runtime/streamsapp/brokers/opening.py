@@ -7,6 +7,7 @@ handshake or a slow identity provider. All that comes is the network's, and is b
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import time
@@ -54,9 +55,9 @@ class OpenConnection:
     #: The least and the greatest version of each request that the broker knows, by the request's number.
     versions: Mapping[int, tuple[int, int]]
     #: When the broker ends the session, and when another connection is to be made before that (KIP-368), in monotonic
-    #: seconds.
-    expires_at: float | None = None
-    renew_at: float | None = None
+    #: seconds; infinite where it does not.
+    expires_at: float = math.inf
+    renew_at: float = math.inf
     #: The version and the cipher of TLS that both sides have agreed on; ``None`` without TLS.
     tls: tuple[str, str] | None = None
 
@@ -161,11 +162,10 @@ class _Opening:
         self.doing, self.hint = f"the login by {login.mechanism}", login.remedy
         lifetime = self._log_in(login, versions)
         now = time.monotonic()
-        expires_at, renew_at = (now + lifetime, now + _LIFE * lifetime) if lifetime else (None, None)
-        return OpenConnection(transport, versions, expires_at, renew_at, transport.tls)
+        return OpenConnection(transport, versions, now + lifetime, now + _LIFE * lifetime, transport.tls)
 
     def _log_in(self, login: Login, versions: Mapping[int, tuple[int, int]]) -> float:
-        """Returns the seconds after which the broker ends the session, or 0."""
+        """Returns the seconds after which the broker ends the session."""
         chosen = self._ask(Request(SaslHandshakeRequest(login.mechanism), least=1), versions)
         code = chosen.error_code
         if code == _UNSUPPORTED_MECHANISM:
@@ -185,7 +185,7 @@ class _Opening:
                 try:
                     says = conversation.send(answer.auth_bytes)
                 except StopIteration:
-                    return max(0, answer.session_lifetime_ms) / 1000
+                    return answer.session_lifetime_ms / 1000 if answer.session_lifetime_ms > 0 else math.inf
         finally:
             conversation.close()
         raise WrongAnswerError(f"the login by {login.mechanism} does not end")

@@ -33,7 +33,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.described import NOTHING, Described, check_described, described, topics_request
-from streamsapp.kafka.partition_offsets import offsets_at
+from streamsapp.kafka.partition_offsets import EARLIEST, LATEST, offsets_at
 from streamsapp.record import TopicIdentity, TopicPartition
 
 T = TypeVar("T")
@@ -94,6 +94,19 @@ class Cluster:
         async def ask(connection: Connection) -> dict[TopicPartition, int]:
             told = await _described(connection, {each.topic for each in wanted}, timeout)
             return await offsets_at(connection, told, wanted, _ONE * timeout, committed_only=self._committed_only)
+
+        return self._asked(ask, timeout)
+
+    def bounds(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        """Where a partition begins, and the end of what may be read. Raises ``KafkaException``."""
+
+        async def ask(connection: Connection) -> tuple[int, int]:
+            told = await _described(connection, [partition.topic], timeout)
+            first, last = await connection.together(
+                offsets_at(connection, told, {partition: at}, _ONE * timeout, committed_only=self._committed_only)
+                for at in (EARLIEST, LATEST)
+            )
+            return first[partition], max(first[partition], last[partition])
 
         return self._asked(ask, timeout)
 

@@ -19,8 +19,9 @@ from streamsapp.config.known_properties import OWN
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.cluster import Cluster
-from streamsapp.kafka.fetching.client import OwnConsumer
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Confirmation, ConsumerClient, Fetched, Topics
+from streamsapp.kafka.fetching.fetcher import Fetcher
+from streamsapp.kafka.fetching.settings import fetch_settings
 from streamsapp.kafka.librdkafka.consumer import LibrdkafkaConsumer
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.rest import Rest
@@ -65,7 +66,7 @@ class PartitionConsumer:
         self._cluster = Cluster(given)
         self._client: ConsumerClient
         if client == OWN:
-            self._client = OwnConsumer(given, self._cluster, wakeup, has_handler=has_handler)
+            self._client = Fetcher(fetch_settings(given, has_handler=has_handler), self._cluster.describe, wakeup)
         else:
             self._client = LibrdkafkaConsumer(given, self._cluster.topics, wakeup)
         self._rest = Rest(rest, time.monotonic, held)
@@ -203,17 +204,15 @@ class PartitionConsumer:
         if cached:
             return self._client.watermarks(partition)
         return self._repeated(
-            lambda: self._client.bounds(partition, REQUEST_TIMEOUT), f"looking up where {partition} begins and ends"
+            lambda: self._cluster.bounds(partition, REQUEST_TIMEOUT), f"looking up where {partition} begins and ends"
         )
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offset at or after a time, the end where there is none."""
-        asked = list(partitions)
+        asked = dict.fromkeys(partitions, max(timestamp_ms, 0))
         if not asked:
             return {}
-        found = self._repeated(
-            lambda: self._client.offsets_for_time(asked, timestamp_ms, REQUEST_TIMEOUT), "looking up offsets by time"
-        )
+        found = self._repeated(lambda: self._cluster.offsets_at(asked, REQUEST_TIMEOUT), "looking up offsets by time")
         return {name: offset if offset >= 0 else END for name, offset in found.items()}
 
     def close(self) -> None:

@@ -44,11 +44,14 @@ async def offsets_at(
     for name, time_ms in wanted.items():
         leader = _leader(told, name)
         by_leader.setdefault(leader.node, {})[name] = leader.epoch, time_ms
-    found: dict[TopicPartition, int] = {}
-    for node, asked in by_leader.items():
-        request = Request(_message(asked, committed_only=committed_only), least=_LEAST)
-        found |= _read(await connection.send(request, node, timeout, partial(_check, asked=asked)))
-    return found
+    answers = await connection.together(
+        connection.send(
+            Request(_message(asked, committed_only=committed_only), least=_LEAST),
+            node, timeout, partial(_check, asked=asked),
+        )
+        for node, asked in by_leader.items()
+    )  # fmt: skip
+    return {name: offset for answer in answers for name, offset in _read(answer).items()}
 
 
 def _leader(told: Described, name: TopicPartition) -> Leader:

@@ -12,7 +12,7 @@ import pytest
 from instances import eventually
 from streamsapp import TopicPartition
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.fetching.client import OwnConsumer
+from streamsapp.kafka.fetching.fetcher import Fetcher
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.wakeup import Wakeup
 from three_brokers import SteadyWriter, ThreeBrokers
@@ -59,8 +59,8 @@ class Reading:
 
     @property
     def partitions(self) -> Collection[FetchedPartition]:
-        assert isinstance(self.consumer._client, OwnConsumer)
-        return self.consumer._client._fetcher._assignment.partitions.values()
+        assert isinstance(self.consumer._client, Fetcher)
+        return self.consumer._client._assignment.partitions.values()
 
     def asks(self, brokers: set[int]) -> bool:
         """Poll, and return whether these brokers are asked for all partitions."""

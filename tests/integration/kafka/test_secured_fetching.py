@@ -13,7 +13,7 @@ from secured_reading import TIMEOUT, TOKEN, WAYS, Begin, Properties, write
 from streamsapp.brokers.errors import NotSentError, RefusedError, RefusedTlsError
 from streamsapp.brokers.opening import open_connection
 from streamsapp.brokers.security import Security
-from streamsapp.kafka.fetching.client import OwnConsumer
+from streamsapp.kafka.fetching.fetcher import Fetcher
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -37,9 +37,9 @@ def test_a_login_that_ends_is_renewed_before_and_nothing_is_lost(
     one = reading(topic, WAYS["scram-256"](broker, tmp_path))
     write(kafka, topic, 10)
     one.until(10)
-    assert isinstance(one.consumer._client, OwnConsumer)
-    connections = one.consumer._client._fetcher._connections
-    (first,) = connections._brokers.values()
+    assert isinstance(one.consumer._client, Fetcher)
+    connections = one.consumer._client._connections
+    (first,) = connections._asked.values()
     caplog.clear()
 
     end = time.monotonic() + 2 * SESSION / 1000
@@ -48,7 +48,7 @@ def test_a_login_that_ends_is_renewed_before_and_nothing_is_lost(
         one.until(len(one.offsets) + 1)
 
     assert one.offsets == list(range(len(one.offsets)))
-    assert first not in connections._brokers.values()
+    assert first not in connections._asked.values()
     assert [each for each in caplog.messages if "goes on by itself" in each] == []
 
 

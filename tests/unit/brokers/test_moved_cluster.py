@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamsapp.brokers.broker import Address
 from streamsapp.brokers.errors import NotSentError, UnreachableError
+from streamsapp.brokers.link import Address
 from streamsapp.brokers.opening import OpenConnection
 from virtual_brokers import BOOTSTRAP, VirtualBrokers, answer, cluster, heartbeat
 

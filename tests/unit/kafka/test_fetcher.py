@@ -418,13 +418,13 @@ def test_all_that_brokers_have_is_told_at_once_also_if_it_is_nothing(start: Star
     assert set(reader.offsets) == {A, A1}
     for _ in range(3):
         asked = len(brokers.asked)
-        fetched = reader.fetcher.fetch_all(100, ENDLESS)
+        fetched = reader.fetcher.fetch(100, ENDLESS, at_once=True)
         assert len(brokers.asked) == asked + 2
         assert not fetched.records
         assert not fetched.more
     brokers.write(A, 3)
     brokers.write(A1, 4)
-    fetched = reader.fetcher.fetch_all(100, ENDLESS)
+    fetched = reader.fetcher.fetch(100, ENDLESS, at_once=True)
     assert sorted((name.partition, len(records)) for name, records in fetched.records) == [(0, 3), (1, 4)]
     assert not fetched.more
 
@@ -435,10 +435,10 @@ def test_more_is_said_to_be_there_if_a_broker_does_not_answer_or_less_was_taken(
     brokers.write(A, 5)
     reader.until(lambda: len(reader.offsets[A]) == 5)
     brokers.write(A, 5)
-    assert reader.fetcher.fetch_all(3, ENDLESS).more
-    assert not reader.fetcher.fetch_all(3, ENDLESS).more
+    assert reader.fetcher.fetch(3, ENDLESS, at_once=True).more
+    assert not reader.fetcher.fetch(3, ENDLESS, at_once=True).more
     brokers.fate = lambda broker, partition: SILENT
-    assert reader.fetcher.fetch_all(3, 0.01).more
+    assert reader.fetcher.fetch(3, 0.01, at_once=True).more
 
 
 def test_an_older_format_of_records_is_an_error_that_names_librdkafka(start: Start, read: Read) -> None:

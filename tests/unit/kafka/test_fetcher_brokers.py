@@ -10,6 +10,7 @@ import stat
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -32,13 +33,16 @@ from fetching_parts import (
     Read,
     Reader,
     Start,
+    Threads,
     once,
 )
 from instances import eventually
 from streamsapp import TopicPartition
+from streamsapp.brokers import link
+from streamsapp.brokers.opening import OpenConnection, open_connection
 from streamsapp.errors import TopicError
 from streamsapp.kafka.consumer import BEGINNING
-from streamsapp.kafka.fetching import answers as module, leaders
+from streamsapp.kafka.fetching import answers as module, broker_connections, leaders
 from streamsapp.kafka.fetching.broker import TooOldError
 from streamsapp.kafka.wakeup import Wakeup
 
@@ -121,7 +125,7 @@ def test_a_topic_that_was_missing_when_it_was_assigned_before_is_waited_for_agai
     brokers = start({"a": 1})
     brokers.fate_of_look_ups = once(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 2)
     reader = read(brokers, {A: 0})
-    eventually(lambda: reader.fetcher.ended, "the end of the look-up, which notes that the topic is missing")
+    reader.threads.end()  # the look-up's, which notes that the topic is missing
     reader.fetcher.unassign([A])
     time.sleep(0.6)
     reader.fetcher.assign({A: 0})
@@ -132,7 +136,7 @@ def test_what_is_wrong_with_a_topic_is_not_told_after_it_was_unassigned(start: S
     brokers = start({"a": 1, "b": 1})
     brokers.fate_of_look_ups = lambda topic: KafkaError.TOPIC_AUTHORIZATION_FAILED if topic == "b" else 0
     reader = read(brokers, {B: 0})
-    eventually(lambda: reader.fetcher.ended, "the end of the look-up")
+    reader.threads.end()  # the look-up's
     reader.fetcher.unassign([B])
     reader.fetcher.assign({A: 0})
     reader.until_end((A, 0))
@@ -150,10 +154,11 @@ def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     monkeypatch.setattr(leaders, "_LONGEST_PAUSE", 7200.0)
     pauses: list[float] = []
     brokers = start({})
-    made = leaders.Leaders(brokers.describe, lambda: pauses.append(made.look_up({A})))
+    threads = Threads()
+    made = leaders.Leaders(brokers.describe, lambda: pauses.append(made.look_up({A})), time.monotonic, threads)
     made.look_up({A})
 
-    eventually(made.close, "its end")
+    threads.end()
     assert len(pauses) == 1
     assert pauses[0] <= 3600.0
 
@@ -324,9 +329,7 @@ class Counted(Wakeup):
 def idle(brokers: FetchedBrokers, reader: Reader) -> None:
     """Until a broker waits for records, for long, and nobody has anything else to tell."""
     reader.until(lambda: len(brokers.asked) == 2)  # for where it begins, and for records
-    for thread in threading.enumerate():
-        if thread.name.startswith(("connect-", "leaders")):
-            thread.join(10)
+    reader.threads.end()
     reader.nothing_comes()
 
 
@@ -426,5 +429,31 @@ def test_what_is_open_is_closed_at_the_end_also_while_it_connects(polls: int, st
         eventually(lambda: connections(brokers) == 6)
     reader.fetcher.close()
 
-    eventually(lambda: reader.fetcher.ended)
+    reader.threads.end()
     eventually(lambda: connections(brokers) == 0)
+
+
+def test_another_connection_takes_the_place_of_one_whose_session_ends_after_its_last_answer(
+    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers, let_go = start({"a": 1}), Event()
+    brokers.write(A, 5)
+
+    def ends_soon(*given: Any) -> OpenConnection:
+        return replace(open_connection(*given), renew_at=0.0)
+
+    monkeypatch.setattr(broker_connections, "open_connection", ends_soon)
+    monkeypatch.setattr(link, "_SHORTEST_SESSION", 0.0)
+    brokers.fate = lambda *asked: let_go.wait(30) and 0
+    reader = read(brokers, {A: 0})
+    reader.until(lambda: brokers.asked and brokers.accepted[1] == 2)
+    reader.nothing_comes()
+    assert brokers.connections(1) == 2
+    let_go.set()
+    reader.until_end((A, 5))
+    reader.until(lambda: brokers.accepted[1] > 3)
+
+    assert reader.offsets[A] == list(range(5))
+    assert [each.fetch_offset for _, _, each in brokers.fetches()].count(0) == 1, "its answer was taken"
+    reader.threads.end()
+    brokers.wait_until(lambda: brokers.connections(1) <= 2)

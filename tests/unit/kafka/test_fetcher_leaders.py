@@ -3,6 +3,7 @@ believed. The brokers are scripted, the sockets real."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
 import pytest
@@ -21,7 +22,6 @@ from fetching_parts import (
     Start,
     once,
 )
-from instances import eventually
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.described import Described
@@ -137,11 +137,10 @@ def test_leaders_are_told_together_with_that_there_is_more_to_know(start: Start)
         told.append(made.of(A))
         return brokers.describe(topics, timeout)
 
-    made = leaders.Leaders(describe, lambda: None)
+    made = leaders.Leaders(describe, lambda: None, time.monotonic, lambda call: call())
     for leader in (1, 2):
         brokers.move(A, leader)
         made._begin([A, B], judges=False)
-        eventually(made.close, "its end")
         assert (made.changed, made.of(A)) == (True, leader)
     assert told == [None, 1]
 
@@ -195,11 +194,10 @@ def test_brokers_that_tell_no_ids_are_an_error_that_names_librdkafka(start: Star
 
 def test_a_broker_that_is_behind_and_tells_an_earlier_leader_is_not_believed(start: Start) -> None:
     brokers = start({"a": 1}, 2)
-    made = leaders.Leaders(brokers.describe, lambda: None)
+    made = leaders.Leaders(brokers.describe, lambda: None, time.monotonic, lambda call: call())
 
     def look_up() -> tuple[int | None, int]:
         made._begin([A], judges=True)
-        eventually(made.close, "its end")
         return made.of(A), made.epoch(A)
 
     brokers.move(A, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -60,6 +60,9 @@ class Brokers:
         self.rewritten(answer)
         check(answer)
         return answer
+
+    async def together(self, works: Iterable[Awaitable[Any]]) -> list[Any]:
+        return [await work for work in works]
 
     def offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed_only: bool = True

@@ -5,7 +5,6 @@ Used on the thread that a consumer belongs to. A broker is believed about a part
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 from confluent_kafka import KafkaError
@@ -181,7 +180,7 @@ class FetchAnswers:
         elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise not_authorised(partition.name, KafkaError(code).str())
         else:
-            partition.retry_at = time.monotonic() + self._settings.backoff
+            partition.retry_at = self._assignment.now() + self._settings.backoff
             if code not in _MOVED:
                 log.warning("%s: %s (goes on by itself)", partition.name, KafkaError(code).str())
             if partition.is_followed:
@@ -195,7 +194,7 @@ class FetchAnswers:
         if partition.is_followed:
             self._assignment.return_to_leader(partition)
             return
-        if partition.is_lost(time.monotonic() + max(_DOUBT, self._settings.backoff)):
+        if partition.is_lost(self._assignment.now() + max(_DOUBT, self._settings.backoff)):
             self._assignment.news[partition.name] = partition
         log.info("%s: %s%s", partition.name, what, "" if partition.lost else "; its leader is asked once more")
 
@@ -209,6 +208,6 @@ class FetchAnswers:
                 " the topic's segments there with kafka-dump-log.sh, and at what is between it and this instance"
             ) from error
         log.warning("%s: %s (fetching it again from %s)", partition.name, error, source)
-        partition.retry_at = time.monotonic() + self._settings.backoff * 2 ** (partition.broken - 1)
+        partition.retry_at = self._assignment.now() + self._settings.backoff * 2 ** (partition.broken - 1)
         if partition.is_followed:
             self._assignment.return_to_leader(partition)

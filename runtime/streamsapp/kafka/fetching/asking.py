@@ -6,8 +6,6 @@ has come, and so is answered while that one is taken.
 
 from __future__ import annotations
 
-import time
-
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
 from streamsapp.kafka.fetching import requests
@@ -48,7 +46,7 @@ class FetchRequests:
             return self._settings.reaching.first_pause
         if broker.asked is not None:
             return _IDLE
-        now = time.monotonic()
+        now = self._assignment.now()
         if now < broker.times.not_before:
             return broker.times.not_before - now
         wanted = [each for each in partitions if each.is_wanted(now)]

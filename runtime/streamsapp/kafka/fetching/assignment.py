@@ -7,8 +7,7 @@ nearer to this client (KIP-392). A follower that fails is left: the leader answe
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.described import NONE
@@ -29,9 +28,10 @@ STAY = 10.0
 class FetchAssignment:
     """The partitions by the brokers that are asked."""
 
-    def __init__(self, leaders: Leaders, age: float) -> None:
+    def __init__(self, leaders: Leaders, age: float, now: Callable[[], float]) -> None:
         """A follower is asked for ``age`` seconds, and leaders are looked up as often."""
         self._age = age
+        self.now = now
         self._leaders = leaders
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
         #: Those that have something to tell, the one that told least lately first.
@@ -72,7 +72,7 @@ class FetchAssignment:
     def find_sources(self) -> float:
         """Sort the partitions by the brokers to ask, and look for leaders that are not known; returns the seconds until
         it makes sense to look again. Raises as ``Leaders.look_up`` does."""
-        now = time.monotonic()
+        now = self.now()
         if self._changed or self._leaders.changed or now >= self._return_at:
             self._changed = self._leaders.changed = False
             self._sort(now)
@@ -116,7 +116,7 @@ class FetchAssignment:
 
     def stays(self, source: int) -> bool:
         """Return whether this leader is to answer itself, and name no follower."""
-        return source in self._stays and time.monotonic() < self._stays[source]
+        return source in self._stays and self.now() < self._stays[source]
 
     # ---- answers -----------------------------------------------------------------------------------------------
 
@@ -138,17 +138,17 @@ class FetchAssignment:
         if partition.source != partition.leader or replica == partition.leader:
             return
         if not self._leaders.knows(replica):
-            self._stays[partition.leader] = time.monotonic() + STAY
+            self._stays[partition.leader] = self.now() + STAY
             self.forget_leader(partition)
             return
         log.debug("%s: broker %d is asked, as its leader %d wants it", partition.name, replica, partition.leader)
-        partition.replica, partition.replica_until = replica, time.monotonic() + self._age
+        partition.replica, partition.replica_until = replica, self.now() + self._age
         self._changed = True
 
     def return_to_leader(self, partition: FetchedPartition) -> None:
         """The follower that is asked has failed."""
         log.info("%s: its leader %d is asked, and not %s", partition.name, partition.leader, self.place(partition))
-        self._stays[partition.leader] = time.monotonic() + STAY
+        self._stays[partition.leader] = self.now() + STAY
         partition.replica = partition.source = NONE
         self._changed = True
 

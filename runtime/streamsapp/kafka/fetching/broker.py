@@ -1,29 +1,22 @@
-"""A connection of a fetcher's to a broker, for one request at a time.
-
-Made and used on the thread that a consumer belongs to; a thread of its own connects, and ends with that.
+"""A connection of a fetcher's to a broker, for one request at a time, and the times at which that is asked next and its
+answer is due. Used on the thread that a consumer belongs to.
 """
 
 from __future__ import annotations
 
-import math
 import struct
-import time
 from collections.abc import Callable
-from threading import Thread
 from typing import Any
 
-from streamsapp.brokers.bounds import check_length
-from streamsapp.brokers.opening import OpenConnection, open_connection
+from streamsapp.brokers.bounds import check_length, throttle
 from streamsapp.brokers.transport import Transport
 from streamsapp.errors import StreamsError
-from streamsapp.kafka.fetching import requests
-from streamsapp.kafka.fetching.request_times import RequestTimes
+from streamsapp.kafka.fetching.requests import Encoded
 from streamsapp.kafka.fetching.session import FetchSession
-from streamsapp.kafka.fetching.settings import FetchSettings
 
-#: Seconds for the rest of an answer of which a part is there, and for a request to be written. No other thread of the
-#: interpreter waits meanwhile.
-_REST_OF_ANSWER, _WRITE = 0.02, 5.0
+#: So many answers in a row may have nothing to tell before they are due; from then on the pauses before the next
+#: request grow, up to so many seconds.
+_HOLLOW, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 0.05, 1.0
 _SIZE = struct.Struct(">i")
 _NO_ANSWER = "if it happens again, it may want a login: check security.protocol"
 
@@ -35,20 +28,50 @@ class TooOldError(StreamsError):
         super().__init__(f"{what}; upgrade to Kafka 3.1 or later, or set client: librdkafka, which knows older ones")
 
 
-class BrokerConnection:
-    """One attempt to have a connection; once it is lost it is made anew."""
+class RequestTimes:
+    """The times of one connection, in monotonic seconds."""
 
-    def __init__(self, address: tuple[str, int], settings: FetchSettings, notify: Callable[[], None]) -> None:
-        """``notify`` is called when the connection is made, or cannot be."""
-        self.address = address
-        self._settings = settings
-        self._notify = notify
-        self._transport: Transport | None = None
-        #: The reason why there is no connection, once that is known.
-        self.failure: Exception | None = None
-        self._closed = False
-        #: When another connection is to be made, as this one's login will not be believed any more (KIP-368).
-        self._renew_at = math.inf
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        #: Not to be asked before.
+        self.not_before = 0.0
+        #: When it was asked last, or the connection was begun.
+        self.asked_at = now()
+        #: When the broker answers at the latest, if it is well, and for how long it may wait until then.
+        self._due_at = self._waits = 0.0
+        #: How many answers, one after the other, had nothing to tell and came long before they were due.
+        self._hollow = 0
+
+    def asked(self, waits: float) -> None:
+        """It may wait for so many seconds before it answers."""
+        self.asked_at = self._now()
+        self._due_at, self._waits = self.asked_at + waits, waits
+
+    @property
+    def late(self) -> float:
+        """The seconds for which the answer is due by now; negative while the broker may wait for records."""
+        return self._now() - self._due_at
+
+    def leave_alone(self, milliseconds: int, broker: object) -> None:
+        """Ask nothing for so long, as the broker wants it."""
+        self.not_before = self._now() + throttle(milliseconds, broker)
+
+    def told(self, *, anything: bool) -> None:
+        """The answer says something, or not: a broker that has nothing waits for it, and is not asked again and again
+        if it does not."""
+        early = self._due_at - self._now() > self._waits / 2 > 0
+        self._hollow = 0 if anything or not early else self._hollow + 1
+        if (beyond := self._hollow - _HOLLOW) >= 0:
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(beyond, 8))
+            self.not_before = max(self.not_before, self._now() + pause)
+
+
+class BrokerConnection:
+    """An open connection."""
+
+    def __init__(self, transport: Transport, place: str, most: int, now: Callable[[], float]) -> None:
+        """To the broker at a ``place``, of which no answer has more than ``most`` bytes."""
+        self._transport, self._place, self._most = transport, place, most
         #: How often it was asked.
         self.requests = 0
         #: The answer is empty until its length is known.
@@ -59,60 +82,10 @@ class BrokerConnection:
         #: The caller's note of what was asked, until it is answered.
         self.asked: Any = None
         self.session = FetchSession()
-        self.times = RequestTimes()
-        Thread(target=self._connect, name=f"connect-{settings.client_id}", daemon=True).start()
-
-    # ---- the thread that connects ------------------------------------------------------------------------------
-
-    def _connect(self) -> None:
-        settings = self._settings
-        try:
-            reaching = settings.reaching
-            made = open_connection(
-                self.address,
-                settings.security,
-                settings.client_id,
-                reaching.longest_try,
-                settings.most,
-                reaching.socket_options(),
-            )
-            try:
-                self._check(made)
-            except BaseException:
-                made.transport.close()
-                raise
-        except Exception as error:
-            self.failure = error
-        else:
-            self._transport = made.transport
-            if self._closed:
-                made.transport.close()
-        self._notify()
-
-    def _check(self, made: OpenConnection) -> None:
-        if requests.lacks(made.versions):
-            version = requests.FETCH_VERSION
-            raise TooOldError(f"broker {self} does not know Fetch requests of version {version} (KIP-516)")
-        made.transport.wait_in_system(_REST_OF_ANSWER, _WRITE)
-        if made.renew_at is not None:
-            self._renew_at = made.renew_at
-
-    # ---- the consumer's thread ---------------------------------------------------------------------------------
+        self.times = RequestTimes(now)
 
     def __str__(self) -> str:
-        return f"{self.address[0]}:{self.address[1]}"
-
-    @property
-    def connected(self) -> bool:
-        return self._transport is not None
-
-    @property
-    def has_expired(self) -> bool:
-        """True if its time is over, or it was idle for long; never while an answer is waited for."""
-        if self.asked is not None:
-            return False
-        idle = self.connected and self.times.idle > self._settings.reaching.idle
-        return idle or time.monotonic() >= self._renew_at
+        return self._place
 
     @property
     def late(self) -> float:
@@ -120,12 +93,10 @@ class BrokerConnection:
         return 0.0 if self.asked is None else self.times.late
 
     def fileno(self) -> int:
-        assert self._transport is not None
         return self._transport.fileno()
 
-    def ask(self, request: requests.Encoded, asked: object, waits: float = 0.0) -> None:
+    def ask(self, request: Encoded, asked: object, waits: float = 0.0) -> None:
         """Send a request, which the broker may keep for so many seconds. Raises ``OSError``, as all that follows."""
-        assert self._transport is not None
         self.requests = (self.requests + 1) & 0x7FFFFFFF
         self.asked = asked
         self.times.asked(waits)
@@ -139,7 +110,7 @@ class BrokerConnection:
             self._read_into(self._head)
             if self._read < len(self._head):
                 return None
-            self._answer, self._read = bytearray(check_length(bytes(self._head), self._settings.most)), 0
+            self._answer, self._read = bytearray(check_length(bytes(self._head), self._most)), 0
         self._read_into(self._answer)
         if self._read < len(self._answer):
             return None
@@ -150,7 +121,6 @@ class BrokerConnection:
         return answer
 
     def _read_into(self, buffer: bytearray) -> None:
-        assert self._transport is not None
         try:
             with memoryview(buffer) as view:
                 read = self._transport.recv_into(view[self._read :])
@@ -163,7 +133,6 @@ class BrokerConnection:
         self._read += read
 
     def close(self) -> None:
-        self._closed = True
-        if self._transport is not None:
-            self._transport.close()
-            self._transport = None
+        """No answer is waited for any more."""
+        self.asked = None
+        self._transport.close()

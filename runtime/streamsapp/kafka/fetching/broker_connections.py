@@ -1,102 +1,175 @@
-"""The connections of a fetcher to the leaders of partitions, one for each, which are watched for answers.
+"""The connections of a fetcher to the brokers that it asks, one for each, which are watched for answers.
 
-Used on the thread that a consumer belongs to.
+Used on the thread that a consumer belongs to; ``brokers.link`` opens them on other ones.
 """
 
 from __future__ import annotations
 
 import select
-import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Lock
 
 from streamsapp.brokers.errors import UnreachableError
+from streamsapp.brokers.link import Address, Background, Link, Opener, on_a_thread
+from streamsapp.brokers.opening import OpenConnection, open_connection
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.fetching.broker import BrokerConnection
+from streamsapp.kafka.fetching.broker import BrokerConnection, TooOldError
+from streamsapp.kafka.fetching.requests import FETCH_VERSION, lacks
 from streamsapp.kafka.fetching.settings import FetchSettings
 from streamsapp.kafka.wakeup import Wakeup
 
 log = client_log(__name__)
 
+#: Seconds for the rest of an answer of which a part is there, and for a request to be written. No other thread of the
+#: interpreter waits meanwhile.
+_REST_OF_ANSWER, _WRITE = 0.02, 5.0
+
 
 class BrokerConnections:
     """BrokerConnections by the number of the broker."""
 
-    def __init__(self, settings: FetchSettings, wakeup: Wakeup) -> None:
+    def __init__(
+        self,
+        settings: FetchSettings,
+        wakeup: Wakeup,
+        now: Callable[[], float],
+        background: Background = on_a_thread,
+    ) -> None:
         """The ``wakeup`` ends its wait when an answer comes, and when a connection was made or could not be."""
         self._settings = settings
         self._wakeup = wakeup
-        self._brokers: dict[int, BrokerConnection] = {}
-        #: When brokers that were lost are tried again, in monotonic seconds, and how often they were in a row.
-        self._lost: dict[int, tuple[float, int]] = {}
+        self._now = now
+        self._opener = Opener(settings.reaching, self._open, self._post, now, background)
+        self._links: dict[int, Link] = {}
+        self._asked: dict[int, BrokerConnection] = {}
+        #: Those that take the place of others, as soon as these are not asked.
+        self._next: dict[int, BrokerConnection] = {}
+        self._failures: deque[tuple[int, Exception]] = deque()
         #: True once a broker has given an answer that makes sense.
         self.answered = False
         self._sockets = select.poll()
-        #: Those that are watched, by their sockets.
+        #: The brokers whose connections are watched, by their sockets.
         self._watched: dict[int, int] = {}
+        #: What other threads leave here.
+        self._posted: deque[Callable[[], object]] = deque()
+        self._lock, self._closed = Lock(), False
 
-    def to(self, leader: int, address: tuple[str, int]) -> BrokerConnection | None:
+    # ---- other threads -----------------------------------------------------------------------------------------
+
+    def _open(self, address: Address, timeout: float) -> OpenConnection:
+        settings = self._settings
+        options = settings.reaching.socket_options()
+        made = open_connection(address, settings.security, settings.client_id, timeout, settings.most, options)
+        try:
+            if lacks(made.versions):
+                place = "{}:{}".format(*address)
+                raise TooOldError(f"broker {place} does not know Fetch requests of version {FETCH_VERSION} (KIP-516)")
+            made.transport.wait_in_system(_REST_OF_ANSWER, _WRITE)
+        except BaseException:
+            made.transport.close()
+            raise
+        return made
+
+    def _post(self, call: Callable[[], object]) -> bool:
+        with self._lock:
+            if taken := not self._closed:
+                self._posted.append(call)
+        self._wakeup.notify()
+        return taken
+
+    # ---- the consumer's thread ---------------------------------------------------------------------------------
+
+    def to(self, source: int, address: Address) -> BrokerConnection | None:
         """The connection to a broker, or ``None``: then it is being made, or it is too early to try again."""
-        broker = self._brokers.get(leader)
-        if broker is not None and broker.address != address:
-            log.info("broker %d: it is at %s:%d now, and not at %s any more", leader, *address, broker)
-            self._hang_up(leader)  # what it was asked is asked anew, of whoever is there
-            broker = None
-        if broker is not None and broker.has_expired:
-            self._hang_up(leader)
-            broker = None
-        if broker is None and time.monotonic() >= self._lost.get(leader, (0.0, 0))[0]:
-            self._brokers[leader] = BrokerConnection(address, self._settings, self._wakeup.notify)
-        return broker if broker is not None and broker.connected else None
+        link = self._links.get(source)
+        if link is None:
+            report = partial(self._opened, source), partial(self._not_opened, source)
+            link = self._links[source] = Link(address, self._opener, *report)
+        if link.address != address:
+            log.info("broker %d: it is at %s:%d now, and not at %s:%d any more", source, *address, *link.address)
+            link.move(address)
+            self._hang_up(source)  # what it was asked is asked anew, of whoever is there
+        broker = self._asked.get(source)
+        if broker is not None and broker.asked is not None:
+            return broker
+        if (successor := self._next.pop(source, None)) is not None:
+            self._hang_up(source)
+            self._watch(source, successor)
+        elif broker is not None and link.is_over(broker.times.asked_at):
+            self._hang_up(source)
+        broker = self._asked.get(source)
+        if broker is None or self._now() >= link.renew_at:
+            link.open()
+        return broker
 
     def with_something_to_read(self) -> Iterator[tuple[int, BrokerConnection]]:
         """Those that have an answer, or a part of it."""
         for descriptor, _ in self._sockets.poll(0) if self._watched else ():
-            leader = self._watched[descriptor]
-            yield leader, self._brokers[leader]
+            source = self._watched[descriptor]
+            yield source, self._asked[source]
 
-    def free(self) -> list[BrokerConnection]:
-        """Those that have answered all that they were asked."""
-        return [broker for broker in self._brokers.values() if broker.asked is None]
+    def busy(self) -> list[BrokerConnection]:
+        """Those that have not answered what they were asked."""
+        return [broker for broker in self._asked.values() if broker.asked is not None]
 
     def late(self, seconds: float) -> list[tuple[int, BrokerConnection]]:
         """Those whose answer is due for so long."""
-        return [(leader, broker) for leader, broker in self._brokers.items() if broker.late > seconds]
+        return [(source, broker) for source, broker in self._asked.items() if broker.late > seconds]
 
     def failed(self) -> Iterator[tuple[int, Exception]]:
-        """Those that could not be made, and why; those that were are watched from now on."""
-        if len(self._watched) == len(self._brokers):
-            return
-        for leader in self._brokers.keys() - self._watched.values():
-            broker = self._brokers[leader]
-            if broker.failure is not None:
-                yield leader, broker.failure
-            elif broker.connected:
-                descriptor = broker.fileno()
-                self._watched[descriptor] = leader
-                self._sockets.register(descriptor, select.POLLIN)
-                self._wakeup.watch(descriptor)
+        """Those that could not be made, and why."""
+        while self._posted:
+            self._posted.popleft()()
+        while self._failures:
+            yield self._failures.popleft()
 
-    def lose(self, leader: int, error: Exception) -> None:
+    def lose(self, source: int, error: Exception) -> None:
         """Forget a connection, until the broker is tried again."""
-        place = "" if isinstance(error, UnreachableError) else f"broker {self._brokers[leader]}: "
+        place = "" if isinstance(error, UnreachableError) else "broker {}:{}: ".format(*self._links[source].address)
         log.warning("%s%s (goes on by itself)", place, error)
-        failures = 1 + self._lost.get(leader, (0.0, 0))[1]
-        self._lost[leader] = time.monotonic() + self._settings.reaching.pause(failures), failures
-        self._hang_up(leader)
+        if source in self._asked:  # or it has failed already
+            self._links[source].failed(error)
+        self._hang_up(source)
 
-    def well(self, leader: int) -> None:
+    def well(self, source: int) -> None:
         """A broker has given an answer that makes sense."""
-        self._lost.pop(leader, None)
+        self._links[source].well()
         self.answered = True
 
     def close(self) -> None:
         """Close all."""
-        for leader in list(self._brokers):
-            self._hang_up(leader)
+        with self._lock:
+            self._closed = True
+        for _ in self.failed():
+            pass
+        for source in self._links:
+            self._hang_up(source)
 
-    def _hang_up(self, leader: int) -> None:
-        for descriptor in [each for each, of in self._watched.items() if of == leader]:
+    def _opened(self, source: int, opened: OpenConnection) -> None:
+        place = "{}:{}".format(*self._links[source].address)
+        self._next[source] = BrokerConnection(opened.transport, place, self._settings.most, self._now)
+
+    def _not_opened(self, source: int, error: Exception) -> None:
+        if source in self._asked:  # which is used until its session ends
+            log.debug("broker %d: %s", source, error)
+        else:
+            self._failures.append((source, error))
+
+    def _watch(self, source: int, broker: BrokerConnection) -> None:
+        self._asked[source] = broker
+        descriptor = broker.fileno()
+        self._watched[descriptor] = source
+        self._sockets.register(descriptor, select.POLLIN)
+        self._wakeup.watch(descriptor)
+
+    def _hang_up(self, source: int) -> None:
+        if (successor := self._next.pop(source, None)) is not None:
+            successor.close()
+        if (broker := self._asked.pop(source, None)) is not None:
+            descriptor = broker.fileno()
             self._sockets.unregister(descriptor)
             self._wakeup.unwatch(descriptor)
             del self._watched[descriptor]
-        self._brokers.pop(leader).close()
+            broker.close()

@@ -59,7 +59,7 @@ Confirmation: TypeAlias = Callable[[], list[TopicPartition] | None]
 
 
 class ConsumerClient(Protocol):
-    """A client as ``PartitionConsumer`` has it; the configuration chooses which (``fetching.client``,
+    """A client as ``PartitionConsumer`` has it; the configuration chooses which (``fetching.fetcher``,
     ``librdkafka.consumer``)."""
 
     def assign(
@@ -93,15 +93,6 @@ class ConsumerClient(Protocol):
 
     def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
         """The first offset and the end, as far as they are known here."""
-
-    def bounds(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
-        """The same, asked of the leader. Raises ``KafkaException``."""
-
-    def offsets_for_time(
-        self, partitions: Collection[TopicPartition], time_ms: int, timeout: float
-    ) -> dict[TopicPartition, int]:
-        """The first offset at or after a time in milliseconds; negative where there is none. Raises
-        ``KafkaException``."""
 
     def close(self) -> None:
         """Stop."""

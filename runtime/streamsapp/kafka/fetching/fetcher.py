@@ -1,24 +1,26 @@
-"""Fetches whole record batches of assigned partitions from brokers, and makes records of them as they are taken.
+"""Fetches whole record batches of assigned partitions from brokers, and makes records of them as they are taken: the
+runtime's own client, as a consumer has it.
 
-Used by ``PartitionConsumer`` on its thread, as ``librdkafka.fetching`` is, and like that one it goes on by itself when
-brokers are away or leaders move. That thread reads the sockets, too: nothing is handed from thread to thread, and a
-broker is asked for more when records are wanted and not before. ``asking`` sends requests, ``answers`` takes what
-comes, and ``assignment`` knows the broker that each partition is asked of.
+Used by ``PartitionConsumer`` on its thread; it goes on by itself when brokers are away or leaders move. That thread
+reads the sockets, too: nothing is handed from thread to thread, and a broker is asked for more when records are wanted
+and not before. ``asking`` sends requests, ``answers`` takes what comes, and ``assignment`` knows the broker that each
+partition is asked of.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
+from streamsapp.brokers.link import Background, on_a_thread
+from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka.fetching.answers import FetchAnswers
 from streamsapp.kafka.fetching.asking import FetchRequests
 from streamsapp.kafka.fetching.assignment import FetchAssignment
 from streamsapp.kafka.fetching.broker import TooOldError
 from streamsapp.kafka.fetching.broker_connections import BrokerConnections
-from streamsapp.kafka.fetching.fetched import NO_TOPICS, Fetched, Topics
+from streamsapp.kafka.fetching.fetched import NO_TOPICS, Confirmation, Fetched, Topics
 from streamsapp.kafka.fetching.leaders import Describe, Leaders
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.fetching.settings import FetchSettings
@@ -31,21 +33,25 @@ _LARGE = 1 << 20
 
 
 class Fetcher:
-    """Fetches from explicitly assigned partitions."""
+    """A ``ConsumerClient``. Its connections use renewed certificates and credentials by themselves."""
 
     def __init__(
         self,
         settings: FetchSettings,
         describe: Describe,
         wakeup: Wakeup | None,
+        clock: Clock | None = None,
+        background: Background = on_a_thread,
     ) -> None:
-        """A ``wakeup`` that is given ends a wait for records when other threads notify it."""
+        """A ``wakeup`` that is given ends a wait for records when other threads notify it. Tests give a clock, and what
+        makes calls that may take their time."""
         self._settings = settings
         self._may_be_interrupted = wakeup is not None
         self._wakeup = wakeup or Wakeup()
-        self._leaders = Leaders(describe, self._wakeup.notify)
-        self._assignment = FetchAssignment(self._leaders, settings.metadata_age)
-        self._connections = BrokerConnections(settings, self._wakeup)
+        self._now = (clock or SystemClock()).monotonic
+        leaders = Leaders(describe, self._wakeup.notify, self._now, background)
+        self._assignment = FetchAssignment(leaders, settings.metadata_age, self._now)
+        self._connections = BrokerConnections(settings, self._wakeup, self._now, background)
         self._asking = FetchRequests(settings, self._assignment, self._connections)
         self._answers = FetchAnswers(settings, self._assignment, self._connections)
 
@@ -77,20 +83,22 @@ class Fetcher:
         return None if found is None or found.high < 0 else (max(found.first, 0), found.high)
 
     def close(self) -> None:
-        """Stop."""
         self._connections.close()
 
-    @property
-    def ended(self) -> bool:
-        """True if no thread uses the client. It may take a moment."""
-        return self._leaders.close()
+    def confirm(self) -> Confirmation:
+        return list  # requests name topics by their ids: no record is of another one
+
+    def doubts(self, topic: str) -> bool:
+        return False
 
     # ---- fetching ----------------------------------------------------------------------------------------------
 
-    def fetch(self, limit: int, timeout: float) -> Fetched:
+    def fetch(self, limit: int, timeout: float, *, at_once: bool = False) -> Fetched:
         """Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for records that cannot
         be read, and ``TooOldError``, which is one, for brokers and records that only librdkafka knows."""
-        give_up = time.monotonic() + timeout
+        give_up = self._now() + timeout
+        if at_once:
+            return self._fetch_at_once(limit, give_up)
         # Also without a wait: what is taken now is not to end the next one.
         interrupted = self._is_interrupted(0)
         while True:
@@ -103,19 +111,19 @@ class Fetcher:
                         self._asking.ask()
                 return fetched
             pause = self._asking.ask()
-            left = give_up - time.monotonic()
+            left = give_up - self._now()
             if interrupted or left <= 0:
                 return fetched
             interrupted = self._is_interrupted(min(left, pause))
 
-    def fetch_all(self, limit: int, timeout: float) -> Fetched:
-        """As ``fetch``, once each broker that can be reached has told what it has now, or after ``timeout`` seconds.
-        One that has been asked already, and waits for records, has none."""
-        give_up = time.monotonic() + timeout
+    def _fetch_at_once(self, limit: int, give_up: float) -> Fetched:
+        """What is there once each broker that can be reached has told what it has now. One that has been asked already,
+        and waits for records, has none."""
         self._answers.receive()
-        asked = self._connections.free()
+        before = self._connections.busy()
         self._asking.ask(at_once=True)
-        while (owing := any(broker.asked is not None for broker in asked)) and (left := give_up - time.monotonic()) > 0:
+        asked = [each for each in self._connections.busy() if each not in before]
+        while (owing := any(each.asked is not None for each in asked)) and (left := give_up - self._now()) > 0:
             self._wakeup.wait(left)
             self._answers.receive()
         fetched = self._take(limit)

@@ -5,13 +5,13 @@ Asked on the thread that a consumer belongs to; each look-up has a thread of its
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from threading import Thread
+from functools import partial
 from typing import TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException
 
+from streamsapp.brokers.link import Background
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.described import NONE, Described, Leader, Node, TopicLeaders
@@ -38,9 +38,12 @@ Describe: TypeAlias = Callable[[Collection[str], float], Described]
 class Leaders:
     """The leaders that are known."""
 
-    def __init__(self, describe: Describe, notify: Callable[[], None]) -> None:
-        """``notify`` is called when there is more to know."""
+    def __init__(
+        self, describe: Describe, notify: Callable[[], None], now: Callable[[], float], background: Background
+    ) -> None:
+        """``notify`` is called when there is more to know. ``now``: in monotonic seconds."""
         self._describe = describe
+        self._now, self._background = now, background
         self._topics: dict[str, TopicIdentity] = {}
         self._notify = notify
         self._leaders: dict[TopicPartition, Leader] = {}
@@ -48,10 +51,10 @@ class Leaders:
         self._forgotten: dict[TopicPartition, Leader] = {}
         self._epochs = _Epochs()
         self._brokers: dict[int, Node] = {}
-        self._thread: Thread | None = None
         self._busy = False
-        self._next, self._pause = 0.0, _PAUSE
-        self._refreshed_at = time.monotonic()
+        #: When the next look-up may be made, and the pause after that.
+        self._next = 0.0, _PAUSE
+        self._refreshed_at = self._now()
         #: Since when partitions of topics are missing, or topics as a whole.
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
@@ -100,12 +103,13 @@ class Leaders:
         for each in wanted:
             if (failure := self._failures.get(each) or self._failures.get(_whole(each.topic))) is not None:
                 raise failure
-        now = time.monotonic()
+        now = self._now()
         if self._busy:
             return _LONGEST_PAUSE
-        if now < self._next:
-            return self._next - now
-        self._next, self._pause = now + self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
+        after, pause = self._next
+        if now < after:
+            return after - now
+        self._next = now + pause, min(_LONGEST_PAUSE, 2 * pause)
         self._begin(sorted(wanted), judges=True)
         return _LONGEST_PAUSE
 
@@ -113,28 +117,20 @@ class Leaders:
         """Ask for the leaders of partitions each ``age`` seconds though nothing has gone wrong: after an election a
         broker that leads them no more answers as a follower (KIP-392). Missing ones are met where they are looked up.
         """
-        now = time.monotonic()
+        now = self._now()
         if known and now >= self._refreshed_at + age and not self._busy:
             self._refreshed_at = now
             self._begin(sorted(known), judges=False)
 
     def found_all(self) -> None:
         """Nothing is missing now: the next look-up is made at once."""
-        self._pause = _PAUSE
-
-    def close(self) -> bool:
-        """Return whether nobody uses the client."""
-        if self._thread is not None:
-            self._thread.join(_REQUEST + 1)
-            return not self._thread.is_alive()
-        return True
+        self._next = self._next[0], _PAUSE
 
     def _begin(self, wanted: list[TopicPartition], *, judges: bool) -> None:
         """The look-up notes the partitions that are not there if it ``judges``."""
         self._busy = True
         self._forgotten.clear()
-        self._thread = Thread(target=self._run, args=(wanted, judges), name="leaders", daemon=True)
-        self._thread.start()
+        self._background(partial(self._run, wanted, judges))
 
     def _run(self, wanted: list[TopicPartition], judges: bool) -> None:
         topics = sorted({each.topic for each in wanted})
@@ -199,7 +195,7 @@ class Leaders:
 
     def _misses(self, what: TopicPartition) -> bool:
         """Note that it is missing; returns whether that has lasted."""
-        now = time.monotonic()
+        now = self._now()
         return now - self._missing.setdefault(what, now) >= PROPAGATION
 
 

@@ -1,31 +1,27 @@
 """librdkafka's consumer, where the configuration says ``client: librdkafka``.
 
-Used by ``PartitionConsumer``, on the thread that it belongs to; requests may run on threads whose results are not
-wanted any more. librdkafka reads the files of TLS once, and has no address to ask after a broker has said that there
-are no brokers (``Renewal``): then another client goes on where this one stands.
+Used by ``PartitionConsumer``, on the thread that it belongs to. librdkafka reads the files of TLS once, and has no
+address to ask after a broker has said that there are no brokers (``Renewal``): then another client goes on where this
+one stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from threading import Lock, Thread
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from threading import Thread
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.fetching.fetched import NO_TOPICS, Confirmation, Fetched, Topics
 from streamsapp.kafka.librdkafka.fetching import LibrdkafkaFetching
-from streamsapp.kafka.librdkafka.topic_id_watch import DescribeTopics, ended
+from streamsapp.kafka.librdkafka.topic_id_watch import DescribeTopics
 from streamsapp.kafka.renewal import Renewal
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.record import TopicPartition
 
 log = client_log(__name__)
-
-T = TypeVar("T")
 
 
 class LibrdkafkaConsumer:
@@ -37,8 +33,6 @@ class LibrdkafkaConsumer:
         self._describe_topics = describe_topics
         self._wakeup = wakeup
         self._renewal = Renewal(properties)
-        #: The requests under way: a client that one of them uses is not closed.
-        self._asking, self._lock = 0, Lock()
         try:
             self._consumer, self._fetching = self._made()
         except KafkaException as error:
@@ -68,9 +62,8 @@ class LibrdkafkaConsumer:
         for each, position in positions.items():
             self._fetching.assign({each: position}, topics=fetching.topics.of(each))
         self._fetching.pause(paused)
-        if not self._asking:
-            under_way = fetching.topics.under_way  # later ones use the new client
-            Thread(target=_closed, args=(before, under_way), name=f"{self._description}-close", daemon=True).start()
+        # On a thread: its brokers may be out of reach.
+        Thread(target=before.close, name=f"{self._description}-close", daemon=True).start()
 
     # ---- fetching ----------------------------------------------------------------------------------------------
 
@@ -101,56 +94,8 @@ class LibrdkafkaConsumer:
     def doubts(self, topic: str) -> bool:
         return self._fetching.topics.doubts(topic)
 
-    # ---- positions ---------------------------------------------------------------------------------------------
-
     def watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
         return self._fetching.watermarks(partition)
 
-    def bounds(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
-        begin, end = self._asked(
-            lambda client: client.get_watermark_offsets(KafkaPartition(*partition), timeout=timeout)
-        )
-        return max(begin, 0), end
-
-    def offsets_for_time(
-        self, partitions: Collection[TopicPartition], time_ms: int, timeout: float
-    ) -> dict[TopicPartition, int]:
-        asked = [KafkaPartition(*each, time_ms) for each in partitions]
-        answer = self._asked(lambda client: client.offsets_for_times(asked, timeout))
-        for each in answer:
-            if each.error is not None:  # one partition's leader may fail alone
-                raise KafkaException(each.error)
-        return {TopicPartition(each.topic, each.partition): each.offset for each in answer}
-
-    def _asked(self, request: Callable[[Consumer], T]) -> T:
-        self._renew()  # a consumer without assigned partitions is not polled
-        with self._in_use():
-            try:
-                answer = request(self._consumer)
-            except KafkaException as error:
-                self._renewal.failed(error)
-                raise
-        self._renewal.answered()
-        return answer
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        with self._lock:
-            self._asking += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._asking -= 1
-
     def close(self) -> None:
-        """A client whose request was given up is left to that request's thread."""
-        if not self._asking and self._fetching.topics.close():
-            self._consumer.close()
-
-
-def _closed(consumer: Consumer, look_up: Thread | None) -> None:
-    """Close a client that another one has taken the place of, unless a thread asks it; its brokers may be out of
-    reach."""
-    if ended(look_up):
-        consumer.close()
+        self._consumer.close()

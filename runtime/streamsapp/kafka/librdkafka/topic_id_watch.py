@@ -92,15 +92,6 @@ class TopicIdWatch:
             self._ask(set(doubted))
         return lambda: self._replaced_among(doubted)
 
-    @property
-    def under_way(self) -> Thread | None:
-        """The look-up that uses the client now, for up to ``TIMEOUT`` seconds."""
-        return self._look_up
-
-    def close(self) -> bool:
-        """Return whether nobody uses the client, which may take a moment."""
-        return ended(self._look_up)
-
     def _replaced_among(self, doubted: Mapping[str, int]) -> list[TopicPartition] | None:
         failure = self._take_answer()
         left = {topic for topic, at in doubted.items() if self._confirmed.get(topic, 0) < at}
@@ -141,13 +132,6 @@ class TopicIdWatch:
                     self._others.add(partition)
                     self._untold.append(partition)
         self._confirmed |= dict.fromkeys(same, look_up.began)
-
-
-def ended(look_up: Thread | None) -> bool:
-    """Returns whether a look-up has ended; waits for it. Called on any thread."""
-    if look_up is not None:
-        look_up.join(TIMEOUT + 1)
-    return look_up is None or not look_up.is_alive()
 
 
 class _LookUp(Thread):
