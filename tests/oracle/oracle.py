@@ -12,20 +12,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import jdk
+from streams_jars import streams_jars
 from streamsapp.cache_folder import cache_dir
-from streamsapp.local.java import find_java, find_maven
+from streamsapp.local.jars import kafka_jars
+from streamsapp.local.java import find_java
 
 HERE = Path(__file__).parent
 #: Programs are small and many: a quick start counts more than peak speed. Without memory the process ends, and says so
 #: where no answers are read. State is kept in memory if it can be.
 _JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"]
-_JVM_OPTIONS.append("-XX:+DisplayVMOutputToStderr")
+_JVM_OPTIONS += ["-XX:+DisplayVMOutputToStderr", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
 if Path("/dev/shm").is_dir():  # noqa: S108 - Java makes a directory of its own there
     _JVM_OPTIONS.append("-Djava.io.tmpdir=/dev/shm")
 
@@ -35,21 +38,18 @@ class OracleError(Exception):
 
 
 def _run(command: list[str]) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise OracleError(f"{command[0]} is missing: the oracle needs a whole JDK, not only Java's runtime") from error
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise OracleError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def _stage(name: str, inputs: list[Path], make: Callable[[Path], list[str]]) -> Path:
-    """The directory that the command ``make(directory)`` fills; made anew only when an input changes.
+def _stage(jars: str, sources: list[Path], make: Callable[[Path], list[str]]) -> Path:
+    """The directory that the command ``make(directory)`` fills; made anew only when a source changes, or the jars.
 
     Processes may race: each fills a directory of its own, and the first to finish gives its one the name.
     """
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in inputs)).hexdigest()
-    done = cache_dir() / f"oracle-{name}-{digest[:12]}"
+    digest = hashlib.sha256(jars.encode() + b"".join(path.read_bytes() for path in sources)).hexdigest()
+    done = cache_dir() / f"oracle-classes-{digest[:12]}"
     if not done.is_dir():
         unfinished = done.with_name(f"{done.name}.{os.getpid()}")
         unfinished.mkdir(parents=True, exist_ok=True)
@@ -61,14 +61,14 @@ def _stage(name: str, inputs: list[Path], make: Callable[[Path], list[str]]) -> 
     return done
 
 
-def class_path(java: Path = HERE / "java", pom: Path = HERE / "pom.xml") -> str:
-    """Fetch the jars and compile the Java programs of a directory where that is not done yet."""
-    copy = [str(find_maven()), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    libraries = _stage("libraries", [pom], lambda into: [*copy, f"-DoutputDirectory={into}"])
+def class_path(java: Path = HERE / "java", libraries: Sequence[Path] = ()) -> str:
+    """Fetch the jars and compile the Java programs of a directory where that is not done yet. ``libraries``: folders of
+    jars, those of Kafka Streams unless given."""
+    jars = ":".join(f"{folder}/*" for folder in libraries or (kafka_jars(), streams_jars()))
     sources = sorted(java.glob("*.java"))
-    compiler = [str(find_java().with_name("javac")), "-cp", f"{libraries}/*"]
-    classes = _stage("classes", [pom, *sources], lambda into: [*compiler, "-d", str(into), *map(str, sources)])
-    return f"{classes}:{libraries}/*"
+    compiler = [str(jdk.program("javac")), "-cp", jars]
+    classes = _stage(jars, sources, lambda into: [*compiler, "-d", str(into), *map(str, sources)])
+    return f"{classes}:{jars}"
 
 
 class _Process:

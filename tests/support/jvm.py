@@ -83,7 +83,7 @@ class Jvm:
             "auto.offset.reset": "earliest",
         }
         command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-        command += ["-cp", class_path(_JAVA), program, *topics]
+        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path(_JAVA), program, *topics]
         self._log = (directory / "jvm.log").open("a+")
         self._process = subprocess.Popen(
             [*command, *(f"{key}={value}" for key, value in settings.items())],

@@ -11,9 +11,9 @@ import trustme
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+import jdk
 from kafka_cluster import START_TIMEOUT
 from streamsapp.local.broker import EmbeddedBroker, free_port
-from streamsapp.local.java import find_java
 
 _LOGIN = "org.apache.kafka.common.security"
 
@@ -111,7 +111,7 @@ def by_scram(certificate: Path) -> dict[str, str]:
 
 def _key_store(directory: Path, certificate: Path) -> Path:
     store = directory / "broker.p12"
-    keytool = find_java().with_name("keytool")
+    keytool = jdk.program("keytool")
     common = ["-alias", "broker", "-keystore", str(store), "-storepass", "changeit", "-storetype", "PKCS12"]
     pair = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=broker", "-ext", "SAN=ip:127.0.0.1", "-validity", "2"]
     quiet = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}

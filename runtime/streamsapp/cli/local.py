@@ -32,6 +32,7 @@ from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.own_broker import on_own_broker, starts_broker
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
+from streamsapp.cli.progress import ByteBar
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.cli.topic_serdes import records_of
@@ -40,6 +41,7 @@ from streamsapp.cli.watch import WatchedApplication, look_at, run_watched
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker, free_port, is_free
+from streamsapp.local.jars import KAFKA, KAFKA_VERSION
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
@@ -263,6 +265,8 @@ def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | No
     if named is not None and not starts_broker(app, embedded):
         yield named
         return
+    with ByteBar(f"fetching Apache Kafka {KAFKA_VERSION}", KAFKA.size) as bar:
+        KAFKA.folder(bar)
     log.info("starting Kafka in %s", folder.kafka)
     with EmbeddedBroker(folder.kafka, folder.broker_port(port)) as broker:
         yield broker.bootstrap_servers

@@ -1,7 +1,7 @@
 """Progress: one bar on a terminal, log lines elsewhere.
 
-``RestoreBar`` is a ``StateRestoreListener``, called on the threads that restore; ``VerifyBar`` is told by
-``streamsapp snapshots verify`` what was downloaded, on the threads that download.
+``RestoreBar`` is a ``StateRestoreListener``, called on the threads that restore; ``ByteBar`` counts what is
+downloaded, on the threads that download.
 """
 
 from __future__ import annotations
@@ -137,10 +137,11 @@ class RestoreBar:
         self._records = 0
 
 
-class VerifyBar:
-    """Shows how much of the snapshots has been read, on a terminal only: what was found is told at the end anyway."""
+class ByteBar:
+    """Shows how many bytes have come of ``total``, on a terminal only. ``verb`` says what is done with them."""
 
-    def __init__(self, total: int, stream: TextIO | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, verb: str, total: int, stream: TextIO | None = None, clock: Clock | None = None) -> None:
+        self._verb = verb
         self._total = total
         self._stream = stream or sys.stderr
         self._clock = clock or SystemClock()
@@ -149,7 +150,7 @@ class VerifyBar:
         self._done = 0
         self._shown = float("-inf")
 
-    def __enter__(self) -> VerifyBar:
+    def __enter__(self) -> ByteBar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,14 +159,14 @@ class VerifyBar:
             self._stream.flush()
 
     def __call__(self, count: int) -> None:
-        """Counts bytes that were read."""
+        """Counts bytes; fewer than none where some have to come again."""
         with self._lock:
             self._done += count
             now = self._clock.monotonic()
             if self._draws and now - self._shown >= _REDRAW_SECONDS:
                 self._shown = now
                 share = min(self._done / self._total, 1.0) if self._total else 1.0
-                self._stream.write(f"\r\x1b[Kverifying {_bar(share)} of {self._total:,} bytes")
+                self._stream.write(f"\r\x1b[K{self._verb} {_bar(share)} of {self._total:,} bytes")
                 self._stream.flush()
 
 

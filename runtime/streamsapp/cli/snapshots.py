@@ -21,7 +21,7 @@ from streamsapp.cli.arguments import (
 )
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.output import add_output, print_json
-from streamsapp.cli.progress import VerifyBar
+from streamsapp.cli.progress import ByteBar
 from streamsapp.cli.snapshots_text import Row, as_data, in_detail, summary, table
 from streamsapp.clock import SystemClock
 from streamsapp.config import StreamsConfig, client_properties
@@ -144,7 +144,7 @@ def verify_snapshots(options: argparse.Namespace) -> int:
     chains, where = _open(load(options.file), options)
     verifications = [read_manifests(chain, every=options.all) for chain in chains]
     total = sum(file.size for verification in verifications for file in verification.files)
-    with VerifyBar(total) as progress:
+    with ByteBar("verifying", total) as progress:
         verify_files(verifications, progress)
     faults = [fault for verification in verifications for fault in verification.faults]
     if options.output == "json":

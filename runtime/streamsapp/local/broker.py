@@ -24,6 +24,7 @@ from random import SystemRandom
 from types import TracebackType
 
 from streamsapp.cache_folder import cache_dir
+from streamsapp.config.memory import available_memory
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.local.jars import kafka_jars
 from streamsapp.local.java import find_java
@@ -48,7 +49,10 @@ _GUARD = (
 _GUARDED = 'echo $$ >&0; exec "$@" </dev/null'
 
 #: C1 only and the serial collector start fastest and leave the cores to what is being developed or tested.
-_JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error")
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error")
+
+#: In MiB. With less than the least a broker spends its time collecting garbage; more than the most it never needs.
+_LEAST_HEAP, _MOST_HEAP = 160, 512
 
 #: Warnings, and the one line that says that the broker is ready.
 _LOG_OPTIONS = (
@@ -143,7 +147,14 @@ class EmbeddedBroker:
             )
         settings = self._write_settings()
         self._class_archive = _ClassArchive.of(java)
-        launch = [str(java), *_JVM_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
+        launch = [
+            str(java),
+            f"-Xmx{heap_mebibytes(available_memory())}m",
+            *_JVM_OPTIONS,
+            *_LOG_OPTIONS,
+            "-cp",
+            f"{jars}/*",
+        ]
         if not self._was_started:
             self._run_to_end([*launch, *self._class_archive.reading(), "kafka.tools.StorageTool"], settings, lock)
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
@@ -365,6 +376,11 @@ def _java_escape(character: str) -> str:
 def _environment() -> dict[str, str]:
     """Java takes names of files in the locale's encoding; in that of C it finds none that is not ASCII."""
     return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
+def heap_mebibytes(available: int) -> int:
+    """Returns the broker's heap for so many bytes of memory, of which an application needs the most."""
+    return min(max(available // 8 >> 20, _LEAST_HEAP), _MOST_HEAP)
 
 
 def is_free(port: int) -> bool:

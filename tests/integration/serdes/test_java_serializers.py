@@ -13,11 +13,15 @@ import pytest
 from kafka_cluster import Kafka
 from oracle import class_path
 from streamsapp import SchemaRegistry
+from streamsapp.local.downloads import artifacts_of
+from streamsapp.local.jars import Jars
 from streamsapp.local.java import find_java
 
 pytestmark = pytest.mark.long
 
 HERE = Path(__file__).parent
+#: Java's serializers for a schema registry, of the registry that the tests run.
+REGISTERED = Jars("registered", artifacts_of((HERE / "registered.jars").read_text("ascii")))
 ORDER = json.dumps(
     {
         "type": "record",
@@ -32,7 +36,7 @@ Java = Callable[..., str]
 @pytest.fixture(scope="module")
 def java(registry_url: str) -> Java:
     """Runs the Java program on the registry, by that one's own API; what it prints."""
-    classes = class_path(HERE / "java", HERE / "pom.xml")
+    classes = class_path(HERE / "java", [REGISTERED.folder()])
     own = registry_url.replace("/ccompat/v7", "/registry/v2")
 
     def run(*arguments: str) -> str:

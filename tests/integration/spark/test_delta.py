@@ -14,16 +14,30 @@ from instances import Instances, produce
 from kafka_archive import archive, forget
 from kafka_cluster import Kafka
 from spark_apps import App, finished
-from streamsapp.local.java import find_maven
+from streamsapp.local.downloads import Artifact
+from streamsapp.local.jars import Jars
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.directory_store import DirectoryStore
 
 #: Each command has a Java process of its own, with Delta Lake.
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.long]
 
-_COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-#: The libraries that Spark 4.0 does not bring itself.
-_JARS = ("io.delta:delta-spark_2.13:4.0.0", "io.delta:delta-storage:4.0.0")
+#: Delta Lake: the libraries that Spark 4.0 does not bring itself.
+_DELTA = Jars(
+    "delta-4.0.0",
+    [
+        Artifact(
+            "io/delta/delta-spark_2.13/4.0.0/delta-spark_2.13-4.0.0.jar",
+            "538511702aae0ef6973a6a70af3d4543c9009f8edbed786a00737e2d3cd7f04e",
+            7_727_374,
+        ),
+        Artifact(
+            "io/delta/delta-storage/4.0.0/delta-storage-4.0.0.jar",
+            "9bdb9fb450f1e119eba53feb427f331b0d09072d26485b8273883ad72c9a2e1d",
+            69_732,
+        ),
+    ],
+)
 
 PROGRAM = """
 from streamsapp import *
@@ -58,17 +72,9 @@ spark.stop()
 
 
 @pytest.fixture(scope="session")
-def jars(tmp_path_factory: pytest.TempPathFactory) -> str:
+def jars() -> str:
     """Delta Lake, as ``spark.jars`` takes it."""
-    folder = tmp_path_factory.mktemp("jars")
-    for artifact in _JARS:
-        command = [str(find_maven()), "-q", "-B", _COPY_GOAL, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-        for _ in range(2):  # a repository may refuse once
-            answer = subprocess.run(command, capture_output=True, text=True, check=False)
-            if answer.returncode == 0:
-                break
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-    return ",".join(map(str, folder.glob("*.jar")))
+    return ",".join(map(str, _DELTA.folder().glob("*.jar")))
 
 
 def test_tables_of_delta_lake_are_history_as_of_a_version(

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from streamsapp.cli.progress import RestoreBar, VerifyBar
+from streamsapp.cli.progress import ByteBar, RestoreBar
 from streamsapp.record import TopicPartition
 
 FIRST, SECOND = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog", 1)
@@ -93,13 +93,14 @@ def test_an_empty_changelog_is_restored_at_once() -> None:
 
 def test_verifying_shows_the_share_that_was_read_and_clears_it_at_the_end() -> None:
     screen, clock = Terminal(), Clock()
-    with VerifyBar(2_000, screen, clock) as progress:
+    with ByteBar("verifying", 2_000, screen, clock) as progress:
         progress(500)
         clock.seconds = 0.05
         progress(500)
         clock.seconds = 0.2
         progress(500)
 
+    assert "verifying █" in screen.getvalue()
     assert " 25% of 2,000 bytes" in screen.getvalue()
     assert " 50%" not in screen.getvalue()
     assert " 75% of 2,000 bytes" in screen.getvalue()
@@ -108,7 +109,7 @@ def test_verifying_shows_the_share_that_was_read_and_clears_it_at_the_end() -> N
 
 def test_verifying_draws_nothing_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
-    with VerifyBar(100, stream, Clock()) as progress:
+    with ByteBar("verifying", 100, stream, Clock()) as progress:
         progress(100)
 
     assert stream.getvalue() == ""
