@@ -16,7 +16,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check format definitions messages jars fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check check-types check-files compiled-tests format definitions messages jars fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -25,7 +25,7 @@ help:
 	@echo 'make demo-spark     counts them as a Spark query (engine: spark), shows the address of its pages, and verifies'
 	@echo 'make unit           runs the tests to run on every save: about a minute, without a broker and without Java'
 	@echo 'make test           runs all checks, and tests every promise once on a real broker, object store and Kubernetes'
-	@echo 'make test-long      runs the tests that take long; PART=3/24 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
+	@echo 'make test-long      runs the tests that take long; PART=3/48 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
 	@echo 'make oracle         compares random programs with Kafka Streams itself; PROGRAMS=1000 SEED=7'
 	@echo 'make check          checks format, lint, types, import contracts and sizes, and the same of C'
 	@echo 'make format         lays out all files, in Python and in C'
@@ -58,15 +58,21 @@ demo-spark: setup-services
 unit: setup
 	@$(PYTEST) --quiet -n $(or $(JOBS),4) --dist loadscope -m 'not long' tests/unit
 
-# As above. Those of the cluster are one chain beside the others.
-SPREAD = -n $(or $(JOBS),4) --dist loadscope --no-loadscope-reorder --durations=15
+# Those of the cluster are one chain beside the others.
+SPREAD = --dist loadscope --no-loadscope-reorder --durations=15
 
-test: setup-all check
-	@$(PYTEST) $(SPREAD) -m 'not long'
+# Half of what tests take, with real servers, is waiting: three processes for each core. While one core checks types the
+# other compiles the tests, which each of these processes would do for itself.
+test: setup-all
+	@$(MAKE) --no-print-directory -j 2 check compiled-tests
+	@$(PYTEST) -n $(or $(JOBS),6) $(SPREAD) -m 'not long'
+
+compiled-tests: setup
+	-@$(PYTEST) --quiet --quiet --collect-only tests >/dev/null
 
 test-long: setup-all setup-docs
 	@$(SETUP) development browser
-	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
+	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) -n $(or $(JOBS),4) $(SPREAD) -m 'long or hypothesis or seeds' \
 		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
 
 # So many programs of each kind: of the DSL, the Topology API, windows, joins, suppress, versioned tables and stores,
@@ -74,10 +80,14 @@ test-long: setup-all setup-docs
 oracle: setup
 	@$(PYTEST) --quiet --maxfail 10 -m seeds --programs $(or $(PROGRAMS),100) --seed $(or $(SEED),1) tests/oracle
 
-check: setup
+check: check-types check-files
+
+check-types: setup
+	@$(RUN)/mypy
+
+check-files: setup
 	@$(RUN)/ruff format --check --quiet .
 	@$(RUN)/ruff check --quiet .
-	@$(RUN)/mypy
 	@$(RUN)/lint-imports --no-logo
 	@$(RUN)/python tools/check_c.py
 	@$(RUN)/python tools/sizes.py

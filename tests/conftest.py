@@ -11,6 +11,7 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,9 @@ _TOGETHER = {
     "integration/kafka": "kafka",
     "integration/release": "release",
     "unit/native/test_memory.py": "sanitizers",
+    "integration/operator/test_applications.py": "applications",
+    "integration/operator": "operator",
+    "integration/crd": "applications",
     "integration/chart": "chart",
     "integration/plugin": "plugin",
     "integration/runtime/test_three_brokers.py": "three-brokers",
@@ -83,7 +87,7 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers 
     node ids of pytest 9.2."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _group(Path(nodeid.partition("::")[0]).relative_to(_HERE.name)) or nodeid
+        return _group(_HERE.parent / nodeid.partition("::")[0]) or nodeid
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Gives to others what a process left that died, except the test it died in, which is returned. xdist's own
@@ -133,7 +137,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for number, item in enumerate(items) if number % parts != part % parts]
     config.hook.pytest_deselected(items=left_out)
     chosen = [item for number, item in enumerate(items) if number % parts == part % parts]
-    items[:] = sorted(chosen, key=lambda item: _place(_group(item.path.relative_to(_HERE))))
+    items[:] = sorted(chosen, key=lambda item: _place(_group(item.path)))
 
 
 def _place(group: str | None) -> int:
@@ -141,8 +145,10 @@ def _place(group: str | None) -> int:
     return _ORDER.index(group) if group in _ORDER else len(_ORDER)
 
 
-def _group(path: Path) -> str | None:
+@cache  # a file has hundreds of tests
+def _group(file: Path) -> str | None:
     """Tests of one group run in one process: those that share much, and the small ones of a file."""
+    path = file.relative_to(_HERE)
     together = [name for folder, name in _TOGETHER.items() if path.is_relative_to(folder)]
     return together[0] if together else str(path) if path.is_relative_to("unit") else None
 

@@ -54,8 +54,9 @@ def render(helm: Helm) -> Render:
     return run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Of these tests alone: the chart installs what belongs to a whole cluster."""
+    """Of the tests of this folder alone: the chart installs what belongs to a whole cluster, and is taken away again
+    before the next file."""
     with ApiServer(tmp_path_factory.mktemp("api-server")) as running:
         yield running

@@ -24,16 +24,22 @@ KEY = ("get", "secret", "streamsapp-operator-key", "-o=jsonpath={.data.key}")
 @pytest.fixture
 def restricted(cluster: ApiServer) -> str:
     """A namespace in which only restricted pods are admitted."""
+    return _restricted(cluster)
+
+
+def _restricted(cluster: ApiServer) -> str:
     return cluster.namespace("chart", {"pod-security.kubernetes.io/enforce": "restricted"})
 
 
-@pytest.fixture
-def installed(cluster: ApiServer, helm: Helm, restricted: str) -> Iterator[tuple[str, str]]:
-    """A release in a namespace of its own; what helm said of it. Everything is taken away afterwards."""
-    said = helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
-    until(lambda: serves(cluster, restricted), "the resource")
-    yield restricted, said
-    helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
+@pytest.fixture(scope="module")
+def installed(cluster: ApiServer, helm: Helm) -> Iterator[tuple[str, str]]:
+    """A release in a namespace that admits restricted pods; what helm said of it. Everything is taken away afterwards.
+    The tests of this module share it: those that upgrade it come last, and those of releases of their own first."""
+    namespace = _restricted(cluster)
+    said = helm("install", "streamsapp", str(CHART), "-n", namespace, kubeconfig=cluster.kubeconfig)
+    until(lambda: serves(cluster, namespace), "the resource")
+    yield namespace, said
+    helm("uninstall", "streamsapp", "-n", namespace, kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev", "--ignore-not-found")
 
 
@@ -43,6 +49,25 @@ def serves(cluster: ApiServer, namespace: str) -> bool:
         cluster.kubectl("get", "sapp", "-n", namespace)
         return True
     return False
+
+
+def test_applications_outlive_the_release(cluster: ApiServer, helm: Helm, restricted: str) -> None:
+    helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
+    until(lambda: serves(cluster, restricted), "the resource")
+    example = CHART.parents[1] / "examples" / "wordcount" / "streamsapp.yaml"
+    cluster.kubectl("apply", "-n", restricted, "-f", str(example))
+    helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
+    assert "wordcount" in cluster.kubectl("get", "sapp", "-n", restricted)
+    cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev")
+
+
+@pytest.mark.long
+def test_comes_back_after_it_was_uninstalled(cluster: ApiServer, helm: Helm, restricted: str) -> None:
+    for _ in range(2):
+        said = helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
+        assert "belongs to somebody else" not in said
+        helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
+    cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev")
 
 
 def test_says_what_to_do_next_and_where_applications_are_run(installed: tuple[str, str]) -> None:
@@ -113,16 +138,6 @@ def test_an_upgrade_brings_the_new_resource(
     assert names == '["sapp","newer"]'
 
 
-def test_applications_outlive_the_release(cluster: ApiServer, helm: Helm, restricted: str) -> None:
-    helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
-    until(lambda: serves(cluster, restricted), "the resource")
-    example = CHART.parents[1] / "examples" / "wordcount" / "streamsapp.yaml"
-    cluster.kubectl("apply", "-n", restricted, "-f", str(example))
-    helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
-    assert "wordcount" in cluster.kubectl("get", "sapp", "-n", restricted)
-    cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev")
-
-
 @pytest.mark.long
 def test_a_second_release_leaves_the_firsts_resource_alone_and_says_so(
     cluster: ApiServer, helm: Helm, installed: tuple[str, str]
@@ -134,12 +149,3 @@ def test_a_second_release_leaves_the_firsts_resource_alone_and_says_so(
     helm("uninstall", "streamsapp", "-n", other, kubeconfig=cluster.kubeconfig)
     owner = "{.metadata.annotations.meta\\.helm\\.sh/release-namespace}"
     assert cluster.kubectl("get", "crd", "streamsapps.streamsapp.dev", f"-o=jsonpath={owner}") == first
-
-
-@pytest.mark.long
-def test_comes_back_after_it_was_uninstalled(cluster: ApiServer, helm: Helm, restricted: str) -> None:
-    for _ in range(2):
-        said = helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
-        assert "belongs to somebody else" not in said
-        helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
-    cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev")

@@ -19,19 +19,20 @@ CRD = CHART.parents[1] / "crds" / "streamsapps.yaml"
 Helm = Callable[..., str]
 
 
-@pytest.fixture
-def older_chart(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def older_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A chart of before: it lacks fields, and knows nothing of what protects them."""
-    chart = tmp_path / "older" / "streamsapp"
+    chart = tmp_path_factory.mktemp("older") / "streamsapp"
     shutil.copytree(CHART, chart)
     older_definition(CRD, chart / "files" / "streamsapps.yaml")
     (chart / "templates" / "crd-fields-stay.yaml").unlink()
     return chart
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def upgraded(cluster: ApiServer, helm: Helm, older_chart: Path) -> Iterator[str]:
-    """A namespace with a release that was upgraded from the older chart, and an application that uses newer fields."""
+    """A namespace with a release that was upgraded from the older chart, and an application that uses newer fields. The
+    tests of this module share it: each leaves the newer resource there."""
     namespace = cluster.namespace("chart")
     helm("install", "streamsapp", str(older_chart), "-n", namespace, kubeconfig=cluster.kubeconfig)
     helm("upgrade", "streamsapp", str(CHART), "-n", namespace, kubeconfig=cluster.kubeconfig)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 from confluent_kafka import Message
 
 from instances import Instances, eventually, produce
@@ -82,10 +83,15 @@ def final(messages: Iterable[Message]) -> dict[Any, Any]:
 def test_every_record_of_every_partition_is_the_same_in_the_same_order(
     kafka: Kafka, instances: Instances, start_jvm: Callable[[Topics, StreamsConfig], Jvm]
 ) -> None:
-    for our_topic, their_topic in run_both(kafka, instances, start_jvm, partitions=1)[:3]:
+    pairs = run_both(kafka, instances, start_jvm, partitions=1)
+    outputs, changelogs = pairs[:3], pairs[3:]
+    for our_topic, their_topic in outputs:
         assert records(kafka.read(our_topic)) == records(kafka.read(their_topic))
+    for our_topic, their_topic in changelogs:
+        assert final(kafka.read(our_topic)) == final(kafka.read(their_topic))
 
 
+@pytest.mark.long
 def test_outputs_and_changelogs_compact_to_the_same_where_tasks_race(
     kafka: Kafka, instances: Instances, start_jvm: Callable[[Topics, StreamsConfig], Jvm]
 ) -> None:

@@ -14,7 +14,8 @@ from kafka_cluster import Kafka
 from killable import window_finals
 
 
-@pytest.mark.parametrize("state", ["wiped", pytest.param("kept", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("state", ["wiped", "kept"])
 def test_windows_that_are_open_survive_a_takeover_by_the_jvm_and_back(
     kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm], guarantee: str, state: str
 ) -> None:

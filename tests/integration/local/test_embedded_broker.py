@@ -48,6 +48,7 @@ def test_a_killed_broker_keeps_address_and_records_when_it_is_started_again(own_
     assert [message.value() for message in kafka.read(topic)] == [b"before", b"after"]
 
 
+@pytest.mark.long
 def test_a_restarted_broker_keeps_records(own_broker: EmbeddedBroker) -> None:
     kafka = Kafka(own_broker.bootstrap_servers)
     topic = kafka.create_topic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kubernetes import client, config
@@ -11,10 +10,10 @@ from kubernetes import client, config
 from api_server import ApiServer
 
 
-@pytest.fixture
-def own_api_server(tmp_path: Path) -> Iterator[ApiServer]:
-    """A running API server for one test, which may stop, freeze and restart it."""
-    with ApiServer(tmp_path / "api-server") as running:
+@pytest.fixture(scope="module")
+def own_api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """One that the tests of this module may stop and freeze, and that runs after each of them."""
+    with ApiServer(tmp_path_factory.mktemp("api-server")) as running:
         yield running
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from operator_process import until
 from operator_world import APP, World
 from streamsapp_operator.kube.kinds import POD
@@ -121,6 +123,7 @@ def test_the_way_back_from_another_topology_begins_when_every_pod_of_it_has_ende
     assert "RolloutBlocked" not in world.events()
 
 
+@pytest.mark.long
 def test_two_revisions_that_fit_the_last_good_one_and_not_each_other_have_no_pods_at_a_time(world: World) -> None:
     lines, behaviour = {"0": ["lines"]}, world.node.behaviour
     shapes = {

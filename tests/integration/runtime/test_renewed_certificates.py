@@ -75,7 +75,7 @@ class MutualTlsBroker(EmbeddedBroker):
         (self._folder / "clients.pem").write_bytes(clients.cert_pem.bytes())
 
 
-@pytest.mark.parametrize("client", ["streamsapp", "librdkafka"])
+@pytest.mark.parametrize("client", ["streamsapp", pytest.param("librdkafka", marks=pytest.mark.long)])
 def test_an_instance_goes_on_when_its_certificates_are_renewed_and_says_so_until_then(
     tmp_path: Path, client: str
 ) -> None:

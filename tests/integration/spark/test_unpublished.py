@@ -15,8 +15,9 @@ from instances import Instances, eventually
 from spark_apps import finished
 from spark_counting import Counted
 
-#: Each has sessions of Spark's.
-pytestmark = pytest.mark.timeout(1100)
+#: Each has sessions of Spark's. `make test` has its parts: a run that ends when snapshots have all (unit tests of the
+#: micro-batches), and readers of snapshots that do not have it (test_freshness.py).
+pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 READER = """
 import sys

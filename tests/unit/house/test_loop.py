@@ -118,11 +118,11 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
     )
     (tmp_path / "dpkg").write_text("#!/bin/sh\n", encoding="utf-8")  # all is installed
     (tmp_path / "dpkg").chmod(0o755)
-    parts = set()
+    parts = []
     # A make that runs within another one tells the folders that it enters.
     outside_of_make = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    for hour in range(48):
-        (tmp_path / "date").write_text(f"#!/bin/sh\necho {1_800_000_000 + 3600 * hour}\n", encoding="utf-8")
+    for hour in (500_000, 500_001, 500_047, 500_048):
+        (tmp_path / "date").write_text(f"#!/bin/sh\necho {3600 * hour + 1}\n", encoding="utf-8")
         (tmp_path / "date").chmod(0o755)
         environment = {**outside_of_make, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
         command = ["sh", str(tmp_path / ".ci" / "run")]
@@ -131,8 +131,8 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
         assert (tested, fuzzed) == ("tested", "fuzzed 1")
         part, seed, load = long.removeprefix("long ").split()
         assert repeats == f"make test-long LOAD={load} PART={part} SEED={seed}"
-        parts.add(part)
-    assert parts == {f"{number}/24" for number in range(1, 25)}
+        parts.append(part)
+    assert parts == ["33/48", "34/48", "32/48", "33/48"]
     assert ".ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
 
 
