@@ -32,8 +32,8 @@ def collected(*options: str) -> list[str]:
         ("unit", " development"),
         ("check", " development"),
         ("demo", " broker"),
-        ("demo-bootstrap", " development broker object-store"),
-        ("demo-spark", " development broker object-store"),
+        ("demo-bootstrap", " development jdk object-store"),
+        ("demo-spark", " development jdk object-store"),
         ("docs", " docs"),
     ],
 )

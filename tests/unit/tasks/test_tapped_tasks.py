@@ -64,7 +64,7 @@ class Untapped(Tap):
         """Nobody looks."""
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(2)
 def test_a_program_with_every_node_does_the_same_while_it_is_looked_at_now_and_then(seed: int) -> None:
     seen = []
     for kind in (Tap, Untapped):

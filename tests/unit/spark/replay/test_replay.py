@@ -46,7 +46,12 @@ def comparable(program: Program) -> bool:
     )
 
 
-SEEDS = [seed for seed in range(120) if comparable(dsl_program(seed, size=12, events=EVENTS))]
+#: One program in three in `make test`.
+SEEDS = [
+    pytest.param(seed, marks=pytest.mark.long if seed % 3 else ())
+    for seed in range(120)
+    if comparable(dsl_program(seed, size=12, events=EVENTS))
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
