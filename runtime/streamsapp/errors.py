@@ -33,7 +33,7 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -45,8 +45,28 @@ class ImmediateExit(BaseException):
     nothing on the way handles it."""
 
 
+class _Words:
+    """Turns the words of programs into those of the user's."""
+
+    tell: Callable[[str], str] = staticmethod(str)
+
+
+@contextmanager
+def told_as(words: Callable[[str], str]) -> Iterator[None]:
+    """Meanwhile every error of this library is told in other words, on every thread: the command line runs manifests,
+    and its users know the manifest's fields, not the settings that programs have."""
+    before, _Words.tell = _Words.tell, staticmethod(words)
+    try:
+        yield
+    finally:
+        _Words.tell = staticmethod(before)
+
+
 class StreamsAppError(Exception):
     """Root of all errors raised by this library."""
+
+    def __str__(self) -> str:
+        return _Words.tell(super().__str__())
 
 
 class UserInputError(StreamsAppError):
@@ -188,6 +208,11 @@ def written_at(field: str) -> Iterator[None]:
         yield
     finally:
         _written_at.reset(token)
+
+
+def written_in_manifest() -> bool:
+    """Says whether the part that is built now was written in a manifest."""
+    return bool(_written_at.get())
 
 
 def place_of_caller() -> str:

@@ -6,6 +6,7 @@ them (and now and then where it would).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from one_function import operations
@@ -379,8 +380,14 @@ class DslGenerator(Generator):
         if self.chance(0.15):
             step["extractor"] = self.random.choice(["by_value_parity", "by_source_topic"])
         else:
-            step["topic"] = self.new("out-") if self.chance(0.8) else "out"
+            # One that several sinks write has records of one form.
+            step["topic"] = self.new("out-") if self.chance(0.8) else _letters(f"out-{node.key}-{node.value}")
         self.steps.append(step)
+
+
+def _letters(name: str) -> str:
+    """A name of a topic."""
+    return re.sub(r"[^a-z_-]+", "-", name)
 
 
 def dsl_program(seed: int, size: int = 12, events: int = 30) -> Program:

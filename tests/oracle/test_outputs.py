@@ -69,7 +69,7 @@ def test_the_production_handler_decides_about_a_foreign_row_that_cannot_be_sent(
     ours = run_here(program)
     assert (ours["error"], ours["failed_at"]) == ("SerializationError", 1)
     assert "FK-JOIN-SUBSCRIPTION-RESPONSE" in ours["message"]
-    assert "declare a serde" in ours["message"]
+    assert "declare one that fits" in ours["message"]
     going_on = run_here(program, production_exception_handler="continue")
     assert "error" not in going_on
     assert going_on["outputs"] == theirs["outputs"]

@@ -106,7 +106,7 @@ def _survivable(step: Step, unwritten: set[str]) -> Step:
     if "consumed" in step:
         step["consumed"] = {name: value for name, value in step["consumed"].items() if name != "extractor"}
     if step["op"] in ("to", "sink"):
-        step.setdefault("topic", "out")
+        step.setdefault("topic", f"out-{step.get('of') or step['name']}")
     if step.get("joined", {}).get("grace") is not None:
         step["joined"] = {name: value for name, value in step["joined"].items() if name != "grace"}
     return step | ({"op": "join"} if "windows" in step and step["op"] in ("left_join", "outer_join") else {})

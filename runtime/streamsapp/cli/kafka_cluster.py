@@ -17,6 +17,7 @@ from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
+from streamsapp.topology.internal_topics import FOR_EVER
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +70,9 @@ class KafkaCluster:
         }
 
     def create_topics(self, topics: Iterable[str], partitions: int) -> None:
-        """Create them with the broker's default settings."""
-        new = [NewTopic(topic, partitions) for topic in topics]
+        """Create them with the broker's default settings, but for records to stay whatever their time is: those of an
+        archive would be gone within a minute."""
+        new = [NewTopic(topic, partitions, config={"retention.ms": FOR_EVER}) for topic in topics]
         for topic, future in self._admin.create_topics(new, request_timeout=_TIMEOUT_SECONDS).items():
             try:
                 future.result(timeout=_END_SECONDS)

@@ -50,9 +50,13 @@ from streamsapp.supervisor.instance_count import instances_of
 from streamsapp.supervisor.pod_supervisor import time_of_instances
 from streamsapp.topology.application_shape import application_shape
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.internal_topics import FOR_EVER
 from streamsapp.web import HttpServer
 
 log = logging.getLogger(__name__)
+
+#: Topics keep all, those of earlier versions and those that users create too: the records of an archive are old.
+_BROKER = {"log.retention.ms": FOR_EVER}
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -268,7 +272,7 @@ def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | No
     with ByteBar(f"fetching Apache Kafka {KAFKA_VERSION}", KAFKA.size) as bar:
         KAFKA.folder(bar)
     log.info("starting Kafka in %s", folder.kafka)
-    with EmbeddedBroker(folder.kafka, folder.broker_port(port)) as broker:
+    with EmbeddedBroker(folder.kafka, folder.broker_port(port), properties=_BROKER) as broker:
         yield broker.bootstrap_servers
 
 

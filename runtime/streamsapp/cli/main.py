@@ -32,8 +32,9 @@ from streamsapp.cli import (
     validate,
 )
 from streamsapp.cli.version import PrintVersion
-from streamsapp.errors import ImmediateExit, ManifestError, StreamsAppError, UserInputError
+from streamsapp.errors import ImmediateExit, ManifestError, StreamsAppError, UserInputError, told_as
 from streamsapp.log_format import FORMATS, LEVELS, set_up_logging
+from streamsapp.manifest.settings import as_in_the_manifest
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
@@ -77,6 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_missing_streams()
     options = make_parser().parse_args(arguments)
     set_up_logging(options.log_level, options.log_format)
+    with told_as(as_in_the_manifest):
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         sys.stdout.flush()

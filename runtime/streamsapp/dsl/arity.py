@@ -6,7 +6,7 @@ Called on the user's thread.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamsapp.errors import TopologyError
@@ -28,6 +28,21 @@ def require_arity(operation: str, function: Callable[..., Any], *arguments: str)
         ) from None
     except ValueError:  # some built-ins have no signature
         return
+
+
+def require_arguments(
+    operation: str,
+    build: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    options: Mapping[str, Any],
+    example: str,
+) -> None:
+    """Raises ``TopologyError`` for arguments that an operator does not take, or lacks: the function that builds it is
+    none that users know."""
+    try:
+        inspect.signature(build).bind(*arguments, **options)
+    except TypeError as error:
+        raise TopologyError(f"{operation}: {error}; write {example}") from None
 
 
 def takes_key(operation: str, function: Callable[..., Any], *values: str) -> bool:

@@ -21,6 +21,7 @@ from streamsapp.config.topology_optimization import (
     optimizations_of,
 )
 from streamsapp.dsl.arity import require
+from streamsapp.dsl.fitting import fitting
 from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.graph import LogicalGraph
 from streamsapp.dsl.kstream import KStream
@@ -212,6 +213,8 @@ def _table_options(
     require("table", materialized, Materialized, "Materialized(store_name)")
     wanted: Materialized[K, V] = materialized or Materialized()
     options: Consumed[K, V] = consumed or Consumed()
+    fitting("table", options.key_serde, wanted.key_serde, "Materialized", "key_serde")
+    fitting("table", options.value_serde, wanted.value_serde, "Materialized", "value_serde")
     key_serde = options.key_serde or wanted.key_serde
     value_serde = options.value_serde or wanted.value_serde
     options = replace(options, key_serde=key_serde, value_serde=value_serde)

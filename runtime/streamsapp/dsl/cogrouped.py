@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.fitting import same_keys
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.nodes import ProcessorGraphNode
@@ -62,6 +63,7 @@ class Cogroup:
         """Returns the same cogroup with one stream more; raises ``TopologyError`` for a stream of another builder."""
         if grouping.place.graph is not next(iter(self.aggregators)).place.graph:
             raise TopologyError("cogroup: the other stream comes from another StreamsBuilder; build both with one")
+        same_keys("cogroup", self.key_serde, grouping.key_serde)
         return Cogroup({**self.aggregators, grouping: aggregator})
 
     def table(

@@ -6,9 +6,10 @@ Called by ``KTable`` on the thread that builds the program.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from streamsapp.dsl.arity import require, require_arity, takes_key
+from streamsapp.dsl.arity import require, require_arguments, require_arity, takes_key
 from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.nodes import ProcessorGraphNode, SinkGraphNode, StreamSourceNode
@@ -106,9 +107,11 @@ def join_tables(
     """Joins two tables: by foreign key if two functions are given, an extractor and a joiner; by the tables' own keys
     otherwise."""
     functions = sum(map(callable, arguments)) + len(options.keys() & {"foreign_key_extractor", "joiner"})
-    if functions > 1 and join != "outer_join":
-        return join_by_foreign_key(join, left, right, *arguments, **options)
-    return join_by_key(join, left, right, *arguments, **options)
+    by_foreign_key = functions > 1 and join != "outer_join"
+    build: Callable[..., TableSide] = partial(join_by_foreign_key if by_foreign_key else join_by_key, join, left, right)
+    example = "(table, foreign_key_extractor, joiner)" if by_foreign_key else "(table, joiner)"
+    require_arguments(join, build, arguments, options, f"{join}{example}")
+    return build(*arguments, **options)
 
 
 def join_by_foreign_key(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsapp.dsl.fitting import fit_place
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import NameGenerator, repartition_names
 from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
@@ -24,6 +25,7 @@ class Grouping:
     """The place of a grouped stream, and the topic that brings its records to the partition of their key."""
 
     def __init__(self, place: Place, grouped: Grouped[Any, Any]) -> None:
+        fit_place("grouping", place, grouped.key_serde, grouped.value_serde, "Grouped")
         self.place = place
         self.key_serde: AnySerde | None = grouped.key_serde or place.key_serde
         self.value_serde: AnySerde | None = grouped.value_serde or place.value_serde

@@ -8,10 +8,12 @@ they must be given two arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
-from streamsapp.dsl.arity import require, require_arity, takes_key
+from streamsapp.dsl.arity import require, require_arguments, require_arity, takes_key
 from streamsapp.dsl.branched import BranchedKStream
+from streamsapp.dsl.fitting import fit_place
 from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
@@ -66,6 +68,8 @@ KR = TypeVar("KR")
 VR = TypeVar("VR")
 KO = TypeVar("KO")
 VO = TypeVar("VO")
+
+_WINDOWED_JOIN = "(other, joiner, JoinWindows.of(timedelta(minutes=5)))"
 
 
 class KStream(JavaNames, Generic[K, V]):
@@ -174,6 +178,8 @@ class KStream(JavaNames, Generic[K, V]):
         else:
             topic = topic_name("to", topic)
         produced = produced or Produced()
+        operation = f"to({topic!r})" if isinstance(topic, str) else "to"
+        fit_place(operation, self._place, produced.key_serde, produced.value_serde, "Produced")
         filled: Produced[Any, Any] = Produced(
             produced.key_serde or self._place.key_serde,
             produced.value_serde or self._place.value_serde,
@@ -190,6 +196,7 @@ class KStream(JavaNames, Generic[K, V]):
         dropped."""
         require("repartition", repartitioned, Repartitioned, "Repartitioned(key_serde, value_serde)")
         options = repartitioned or Repartitioned[K, V]()
+        fit_place("repartition", self._place, options.key_serde, options.value_serde, "Repartitioned")
         base = options.name or self._names.processor("KSTREAM-REPARTITION-")
         node = RepartitionNode(
             repartition_names(self._names, base),
@@ -369,15 +376,20 @@ class KStream(JavaNames, Generic[K, V]):
     # ---- helpers -----------------------------------------------------------------------------------------------
 
     def _join(self, join: JoinType, other: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:
+        build: Callable[..., Place]
         if isinstance(other, KStream):
-            return KStream(join_streams(JOIN_KINDS[join], self._side, other._side, *arguments, **options))
-        if isinstance(other, KTable):
-            return KStream(join_with_table(self._side, join, other._place, other._table, *arguments, **options))
-        if isinstance(other, GlobalKTable):
-            store = other.queryable_store_name
-            return KStream(join_with_global_table(self._side, join, store, *arguments, **options))
-        given = type(other).__name__
-        raise TopologyError(f"{join}: a stream is joined with a KStream, a KTable or a GlobalKTable, not {given}")
+            build, example = partial(join_streams, JOIN_KINDS[join], self._side, other._side), _WINDOWED_JOIN
+        elif isinstance(other, KTable):
+            build = partial(join_with_table, self._side, join, other._place, other._table)
+            example = "(table, joiner)"
+        elif isinstance(other, GlobalKTable):
+            build = partial(join_with_global_table, self._side, join, other.queryable_store_name)
+            example = "(global_table, key_selector, joiner)"
+        else:
+            given = type(other).__name__
+            raise TopologyError(f"{join}: a stream is joined with a KStream, a KTable or a GlobalKTable, not {given}")
+        require_arguments(join, build, arguments, options, f"{join}{example}")
+        return KStream(build(*arguments, **options))
 
     def _filter(
         self, operation: str, predicate: Callable[[K, V], Any], named: Named | str | None, *, negate: bool

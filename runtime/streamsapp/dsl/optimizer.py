@@ -49,6 +49,14 @@ def _merge_source(graph: LogicalGraph, first: StreamSourceNode, other: StreamSou
             f"sources {first.name} and {other.name} read the same topics with different offset_reset: "
             f"{first.consumed.offset_reset} and {other.consumed.offset_reset}; use the same in both"
         )
+    for side in ("key", "value"):
+        serdes = [getattr(each.consumed, f"{side}_serde") for each in (first, other)]
+        if None not in serdes and serdes[0].name != serdes[1].name:
+            raise TopologyError(
+                f"sources {first.name} (added at {first.place}) and {other.name} (added at {other.place}) read the "
+                f"same topics with different {side} serdes: {serdes[0].name} and {serdes[1].name}; use the same in "
+                "both, and turn the values of one with map_values"
+            )
     for child in other.children:
         other.remove_child(child)
         first.add_child(child)

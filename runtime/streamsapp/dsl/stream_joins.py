@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from streamsapp.dsl.arity import require, takes_key
+from streamsapp.dsl.fitting import fit_place, same_keys
 from streamsapp.dsl.join_nodes import StreamJoinNode
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
@@ -93,8 +94,11 @@ def join_streams(
     if left.place.graph is not right.place.graph:
         raise TopologyError(f"{operation}: the other stream comes from another StreamsBuilder; build both with one")
     options: StreamJoined[Any, Any, Any] = stream_joined or StreamJoined()
+    fit_place(operation, left.place, options.key_serde, options.value_serde, "StreamJoined")
+    fit_place(operation, right.place, options.key_serde, options.other_value_serde, "StreamJoined")
     this = left.repartitioned(options.name and f"{options.name}-left", options.key_serde, options.value_serde)
     other = right.repartitioned(options.name and f"{options.name}-right", options.key_serde, options.other_value_serde)
+    same_keys(operation, this.key_serde, other.key_serde)
     return _Build(kind, this, other, _keyed(operation, joiner), windows, options).place()
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
+from streamsapp.dsl.fitting import fit_place, same_keys
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stream_table_join import JoinAfterGrace, JoinWithTable
@@ -69,7 +70,9 @@ def join_with_table(
     options = joined or Joined[Any, Any, Any]()
     if table_place.graph is not side.place.graph:
         raise TopologyError(f"{join}: the table comes from another StreamsBuilder; build both with one")
+    fit_place(join, side.place, options.key_serde, options.value_serde, "Joined")
     place = side.repartitioned(options.name, options.key_serde, options.value_serde)
+    same_keys(join, place.key_serde, table_place.key_serde)
     names = place.graph.names
     name = names.named(options.name, "KSTREAM-LEFTJOIN-" if join == "left_join" else "KSTREAM-JOIN-")
     buffer = None

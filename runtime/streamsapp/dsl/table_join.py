@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.fitting import same_keys
 from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_join import JoinTables, StoreJoined
@@ -138,6 +139,7 @@ def join_by_key(
     """Joins two tables with the same keys; ``joiner`` is given ``(left row, right row)``."""
     require_arity(join, joiner, "left", "right")
     base, materialized = table_options(join, options, named, materialized)
+    same_keys(join, left.place.key_serde, right.place.key_serde)
     graph, key_serde = left.place.graph, left.place.key_serde
     names = graph.names
     store = None if materialized is None else table_store(names, _MERGE, materialized, key_serde, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp.dsl.fitting import fitting
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Materialized
 from streamsapp.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
@@ -156,8 +157,11 @@ def _store(
     kind: StoreType,
 ) -> TableStore:
     options = materialized or Materialized[Any, Any]()
+    name = options.store_name or names.store(prefix)
+    fitting(f"store {name}", key_serde, options.key_serde, "Materialized", "key_serde")
+    fitting(f"store {name}", value_serde, options.value_serde, "Materialized", "value_serde")
     builder = StoreBuilder(
-        name=options.store_name or names.store(prefix),
+        name=name,
         type=kind,
         engine=Engine(options.store),
         key_serde=options.key_serde or key_serde,

@@ -228,7 +228,7 @@ class WindowPush:
 
 class Sink:
     """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
-    raises, or the check of headers, with the timestamp. ``keeps_key`` and ``keeps_value`` say that a serializer is
+    raises, or the check of headers, with the record. ``keeps_key`` and ``keeps_value`` say that a serializer is
     known to keep bytes as they are, so that it is not called for them."""
 
     plain_sink: Any
@@ -243,7 +243,7 @@ class Sink:
         keeps_value: bool = False,
         check_headers: Callable[[Any], object],
         emit: Callable[[Any], None],
-        on_error: Callable[[Exception, int], None],
+        on_error: Callable[..., None],
         plain_sink: Any,
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...

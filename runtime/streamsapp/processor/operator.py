@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.record import Headers, InputRecord
@@ -173,6 +173,9 @@ class NodeContext(Protocol):
 
 class Operator(ABC):
     """A node of the DSL. One instance per task, made by the node's supplier."""
+
+    #: Says whether each record leads to one behind the node, but for those that rules leave out, as without a key.
+    hands_on_every_record: ClassVar[bool] = False
 
     def start(self, context: NodeContext) -> None:  # noqa: B027 - most operators keep nothing
         """Makes what lasts as long as the task does, and begins user code. Called once, before the first ``bind``."""

@@ -48,6 +48,7 @@ from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.record_ages import RecordAges
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.start_positions import StartPositions
@@ -185,6 +186,12 @@ class Components:
         cleanup = Cleanup(self.stores.directory, lambda: list(self.owned.all), limit)
         topics = TopicWatch(self._context.admin, lambda: self.life.layouts)
         retention = ChangelogRetention(self._context.admin, self._context.clock)
+        ages = RecordAges(self._context.admin, self._context.clock)
+
+        def see_to_topics() -> None:
+            retention.see_to(self.owned.active)
+            ages.look(self.owned.active)
+
         name = config.client_id
         changelogs = ChangelogWatch(self._context.admin, lambda: self.owned.active)
         return [
@@ -192,9 +199,7 @@ class Components:
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
             PeriodicThread(f"{name}-topics", topics_period(config), topics.run, failures),
             PeriodicThread(f"{name}-changelogs", CHANGELOGS_PERIOD, changelogs.run, failures),
-            PeriodicThread(
-                f"{name}-retention", RETENTION_PERIOD, lambda: retention.see_to(self.owned.active), failures
-            ),
+            PeriodicThread(f"{name}-retention", RETENTION_PERIOD, see_to_topics, failures),
         ]
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamsapp.serdes.api import Serde, T
+from streamsapp.serdes.suggestion import wrong_type
 
 #: Layouts of ``struct`` that take whole numbers.
 _INTEGERS = "hiq"
@@ -67,4 +68,4 @@ def whole_number_size(serialize: Callable[[Any], bytes]) -> int:
 def _unfit(name: str, value: Any, error: Exception) -> Exception:
     if isinstance(value, int | float):
         return ValueError(f"{value!r} does not fit {name}: {error}")
-    return TypeError(f"got {type(value).__name__}, the serde is {name}; declare the serde of your values")
+    return wrong_type(value, name)

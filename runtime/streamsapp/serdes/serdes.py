@@ -21,6 +21,7 @@ from streamsapp.serdes.json_text import read_json, write_whatever
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
 from streamsapp.serdes.read_back import written_to_last
+from streamsapp.serdes.suggestion import wrong_type
 from streamsapp.serdes.typed import M, json_of, msgpack_of, protobuf_of
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 
@@ -31,14 +32,7 @@ def require_bytes(value: bytes) -> bytes:
     """Returns bytes as they are; raises ``TypeError`` for anything else. The parts in C know it."""
     if value.__class__ is bytes or isinstance(value, bytes):
         return value
-    raise TypeError(f"got {type(value).__name__}; declare a serde, {_suggestion(value)}")
-
-
-def _suggestion(value: object) -> str:
-    if isinstance(value, bool):
-        return "e.g. Serdes.boolean()"
-    known = {str: "string()", int: "long()", float: "double()", uuid.UUID: "uuid()", dict: "json()", list: "json()"}
-    return f"e.g. Serdes.{known.get(type(value), 'of(serialize, deserialize)')}"
+    raise wrong_type(value, "bytes")
 
 
 def _checked_string(value: str) -> str:
@@ -50,7 +44,7 @@ def _checked_string(value: str) -> str:
 def _require_text(plain: str) -> str:
     if isinstance(plain, str):
         return plain
-    raise TypeError(f"got {type(plain).__name__}, the serde is string; name another serde, {_suggestion(plain)}")
+    raise wrong_type(plain, "string")
 
 
 def _from_base64(text: str) -> bytes:
@@ -68,7 +62,7 @@ def _serialize_boolean(value: bool) -> bytes:
         return b"\x01"
     if value is False:
         return b"\x00"
-    raise TypeError(f"got {type(value).__name__}, the serde is boolean; declare the serde of your values")
+    raise wrong_type(value, "boolean")
 
 
 def _deserialize_boolean(data: bytes) -> bool:
@@ -82,7 +76,7 @@ def _deserialize_boolean(data: bytes) -> bool:
 def _serialize_uuid(value: uuid.UUID) -> bytes:
     if isinstance(value, uuid.UUID):
         return str(value).encode()
-    raise TypeError(f"got {type(value).__name__}, the serde is uuid; declare the serde of your values")
+    raise wrong_type(value, "uuid")
 
 
 def _deserialize_uuid(data: bytes) -> uuid.UUID:

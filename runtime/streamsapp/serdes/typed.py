@@ -17,6 +17,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import PlainForm, Serde
 from streamsapp.serdes.json_text import write_json
 from streamsapp.serdes.read_back import written_to_last
+from streamsapp.serdes.suggestion import wrong_type
 from streamsapp.structs import converted, decoder, described
 
 T = TypeVar("T")
@@ -165,7 +166,7 @@ def _checking(kind: Any, name: str, encode: Callable[[T], bytes]) -> Callable[[T
 
 def _require(value: object, kind: type, name: str) -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"got {type(value).__name__}, the serde is {name}; declare the serde of your values")
+        raise wrong_type(value, name)
 
 
 def _checked_kind(kind: Any, made: Callable[[], T]) -> T:

@@ -28,7 +28,9 @@ from streamsapp.errors import (
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.record import Headers, InputRecord
+from streamsapp.tasks import remedies
 from streamsapp.tasks.dead_letters import DeadLetters
+from streamsapp.tasks.remedies import Unwritten
 from streamsapp.tasks.task_context import TaskContext
 
 log = logging.getLogger(__name__)
@@ -70,11 +72,8 @@ class FailureHandling:
         if isinstance(error, SchemaRegistryUnavailableError):
             raise error
         described = self._describe(node, message, message.timestamp()[1])
-        serdes = (
-            "declare the serdes that the topic was written with (Consumed, or default_key_serde and"
-            " default_value_serde), or "
-        )
-        remedy = "" if isinstance(error, OversizedBatchError) else serdes  # which says its own
+        own = isinstance(error, OversizedBatchError)  # it says its own
+        remedy = "" if own else remedies.reading(self.places.get(node, ""))
         failure = DeserializationError(
             f"cannot deserialise {self._name(described)}: {_told(error)}; {remedy}let deserialization_exception_handler"
             " decide"
@@ -101,14 +100,18 @@ class FailureHandling:
         failure = ProcessingError(f"{type(error).__name__} at {self._name(described)}: {_told(error)}")
         self._decide(self._on_processing, described, error, failure)
 
-    def serialization(self, node: str, topic: str, error: Exception, timestamp: int) -> None:
+    def serialization(
+        self, node: str, topic: str, error: Exception, timestamp: int, part: Unwritten | None = None
+    ) -> None:
         """A sink could not turn a key or value into bytes; returns when the output is to be dropped."""
         if isinstance(error, SchemaRegistryUnavailableError):
             raise error
         described = self._describe(node, self._context.message, timestamp)
-        failure = SerializationError(
-            f"cannot serialise a record for topic {topic} at {self._name(described)}: {_told(error)}"
-        )
+        what = "a record" if part is None else f"the {part.side} of a record"
+        told = _told(error)
+        if part is not None and told.startswith(f"got {type(part.given).__name__}, the serde is "):
+            told = remedies.writing(part, self.places.get(node, ""))
+        failure = SerializationError(f"cannot serialise {what} for topic {topic} at {self._name(described)}: {told}")
         self._decide(self._on_production, described, error, failure)
 
     def log_dropped(self, node: str, reason: str) -> None:
@@ -194,7 +197,7 @@ def _told(error: Exception) -> str:
     line = place_of_error(error)
     # The commonest serde is a bare built-in function, whose words are about itself.
     found = _NOT_TEXT.search(str(error))
-    words = f"the serde is string, got {found[1]}; declare the serde of your values" if found else str(error)
+    words = f"got {found[1]}, the serde is string; declare one that fits" if found else str(error)
     return f"{words} ({line})" if line else words
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from streamsapp import native
-from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
+from streamsapp.errors import ProcessingError, StreamsError, TopologyError, UserInputError, place_of_error
 from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
@@ -24,6 +24,7 @@ from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.processor_context import NodeBinding
+from streamsapp.tasks.remedies import Unwritten
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
@@ -258,7 +259,7 @@ class _TopicSink:
         self._wires = wires
 
     def bind(self) -> Push:
-        node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
+        topic, emit = self._topic, self._wires.emit
         serialize_key, serialize_value = giving_bytes(self._key), giving_bytes(self._value)
         if self._partitioner is not None:
             return self._without_ids(self._bind_partitioned(self._chooser(self._partitioner)))
@@ -270,10 +271,25 @@ class _TopicSink:
             keeps_value=serialize_value is require_bytes,
             check_headers=check_headers,
             emit=emit,
-            on_error=partial(failures.serialization, node, topic),
+            on_error=self._failed,
             plain_sink=PlainSink(topic, emit, self._key, self._value),
         )
         return self._without_ids(sink)
+
+    def _failed(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        # A registry that does not answer is not asked once more.
+        part = None if isinstance(error, StreamsError) else self._unwritten(key, value)
+        self._wires.failures.serialization(self._node, self._topic, error, timestamp, part)
+
+    def _unwritten(self, key: Any, value: Any) -> Unwritten | None:
+        """Finds the part at fault by writing both once more; ``None`` for headers."""
+        for side, given, serde in (("key", key, self._key), ("value", value, self._value)):
+            try:
+                if given is not None:
+                    giving_bytes(serde)(given)
+            except Exception:
+                return Unwritten(side, given, serde.name)
+        return None
 
     def _without_ids(self, push: Push) -> Push:
         """Leaves out the ids that a record of another topic has in its headers: readers would take the bytes, which
@@ -309,7 +325,7 @@ class _TopicSink:
                 if headers:
                     check_headers(headers)
             except Exception as error:
-                failures.serialization(node, topic, error, timestamp)
+                self._failed(error, key, value, timestamp, headers)
                 return
             for partition in partitions:
                 emit((topic, value_bytes, key_bytes, partition, None, None, timestamp, headers))

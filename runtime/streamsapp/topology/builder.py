@@ -19,6 +19,7 @@ from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer,
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology import subtopologies
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.topology.known_faults import check_known_faults
 from streamsapp.topology.name_rules import (
     check_read_only_store,
     check_store_builder,
@@ -301,6 +302,7 @@ class Topology(JavaNames):
             self._check_topics(node)
         for name, added in self._stores.items():
             check_store_name(f"store {name!r} (added at {added.place})", name)
+        check_known_faults(self._graph, {name: added.place for name, added in self._stores.items()})
         return self
 
     @staticmethod

@@ -123,7 +123,8 @@ def test_a_wrong_line_ends_it_and_what_was_written_before_it_is_told(app: App, r
     code, out, err = run("produce", app.totals, "-f", app.file, stdin=f"\n{stdin}")
     assert (code, out) == (2, "")
     assert err == (
-        'line 3: value: "one" cannot be written as long: got str, the serde is long; declare the serde of your values; '
+        'line 3: value: "one" cannot be written as long: got str, the serde is long; declare one that fits, e.g. '
+        "Serdes.string(); "
         f"{app.totals}: 1 record written (partition 1: 1)\n"
     )
     assert [message.key() for message in app.kafka.read(app.totals)] == [b"a"]

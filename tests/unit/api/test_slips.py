@@ -140,8 +140,9 @@ RUNNING = [
     ),
     Slip(
         "stream().map_values(len).to('out', written)  # here",
-        "cannot serialise a record for topic out at node KSTREAM-SINK-0000000002 (added at {here}), task 0_0, record "
-        "in-0@0: the serde is string, got int; declare the serde of your values",
+        "cannot serialise the value of a record for topic out at node KSTREAM-SINK-0000000002 (added at {here}), task "
+        "0_0, record in-0@0: got int, the serde of values is string; declare one that fits by "
+        "Produced(value_serde=...), e.g. Serdes.long()",
     ),
     Slip(
         "builder.stream('in', Consumed(Serdes.string(), Serdes.long())).to('out')  # here",

@@ -83,14 +83,14 @@ def test_a_sink_asks_the_serializer_about_all_that_are_no_bytes(compiled: Module
         keeps_key=True,
         check_headers=bool,
         emit=out.append,
-        on_error=lambda error, at: told.append(type(error)),
+        on_error=lambda error, *record: told.append((type(error), record)),
         plain_sink=None,
     )
     for key, value in ((b"k", "v"), ("k", "v"), (Bytes(b"k"), "v"), (None, None), (b"k", b"v")):
         sink(key, value, 1, None)
 
     assert asked == ["v", "k", "v", b"k", b"v"]
-    assert told == [AttributeError, AttributeError]
+    assert told == [(AttributeError, (Bytes(b"k"), "v", 1, None)), (AttributeError, (b"k", b"v", 1, None))]
     assert [(record[2], record[1]) for record in out] == [(b"k", b"v"), (b"k", b"v"), (None, None)]
 
 

@@ -166,10 +166,14 @@ def test_a_damaged_change_is_refused(data: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("serde", "value", "message"),
     [
-        (Serdes.bytes(), "x", r"got str; declare a serde, e\.g\. Serdes\.string\(\)"),
-        (Serdes.bytes(), True, r"got bool; declare a serde, e\.g\. Serdes\.boolean\(\)"),
-        (Serdes.bytes(), {"a": 1}, r"got dict; declare a serde, e\.g\. Serdes\.json\(\)"),
-        (Serdes.bytes(), object(), r"got object; declare a serde, e\.g\. Serdes\.of\(serialize, deserialize\)"),
+        (Serdes.bytes(), "x", r"got str, the serde is bytes; declare one that fits, e\.g\. Serdes\.string\(\)"),
+        (Serdes.bytes(), True, r"got bool, the serde is bytes; declare one that fits, e\.g\. Serdes\.boolean\(\)"),
+        (Serdes.bytes(), {"a": 1}, r"got dict, the serde is bytes; declare one that fits, e\.g\. Serdes\.json\(\)"),
+        (
+            Serdes.bytes(),
+            object(),
+            r"got object, the serde is bytes; declare one that fits, e\.g\. Serdes\.of\(serialize, deserialize\)",
+        ),
         (Serdes.string(), 5, "'int'"),
         (Serdes.long(), "5", "got str, the serde is long"),
         (Serdes.integer(), 1 << 31, "2147483648 does not fit integer"),

@@ -18,11 +18,15 @@ from streamsapp.errors import (
     StateStoreError,
     StreamsError,
     TaskCorruptedError,
+    told_as,
 )
 from streamsapp.log_format import JsonFormatter
+from streamsapp.manifest.settings import as_in_the_manifest
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, Response
+from streamsapp.serdes.windowed import Windowed
 from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.remedies import Unwritten
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import config, handling, raw
@@ -190,3 +194,56 @@ def test_no_handler_can_drop_a_record_for_an_error_that_is_not_its_own(error: St
     with pytest.raises(type(error)) as raised:
         it.handling.processing("node", error, 42, None)
     assert raised.value is error
+
+
+@pytest.mark.parametrize(
+    ("part", "place", "message"),
+    [
+        (Unwritten("value", 1, "string"), "app.py:7",
+         ("cannot serialise the value of a record for topic out at node sink (added at app.py:7), task 0_3, record "
+          "orders-0@7: got int, the serde of values is string; declare one that fits by Produced(value_serde=...), "
+          "e.g. Serdes.long()")),
+        (Unwritten("value", 1, "string"), "spec.topology.steps[3].to", "one that fits by valueSerde, e.g. long"),
+        (Unwritten("key", Windowed("a", 0, 9), "string"), "app.py:7",
+         ("cannot serialise the key of a record for topic out at node sink (added at app.py:7), task 0_3, record "
+          "orders-0@7: got Windowed, the serde of keys is string; declare Serdes.time_windowed(Serdes.string(), size), "
+          "or Serdes.session_windowed for sessions by Produced(key_serde=...), or give records the key within: "
+          "to_stream(lambda w, value: w.key)")),
+        (Unwritten("key", Windowed("a", 0, 9), "string"), "spec.topology.steps[3].to",
+         "leave keySerde out, or give records the key within: toStream: {mapper: module:function}"),
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_written_is_told_by_its_side_with_a_remedy_in_the_users_words(
+    part: Unwritten, place: str, message: str
+) -> None:
+    it = Failures()
+    it.handling.places["sink"] = place
+    with pytest.raises(SerializationError) as raised:
+        it.handling.serialization("sink", "out", _refused(part.given), 42, part)
+    assert message in str(raised.value)
+
+
+def _refused(given: Any) -> Exception:
+    try:
+        str.encode(given)
+    except TypeError as error:
+        return error
+    raise AssertionError
+
+
+def test_the_command_line_names_settings_as_the_manifest_does() -> None:
+    it = Failures()
+    it.handling.places["node"] = "spec.topology.steps[0].stream"
+    with pytest.raises(DeserializationError) as raised:
+        it.fail_in("deserialization")
+
+    assert "Consumed" not in str(raised.value)
+    assert str(raised.value).endswith(
+        "declare the serdes that the topic was written with (keySerde and valueSerde, or default_key_serde and "
+        "default_value_serde), or let deserialization_exception_handler decide"
+    )
+    with told_as(as_in_the_manifest):
+        assert str(raised.value).endswith(
+            "(keySerde and valueSerde, or spec.processing.defaultKeySerde and spec.processing.defaultValueSerde), or "
+            "let spec.errors.deserialization decide"
+        )

@@ -48,7 +48,7 @@ CASES = [
     (STRING, ["fine", SURROGATE], "fine", "str for key 'k': 'utf-8' codec can't encode character"),
     (STRING, ["fine", b"bytes"], "fine", "bytes for key 'k': .*the store's value serde is string"),
     (LONG, [1, "text"], 1, "str for key 'k': got str, the serde is long"),
-    (Serdes.bytes(), [b"fine", "text"], b"fine", "str for key 'k': got str; declare a serde"),
+    (Serdes.bytes(), [b"fine", "text"], b"fine", "str for key 'k': got str, the serde is bytes; declare one that fits"),
     (Serdes.double(), [1.5, "text"], 1.5, "str for key 'k': got str, the serde is double"),
     (CUSTOM, ["fine", "bad"], "fine", "str for key 'k': not today"),
     (IN_PLACE, ["fine", "bad"], "fine", "str for key 'k': not today"),

@@ -61,7 +61,7 @@ SHARED = Idle()
 
 def base() -> Topology:
     topology = Topology().add_source("in", "a").add_processor("p", Idle, "in").add_sink("out", "b", "p")
-    return topology.add_state_store(store("s"))
+    return topology.add_state_store(store("s"), "p")
 
 
 class SetOfStores(Idle):

@@ -117,6 +117,8 @@ class CountingOperator(StoredTableOperator):
 class Aggregate(StoredTableOperator):
     """Folds the values of a key into an aggregate that starts from the initializer's."""
 
+    hands_on_every_record = True
+
     def __init__(
         self,
         initializer: Callable[[], Any],
@@ -178,6 +180,8 @@ class Aggregate(StoredTableOperator):
 class Reduce(StoredTableOperator):
     """Combines the values of a key two by two; the first one is the first result."""
 
+    hands_on_every_record = True
+
     def __init__(
         self, reducer: Callable[[Any, Any], Any], store_name: str, emit_at_commit: bool, send_old_values: bool
     ) -> None:
@@ -223,6 +227,8 @@ class Reduce(StoredTableOperator):
 
 class Count(CountingOperator):
     """Counts the records of a key. It is the leanest of the aggregations, as it is used most."""
+
+    hands_on_every_record = True
 
     def _told_as(self) -> tuple[Callable[..., Any], tuple[int, int]]:
         return identity, (0, 0)

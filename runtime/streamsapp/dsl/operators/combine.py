@@ -53,6 +53,8 @@ class Combine(Operator):
     A partial is its key, value and time, and whether the value is that of a record, which is not to be changed.
     """
 
+    hands_on_every_record = True
+
     def __init__(self, merge: Merge, topic: str, key_serde: AnySerde | None, value_serde: AnySerde | None) -> None:
         """Takes the repartition topic, without the application's id, and its serdes; ``None`` is the configured one."""
         self._merge = merge

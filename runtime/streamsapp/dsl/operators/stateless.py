@@ -32,12 +32,16 @@ def _step(
 class PassThrough(Operator):
     """Hands records on, at a place where streams merge or a branch begins."""
 
+    hands_on_every_record = True
+
     def bind(self, context: NodeContext) -> Push:
         return context.forward
 
 
 class DropNullKeys(Operator):
     """Drops records without a key in front of a repartition topic: they belong to no group."""
+
+    hands_on_every_record = True
 
     def bind(self, context: NodeContext) -> Push:
         return _step(StepKind.DROP_NULL_KEYS, None, context)
@@ -58,6 +62,8 @@ class Filter(Operator):
 class Map(Operator):
     """Gives records another key and value: the mapper returns a pair."""
 
+    hands_on_every_record = True
+
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
     def bind(self, context: NodeContext) -> Push:
@@ -68,6 +74,8 @@ class Map(Operator):
 class SelectKey(Operator):
     """Gives records another key."""
 
+    hands_on_every_record = True
+
     selector: Callable[[Any, Any], Any]
 
     def bind(self, context: NodeContext) -> Push:
@@ -77,6 +85,8 @@ class SelectKey(Operator):
 @dataclass
 class MapValues(Operator):
     """Gives records another value."""
+
+    hands_on_every_record = True
 
     mapper: Callable[..., Any]
     with_key: bool
@@ -168,6 +178,8 @@ class FlatMapValues(Operator):
 class Peek(Operator):
     """Shows records to a user's function and hands them on."""
 
+    hands_on_every_record = True
+
     action: Callable[[Any, Any], object]
 
     def bind(self, context: NodeContext) -> Push:
@@ -233,6 +245,8 @@ class Branch(Operator):
 
 class ToStream(Operator):
     """Turns the changes of a table into records of their new values."""
+
+    hands_on_every_record = True
 
     def bind(self, context: NodeContext) -> Push:
         forward = context.forward

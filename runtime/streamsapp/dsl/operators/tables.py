@@ -45,6 +45,8 @@ class ValueTransformer(Protocol):
 class UnstoredTableSource(Operator):
     """Turns a topic's records into changes of a table that nobody needs to look into."""
 
+    hands_on_every_record = True
+
     def bind(self, context: NodeContext) -> Push:
         forward, dropped = context.forward, context.dropped
 
@@ -59,6 +61,8 @@ class UnstoredTableSource(Operator):
 
 class StoredTableSource(StoredTableOperator):
     """Keeps the last value of each key, in the order of arrival whatever the timestamps say."""
+
+    hands_on_every_record = True
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         key_bytes_of, read, write = store.key_bytes, store.read, store.write

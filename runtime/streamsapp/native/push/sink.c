@@ -33,7 +33,7 @@ static PyObject *sent(const Sink *self, PyObject *const *given) {
 int sa_run_sink(PyObject *pushed, PyObject *const *given) {
     const Sink *self = (Sink *)pushed;
     PyObject *record = sent(self, given);
-    return record ? emit_record(self->emit, record) : sa_handled(self->on_error, given + TIMESTAMP, 1);
+    return record ? emit_record(self->emit, record) : sa_handled(self->on_error, given, PUSHED);
 }
 
 static const Field sink_fields[] = {FIELD(Sink, topic, OBJECT, .type = &PyUnicode_Type),
