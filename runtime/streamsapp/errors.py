@@ -33,11 +33,11 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 
 
 class ImmediateExit(BaseException):
@@ -100,6 +100,9 @@ def _one_line(text: str) -> str:
 
 class StreamsError(StreamsAppError):
     """Raised if something fails while the application runs; the command line exits with 1."""
+
+    #: ``task``, ``node`` and ``record`` (``topic-partition@offset``) of a failure at a record; empty for any other.
+    happened_at: Mapping[str, str] = MappingProxyType({})
 
 
 class TopicError(StreamsError):
@@ -224,6 +227,15 @@ def place_of_caller() -> str:
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def record_of_failure(error: BaseException | None) -> Mapping[str, str]:
+    """Returns task, node and record of the failure that led to an error; empty if there is no record behind it."""
+    while error is not None:
+        if isinstance(error, StreamsError) and error.happened_at:
+            return error.happened_at
+        error = error.__cause__
+    return {}
 
 
 def place_of_error(error: BaseException) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.cli.topology_topics import TopologyTopics
 
-#: Values to begin with, by the names of serdes.
-_KEYS = {"string": "jane", "bytes": "amFuZQ=="}
-_VALUES = {"string": "hello", "bytes": "aGVsbG8=", "json": {"hello": "world"}, "boolean": True}
-_NUMBERS = ("short", "integer", "long", "float", "double")
+#: Topics for which a command is shown.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -30,8 +26,8 @@ class Banner:
     folder: Path
     #: The options that name the application to other commands.
     application: Sequence[str]
-    #: Those of the first topic that it reads.
-    records: TopicRecords | None
+    #: A line that ``produce`` takes for each topic that it reads, in the order in which they are best written.
+    samples: Mapping[str, str]
 
     def text(self) -> str:
         """Returns what tells a person where everything is, and how to write a record and read the results."""
@@ -46,10 +42,11 @@ class Banner:
             ("folder", f"{self.folder} (--fresh forgets it)"),
         ]
         lines = [f"{self.name}: Ctrl-C stops it, the next `streamsapp local` goes on from there", *_table(rows)]
-        line = None if self.records is None else sample(self.records)
-        if self.topics.sources and line is not None:
-            command = shlex.join(["streamsapp", "produce", min(self.topics.sources), *self.application])
-            lines += ["to write a record:", f"  echo {shlex.quote(line)} | {command}"]
+        if self.samples:
+            lines.append("to write a record:" if len(self.samples) == 1 else "to write records, in this order:")
+        for topic, line in list(self.samples.items())[:_SHOWN]:
+            command = shlex.join(["streamsapp", "produce", topic, *self.application])
+            lines.append(f"  echo {shlex.quote(line)} | {command}")
         if self.topics.sinks:
             command = shlex.join(["streamsapp", "consume", min(self.topics.sinks), *self.application])
             lines += ["to read the results:", f"  {command}"]
@@ -66,16 +63,6 @@ class Banner:
             "url": self.url,
             "folder": str(self.folder),
         }
-
-
-def sample(records: TopicRecords) -> str | None:
-    """A line that ``produce`` takes; ``None`` for serdes of which nobody knows what they take."""
-    values = _VALUES | dict.fromkeys(_NUMBERS, 1)
-    keys = values | _KEYS
-    if records.value.name not in values:
-        return None
-    key = {"key": keys[records.key.name]} if records.key.name in keys else {}
-    return json.dumps({**key, "value": values[records.value.name]})
 
 
 def _listed(topics: Iterable[str], otherwise: str) -> str:

@@ -5,11 +5,11 @@ Called on threads of the HTTP server.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from streamsapp.cli.banner import sample
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.produce import RecordWriter
 from streamsapp.cli.target import partitions_of
@@ -24,9 +24,9 @@ from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Rou
 _ANY = '{"key": null, "value": null}'
 
 
-def form_routes(topology: Topology, config: StreamsConfig) -> Routes:
-    """The routes of the form, for the topics that the application reads."""
-    form = RecordForm(topology, config)
+def form_routes(topology: Topology, config: StreamsConfig, samples: Mapping[str, str]) -> Routes:
+    """The routes of the form, for the topics that the application reads, with a line of each to begin with."""
+    form = RecordForm(topology, config, samples)
     return {
         "/console/topics": Route(lambda _: json_response({"topics": form.topics()})),
         "/console/produce": Route(form.produce, method="POST"),
@@ -36,8 +36,9 @@ def form_routes(topology: Topology, config: StreamsConfig) -> Routes:
 class RecordForm:
     """Writes records that somebody typed."""
 
-    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig, samples: Mapping[str, str]) -> None:
         self._config = config
+        self._samples = samples
         sources = sorted(topics_of(topology, config.application_id).sources)
         found = {name: records_of(topology, config, name) for name in sources}
         self._records: dict[str, TopicRecords] = {name: it for name, it in found.items() if it is not None}
@@ -45,7 +46,7 @@ class RecordForm:
     def topics(self) -> list[dict[str, str]]:
         """The topics, the serdes of their records, and a record of each to begin with."""
         return [
-            {"name": name, "key": it.key.name, "value": it.value.name, "sample": sample(it) or _ANY}
+            {"name": name, "key": it.key.name, "value": it.value.name, "sample": self._samples.get(name, _ANY)}
             for name, it in self._records.items()
         ]
 

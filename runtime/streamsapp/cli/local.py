@@ -25,6 +25,7 @@ from streamsapp.cli.arguments import (
     refuse_what_is_read_once,
     with_remote_state,
 )
+from streamsapp.cli.away_page import AwayPage
 from streamsapp.cli.banner import Banner
 from streamsapp.cli.console_form import form_routes
 from streamsapp.cli.kafka_cluster import KafkaCluster
@@ -34,14 +35,15 @@ from streamsapp.cli.own_broker import on_own_broker, starts_broker
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
 from streamsapp.cli.progress import ByteBar
 from streamsapp.cli.run import run_instance
+from streamsapp.cli.samples import samples_of
 from streamsapp.cli.source_files import SourceFiles
-from streamsapp.cli.topic_serdes import records_of
 from streamsapp.cli.topology_topics import TopologyTopics, topics_of
 from streamsapp.cli.watch import WatchedApplication, look_at, run_watched
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker, free_port, is_free
 from streamsapp.local.jars import KAFKA, KAFKA_VERSION
+from streamsapp.local.kept_running import kept_running
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
@@ -52,6 +54,7 @@ from streamsapp.topology.application_shape import application_shape
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import FOR_EVER
 from streamsapp.web import HttpServer
+from streamsapp.web.request_routing import Routes
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +160,8 @@ def run_locally(options: argparse.Namespace) -> int:
                 return _run(options, app, topology, config, folder)
             shape = application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)
             look = partial(look_at, options.file)
-            watched = WatchedApplication(_again(options), files, look, shape, options.shutdown_timeout)
+            away = AwayPage(app.application_id, LOOPBACK, options.http_port)
+            watched = WatchedApplication(_again(options), files, look, shape, options.shutdown_timeout, away)
             return run_watched(watched, options.shutdown_timeout)
 
 
@@ -167,7 +171,7 @@ def _run(
     if options.replicas > 1:
         remote_state_url = own_remote_state(app, options.embedded, folder)
         settings = _replicas(config, options.replicas, remote_state_url, starts_broker(app, options.embedded))
-        return run_pod(options, settings, form_routes(topology, config))
+        return run_pod(options, settings, _form(options, topology, config))
     return _run_one(options, topology, config)
 
 
@@ -213,8 +217,12 @@ def _banner(options: argparse.Namespace, topology: Topology, config: StreamsConf
         url=f"http://{LOOPBACK}:{options.http_port}",
         folder=folder.path,
         application=_as_named(options),
-        records=records_of(topology, config, min(topics.sources)) if topics.sources else None,
+        samples=samples_of(topology, config, options.file.parent),
     )
+
+
+def _form(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> Routes:
+    return form_routes(topology, config, samples_of(topology, config, options.file.parent))
 
 
 def _tell(banner: Banner, options: argparse.Namespace) -> None:
@@ -234,7 +242,7 @@ def _as_named(options: argparse.Namespace) -> list[str]:
 def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> int:
     with closing(HttpServer(options.http_port, host=LOOPBACK, token_file=HTTP_TOKEN_FILE)) as server:
         named = replace(config, application_server=f"{LOOPBACK}:{server.port}")
-        more = form_routes(topology, config)
+        more = _form(options, topology, config)
         return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout, more=more)
 
 
@@ -272,7 +280,7 @@ def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | No
     with ByteBar(f"fetching Apache Kafka {KAFKA_VERSION}", KAFKA.size) as bar:
         KAFKA.folder(bar)
     log.info("starting Kafka in %s", folder.kafka)
-    with EmbeddedBroker(folder.kafka, folder.broker_port(port), properties=_BROKER) as broker:
+    with EmbeddedBroker(folder.kafka, folder.broker_port(port), properties=_BROKER) as broker, kept_running(broker):
         yield broker.bootstrap_servers
 
 

@@ -31,6 +31,7 @@ from streamsapp.cli import (
     snapshots,
     validate,
 )
+from streamsapp.cli.pod import tell_supervisor
 from streamsapp.cli.version import PrintVersion
 from streamsapp.errors import ImmediateExit, ManifestError, StreamsAppError, UserInputError, told_as
 from streamsapp.log_format import FORMATS, LEVELS, set_up_logging
@@ -87,10 +88,12 @@ def _run(options: argparse.Namespace) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except UserInputError as error:
+        tell_supervisor(error)
         _tell(error, getattr(options, "file", None))
         return WRONG_INPUT
     except StreamsAppError as error:
         log.debug("failed", exc_info=True)
+        tell_supervisor(error)
         _tell(error, None)
         return FAILED
     except BrokenPipeError:

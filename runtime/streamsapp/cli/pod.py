@@ -22,6 +22,7 @@ from types import MappingProxyType
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import HttpFetch
+from streamsapp.supervisor.last_failure import failure_line
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 from streamsapp.web import HttpServer
@@ -92,12 +93,25 @@ def run_pod(options: argparse.Namespace, settings: PodSettings, more: Routes = M
             return pod.wait()
 
 
+class _Lifeline:
+    """The line to the supervisor, of a process that has one."""
+
+    line: socket.socket | None = None
+
+
 def follow_supervisor(lifeline: int, port: int) -> None:
     """Tell the supervisor this instance's port, and leave as on a signal when the supervisor is gone."""
-    line = socket.socket(fileno=lifeline)
+    line = _Lifeline.line = socket.socket(fileno=lifeline)
     line.set_inheritable(False)
     line.sendall(b"%d\n" % port)
     threading.Thread(target=_leave_at_the_end, args=(line,), name="lifeline", daemon=True).start()
+
+
+def tell_supervisor(error: BaseException) -> None:
+    """Tell the supervisor, if there is one, of the failure that ends this instance: people look there meanwhile."""
+    if _Lifeline.line is not None:
+        with suppress(OSError):
+            _Lifeline.line.sendall(failure_line(error))
 
 
 def _address(settings: PodSettings) -> str:

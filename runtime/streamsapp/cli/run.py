@@ -28,6 +28,7 @@ from streamsapp.cli.pod import (
     follow_supervisor,
     own_address,
     run_pod,
+    tell_supervisor,
 )
 from streamsapp.cli.progress import RestoreBar
 from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported
@@ -142,4 +143,5 @@ def run_instance(
         raise error
     # The runtime has logged where it happened.
     log.error("%s failed: %s", config.application_id, error)
+    tell_supervisor(error)
     return 1

@@ -21,7 +21,7 @@ import msgspec
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.structs import decoded
-from streamsapp.supervisor.instance_process import InstanceProcess
+from streamsapp.supervisor.instance_process import Away, InstanceProcess
 from streamsapp.topology.application_shape import ApplicationShape, differences, misfits
 
 log = logging.getLogger(__name__)
@@ -48,14 +48,22 @@ class WatchedApplication:
     """An application that starts again when its files are saved."""
 
     def __init__(
-        self, command: Sequence[str], files: SourceFiles, look: Look, shape: ApplicationShape, shutdown_timeout: float
+        self,
+        command: Sequence[str],
+        files: SourceFiles,
+        look: Look,
+        shape: ApplicationShape,
+        shutdown_timeout: float,
+        away: Away | None = None,
     ) -> None:
-        """``command`` runs it, ``look`` tells what is saved, and ``shape`` is what was saved when it began."""
+        """``command`` runs it, ``look`` tells what is saved, and ``shape`` is what was saved when it began. ``away``
+        takes its place while it does not run."""
         self._command = command
         self._files = files
         self._look = look
         self._shape = shape
         self._shutdown_timeout = shutdown_timeout
+        self._away = away
         self._process = self._new_process()
         #: Ends :meth:`run`.
         self.stopped = threading.Event()
@@ -69,6 +77,8 @@ class WatchedApplication:
                     self._consider(saved)
         finally:
             self._end()
+            if self._away is not None:
+                self._away.end()
 
     def _consider(self, saved: Sequence[str]) -> None:
         log.info("saved: %s", ", ".join(saved))
@@ -101,10 +111,10 @@ class WatchedApplication:
             process.join()
 
     def _new_process(self) -> InstanceProcess:
-        return InstanceProcess("the application", self._command, self._refused)
+        return InstanceProcess("the application", self._command, self._refused, self._away)
 
     def _refused(self, code: int) -> None:
-        """Called on the process's thread. It has told why."""
+        """Called on the process's thread. It has told why, and what takes its place stays."""
         log.error("the application starts again at the next change")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from streamsapp.errors import ConfigError
@@ -47,7 +48,7 @@ _OF_FIELD: Mapping[str, Mapping[str, Any]] = {
     "deserialization_exception_handler": _HANDLERS,
     "processing_exception_handler": _HANDLERS,
     "production_exception_handler": _HANDLERS,
-    "processing_guarantee": {"exactly_once_v2": "exactly_once"},
+    "processing_guarantee": {"exactly_once_v2": "exactly_once", "exactly_once_beta": "exactly_once"},
 }
 _SIMPLE_NAME = re.compile(r"(?:.*[.$])?(\w+)")
 #: A class, and not one of the words that a handler is configured with.
@@ -66,6 +67,9 @@ def from_java(field: str, value: Any) -> Any:
         return value
     if found[1] in table:
         return table[found[1]]
+    close = get_close_matches(found[1], table, n=1, cutoff=0.8)
+    if close and found[1][0].isupper():
+        raise ConfigError(f"{field}: there is no {value!r:.200}; did you mean {close[0]}?")
     if _JAVA_CLASS.fullmatch(value):
         raise ConfigError(
             f"{field}: {value} is a class of Java's without a counterpart here; give an object of Python's, "

@@ -5,6 +5,7 @@ Made by the user, the command line or the manifest; read by every thread. Names 
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping
@@ -393,7 +394,10 @@ class StreamsConfig:
         faults = [f"{key}: {java_properties.answer(key)}" for key in properties if key in java_properties.NO_MEANING]
         if faults:
             raise ConfigError("; ".join(faults))
-        return cls(**_settings(cls, properties))
+        try:
+            return cls(**_settings(cls, properties))
+        except ConfigError as error:
+            raise ConfigError(_as_given(str(error), properties)) from error
 
 
 def _settings(kind: type[StreamsConfig], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,6 +416,14 @@ def _settings(kind: type[StreamsConfig], given: Mapping[str, Any]) -> dict[str, 
         else:
             nested["kafka"][java_properties.RENAMED.get(key, key)] = str(value)
     return nested | settings
+
+
+def _as_given(fault: str, properties: Collection[str]) -> str:
+    """The message with the property that was given in the place of the setting that it begins with."""
+    name, colon, rest = fault.partition(": ")
+    known = (*java_properties.FIELDS.items(), (name.replace("_", "."), name))
+    dotted = next((each for each, field in known if field == name and each in properties), name)
+    return f"{dotted}{colon}{rest}"
 
 
 #: Prefixes of names that belong together in one field.
@@ -441,7 +453,7 @@ def _resolve(config: StreamsConfig) -> None:
     """Fills in the values that the runtime chooses, freezes mappings that came in mutable, and makes members of
     enumerations the text that they are: they print as something else than they are encoded to."""
     chosen: dict[str, Any] = {
-        "state_dir": Path(config.state_dir).expanduser(),
+        "state_dir": _folder(config.state_dir),
         "topic_properties": _plain_mapping(config.topic_properties),
         "kafka": _plain_mapping(config.kafka),
         "client_tags": _plain_mapping(config.client_tags),
@@ -455,6 +467,12 @@ def _resolve(config: StreamsConfig) -> None:
     texts = {each.name: plain_text(getattr(config, each.name)) for each in fields(config)}
     for name, value in (texts | chosen).items():
         object.__setattr__(config, name, value)
+
+
+def _folder(given: object) -> Path:
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigError(f"state_dir: expected the path of a folder, got {given!r:.100}")
+    return Path(given).expanduser()
 
 
 def _plain_mapping(given: Mapping[str, str]) -> Mapping[str, str]:

@@ -107,9 +107,11 @@ def join_tables(
     """Joins two tables: by foreign key if two functions are given, an extractor and a joiner; by the tables' own keys
     otherwise."""
     functions = sum(map(callable, arguments)) + len(options.keys() & {"foreign_key_extractor", "joiner"})
-    by_foreign_key = functions > 1 and join != "outer_join"
-    build: Callable[..., TableSide] = partial(join_by_foreign_key if by_foreign_key else join_by_key, join, left, right)
-    example = "(table, foreign_key_extractor, joiner)" if by_foreign_key else "(table, joiner)"
+    build: Callable[..., TableSide]
+    if functions > 1 and join != "outer_join":
+        build, example = partial(join_by_foreign_key, join, left, right), "(table, foreign_key_extractor, joiner)"
+    else:
+        build, example = partial(join_by_key, join, left, right), "(table, joiner)"
     require_arguments(join, build, arguments, options, f"{join}{example}")
     return build(*arguments, **options)
 

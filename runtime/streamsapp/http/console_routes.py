@@ -27,14 +27,18 @@ _LONGEST_NAME = 1000
 Look = Callable[[str | None], list[dict[str, Any]]]
 
 
-def console_routes(look: Look) -> Routes:
-    """The routes of the page, and of what it shows."""
+def console_routes(
+    look: Look, failures: Callable[[], list[dict[str, Any]]] = list, over: threading.Event | None = None
+) -> Routes:
+    """The routes of the page, and of what it shows. ``failures`` has those of instances that are away, and ``over``
+    ends the events: whoever serves the page leaves it to others."""
+    over = over or threading.Event()
 
     def events(request: HttpRequest) -> Generator[dict[str, Any], None, None]:
-        pause, tapped = threading.Event(), _tapped(request)
-        while True:
-            yield {"instances": look(tapped)}
-            pause.wait(PERIOD)
+        tapped = _tapped(request)
+        while not over.is_set():
+            yield {"instances": look(tapped), "failures": failures()}
+            over.wait(PERIOD)
 
     return {
         **page_routes("streamsapp.http"),

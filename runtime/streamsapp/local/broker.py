@@ -128,6 +128,13 @@ class EmbeddedBroker:
         """The broker's process while it runs."""
         return self._process.pid if self._process else None
 
+    @property
+    def ended_with(self) -> int | None:
+        """The exit code of a broker that was started and has ended by itself; ``None`` while it runs, or if it was
+        stopped."""
+        process = self._process
+        return None if process is None else process.poll()
+
     def start(self) -> EmbeddedBroker:
         """Start the broker and wait until it serves requests; formats an empty data directory first."""
         if self._process is not None:

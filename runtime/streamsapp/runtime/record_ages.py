@@ -90,9 +90,9 @@ _SETTINGS = ("cleanup.policy", "message.timestamp.type", "retention.ms")
 
 def _uses(task: StreamTask) -> Iterator[_Use]:
     plan = task.plan
-    for partition, queue in list(task.queues.items()):
-        if queue.first_time >= 0 and partition.topic not in plan.repartition_topics:
-            yield _Use(partition.topic, queue.first_time, "reads")
+    for partition, time_ms in list(task.first_times.items()):
+        if time_ms >= 0 and partition.topic not in plan.repartition_topics:
+            yield _Use(partition.topic, time_ms, "reads")
     if task.context.stream_time >= 0:
         own = set(plan.sub_topology.repartition_sinks)
         for node in plan.sub_topology.nodes:

@@ -26,6 +26,8 @@ class PlainForm(NamedTuple):
     #: Gives the value, or raises ``ValueError`` or ``TypeError``.
     read: Callable[[Any], Any]
     show: Callable[[Any], Any]
+    #: Gives an example in this form, if the type says what its values are.
+    example: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)

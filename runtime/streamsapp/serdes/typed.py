@@ -15,6 +15,7 @@ from msgspec import inspect
 
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import PlainForm, Serde
+from streamsapp.serdes.examples import example_of
 from streamsapp.serdes.json_text import write_json
 from streamsapp.serdes.read_back import written_to_last
 from streamsapp.serdes.suggestion import wrong_type
@@ -180,7 +181,9 @@ def _checked_kind(kind: Any, made: Callable[[], T]) -> T:
 
 
 def _plain(kind: Any) -> PlainForm:
-    return PlainForm(lambda document: converted(document, kind), msgspec.to_builtins)
+    return PlainForm(
+        lambda document: converted(document, kind), msgspec.to_builtins, lambda: example_of(described(kind))
+    )
 
 
 def protobuf_plain(kind: Any) -> PlainForm:

@@ -13,7 +13,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from streamsapp.supervisor.last_failure import MOST_BYTES, LastFailure, read_failure
 from streamsapp.supervisor.restart_policy import RestartBackoff
 
 log = logging.getLogger(__name__)
@@ -21,19 +23,34 @@ log = logging.getLogger(__name__)
 _LOOPBACK = "127.0.0.1"
 #: An instance that has not told its port after so many seconds hangs, in the user's own code perhaps.
 START_SECONDS = 600.0
+#: Bytes that a port has at most, with the end of its line.
+_LONGEST_PORT = 8
 #: The exit code of a process that could not be started.
 _NOT_STARTED = 1
+
+
+class Away(Protocol):
+    """Takes an instance's place while it is away, as between an end and the next start. Called on its thread."""
+
+    def begin(self, failure: LastFailure | None) -> None:
+        """The instance has ended; this is the last failure that it told."""
+
+    def end(self) -> None:
+        """The instance is about to start."""
 
 
 class InstanceProcess(threading.Thread):
     """Looks after one instance."""
 
-    def __init__(self, name: str, command: Sequence[str], refused: Callable[[int], None]) -> None:
-        """``refused`` hears the exit code of an instance that is not started again."""
+    def __init__(
+        self, name: str, command: Sequence[str], refused: Callable[[int], None], away: Away | None = None
+    ) -> None:
+        """``refused`` hears the exit code of an instance that is not started again, ``away`` when it is not there."""
         super().__init__(name=f"member-{name}", daemon=True)
         self.instance = name
         self._command = command
         self._refused = refused
+        self._away = away
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._leaving = threading.Event()
@@ -45,8 +62,9 @@ class InstanceProcess(threading.Thread):
         self.began_at = 0.0
         #: Set when the instance has got as far as its port, or has ended and that was seen to.
         self.settled = threading.Event()
-        #: The exit code of the last process that ended.
+        #: The exit code of the last process that ended, and the failure that it told, if any did.
         self.code: int | None = None
+        self.failure: LastFailure | None = None
 
     @property
     def pid(self) -> int | None:
@@ -76,6 +94,8 @@ class InstanceProcess(threading.Thread):
             return delay
         if code is None or self._leaving.is_set():
             return None
+        if self._away is not None:
+            self._away.begin(self.failure)
         ran = time.monotonic() - began
         delay = restarts.after(code, ran)
         if delay is None:
@@ -103,6 +123,8 @@ class InstanceProcess(threading.Thread):
 
     def _live(self) -> int | None:
         """Start the instance and wait for its end; ``None`` when it is no longer wanted."""
+        if self._away is not None:
+            self._away.end()
         lifeline, theirs = socket.socketpair()
         with lifeline:
             with theirs, self._lock:
@@ -123,6 +145,7 @@ class InstanceProcess(threading.Thread):
                 self.endpoint = f"{_LOOPBACK}:{port}"
                 self.settled.set()
             self.code = process.wait()
+            self.failure = read_failure(_rest(lifeline)) or self.failure
         self.endpoint = None
         with self._lock:
             self._process = None
@@ -132,10 +155,29 @@ class InstanceProcess(threading.Thread):
         """Returns the port the instance tells; ``None`` when it ends before, or takes too long and is killed."""
         lifeline.settimeout(START_SECONDS)
         try:
-            with lifeline.makefile("rb") as lines:
-                told = lines.readline().strip()
+            told = _first_line(lifeline)
         except OSError as error:
             log.error("%s tells no port within %.0f s: %s; it is killed", self.instance, START_SECONDS, error)
             self.kill()
             return None
         return int(told) if told.isdigit() else None
+
+
+def _first_line(lifeline: socket.socket) -> bytes:
+    """The number of a port, and nothing of what comes after it; less if the instance ends before."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _LONGEST_PORT and (byte := lifeline.recv(1)):
+        line += byte
+    return line.strip()
+
+
+def _rest(lifeline: socket.socket) -> bytes:
+    """What an instance that has ended had to tell. A process that it left behind may hold the other end."""
+    told = b""
+    lifeline.settimeout(0.0)
+    try:
+        while len(told) < MOST_BYTES and (part := lifeline.recv(MOST_BYTES)):
+            told += part
+    except OSError:  # nothing more
+        return told
+    return told

@@ -46,7 +46,7 @@ def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds
         "/status": Route(joined.status),
         "/topology": Route(joined.topology),
         "/state/": Route(AtMost(QUERIES, joined.state)),
-        **console_routes(joined.console),
+        **console_routes(joined.console, joined.failures),
         "/console/graph": Route(joined.topology),
         "/console/stores": Route(joined.topology),
         "/drain": Route(joined.drain, method="POST"),
@@ -86,6 +86,11 @@ class _Joined:
         replies = self._pod.ask_all(f"/console/figures{query}").values()
         documents = map(_document, replies)
         return [each for document in documents if document is not None for each in document["instances"]]
+
+    def failures(self) -> list[dict[str, Any]]:
+        """The last failures of instances that do not answer."""
+        away = [each for each in self._pod.members if each.endpoint is None and each.failure is not None]
+        return [{"instance": each.instance, **each.failure.as_data()} for each in away if each.failure is not None]
 
     def drain(self, request: HttpRequest) -> HttpResponse:
         timeout = drain_timeout(request, self._drain_seconds)
@@ -143,6 +148,7 @@ class _Joined:
         return {
             "instanceRestarts": max((member.starts - 1 for member in again), default=0),
             "restartedSecondsAgo": None if last is None else round(time.monotonic() - last, 1),
+            "failures": self.failures(),
         }
 
     def _restarts(self) -> Metric:

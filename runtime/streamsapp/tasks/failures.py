@@ -30,6 +30,7 @@ from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Respon
 from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks import remedies
 from streamsapp.tasks.dead_letters import DeadLetters
+from streamsapp.tasks.mishaps import place_of_record
 from streamsapp.tasks.remedies import Unwritten
 from streamsapp.tasks.task_context import TaskContext
 
@@ -90,7 +91,7 @@ class FailureHandling:
             "negative timestamp for a record that is to be skipped"
         )
         self._remember(described, Response.FAIL.value, f"{type(error).__name__}: {_told(error)}")
-        _raise(failure, error)
+        self._raise(failure, error, described)
 
     def processing(self, node: str, error: Exception, timestamp: int, headers: Headers | None) -> None:
         """User code raised at ``node``; returns when the record is to be dropped there."""
@@ -143,7 +144,13 @@ class FailureHandling:
             timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
             self._emit(self._dead_letters.letter(described, error, timestamp))
         else:
-            _raise(failure, error)
+            self._raise(failure, error, described)
+
+    def _raise(self, failure: StreamsError, cause: Exception, described: ErrorContext) -> NoReturn:
+        failure.happened_at = {
+            "task": str(described.task_id), "node": described.node, "record": place_of_record(described)
+        }  # fmt: skip
+        raise failure from cause
 
     def _remember(self, described: ErrorContext, outcome: str, reason: str) -> None:
         self._context.mishaps.add(described, self._context.clock.now_ms(), outcome, reason)
@@ -199,7 +206,3 @@ def _told(error: Exception) -> str:
     found = _NOT_TEXT.search(str(error))
     words = f"got {found[1]}, the serde is string; declare one that fits" if found else str(error)
     return f"{words} ({line})" if line else words
-
-
-def _raise(failure: StreamsError, cause: Exception) -> NoReturn:
-    raise failure from cause

@@ -32,6 +32,11 @@ class Mishap(NamedTuple):
     value: bytes | None
 
 
+def place_of_record(described: ErrorContext) -> str:
+    """Returns ``topic-partition@offset``; empty in a punctuator."""
+    return "" if described.topic is None else f"{described.topic}-{described.partition}@{described.offset}"
+
+
 class Mishaps:
     """The records of one task."""
 
@@ -48,7 +53,7 @@ class Mishaps:
         """Remember a record."""
         self.by_node[described.node] += 1
         self.dropped += outcome != FAIL
-        place = "" if described.topic is None else f"{described.topic}-{described.partition}@{described.offset}"
+        place = place_of_record(described)
         key, value = (data and data[:MOST_BYTES] for data in (described.key, described.value))
         told = expressible(reason[:_LONGEST_REASON])  # it may quote the record
         self.last.append(Mishap(at_ms, described.node, place, outcome, told, key, value))

@@ -32,6 +32,8 @@ class PartitionGroup:
         self.queues: dict[TopicPartition, RecordQueue] = {}
         #: The topic that the position in each input belongs to, as far as it is known.
         self.topics: dict[TopicPartition, TopicIdentity] = {}
+        #: The timestamp of the first record that came of each, as the broker has it.
+        self.first_times: dict[TopicPartition, int] = {}
         self._queues: list[RecordQueue] = []
         self._max_task_idle_ms = max_task_idle_ms
         #: Queues that have a record, by the timestamp of their head.
@@ -62,6 +64,8 @@ class PartitionGroup:
         queue = self.queues[partition]
         if not queue:
             self._arrivals.append(queue)
+        if partition not in self.first_times:
+            self.first_times[partition] = records[0].timestamp()[1]
         queue.add(records)
 
     def clear(self) -> None:

@@ -102,8 +102,6 @@ class RecordQueue:
         self.position: int | None = None
         #: Highest timestamp processed in this partition; -1 before the first.
         self.partition_time = -1
-        #: Timestamp of the first record that came, as the broker has it; -1 before it.
-        self.first_time = -1
         #: The consumer reported the end of the partition and nothing was added since.
         self.at_end = False
 
@@ -118,8 +116,6 @@ class RecordQueue:
     def add(self, records: Sequence[InputRecord]) -> None:
         """Append a batch in offset order (polling thread)."""
         self.at_end = False
-        if self.first_time < 0:
-            self.first_time = records[0].timestamp()[1]
         self._record_bytes = _RECORD_OVERHEAD_BYTES + sum(map(len, records)) // len(records)
         self._buffer.extend(records)
 

@@ -290,6 +290,11 @@ class StreamTask:
         return self._group.bytes
 
     @property
+    def first_times(self) -> Mapping[TopicPartition, int]:
+        """The timestamp of the first record that came of each input, as the broker has it."""
+        return self._group.first_times
+
+    @property
     def queues(self) -> Mapping[TopicPartition, RecordQueue]:
         """The input buffers."""
         return self._group.queues

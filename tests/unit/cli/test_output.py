@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsapp import Serdes
 from streamsapp.cli.banner import Banner
 from streamsapp.cli.main import main, make_parser
-from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.cli.topology_topics import TopologyTopics
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "wordcount" / "streamsapp.yaml"
@@ -51,7 +49,7 @@ def test_local_tells_programs_what_it_tells_people() -> None:
         url="http://127.0.0.1:2",
         folder=Path("/folder"),
         application=["-f", "app.yaml"],
-        records=TopicRecords(Serdes.string(), Serdes.string()),
+        samples={"in": '{"value": "hello"}', "more": '{"value": 1}'},
     )
     assert banner.as_data() == {
         "applicationId": "app",
@@ -63,5 +61,7 @@ def test_local_tells_programs_what_it_tells_people() -> None:
         "folder": "/folder",
     }
     text = banner.text()
-    assert "streamsapp produce in -f app.yaml" in text
+    assert "to write records, in this order:" in text
+    assert """echo '{"value": "hello"}' | streamsapp produce in -f app.yaml""" in text
+    assert """echo '{"value": 1}' | streamsapp produce more -f app.yaml""" in text
     assert all(each in text for each in ("127.0.0.1:1", "http://127.0.0.1:2/state/counts/KEY", "/folder"))

@@ -110,7 +110,7 @@ def test_reads_kafka_streams_own_names() -> None:
 
 
 def test_text_that_should_be_a_number_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"^threads: .*'many'"):
+    with pytest.raises(ConfigError, match=r"^num\.stream\.threads: .*'many'"):
         StreamsConfig.from_properties({"application.id": "a", "bootstrap.servers": "b:1", "num.stream.threads": "many"})
 
 

@@ -250,10 +250,38 @@ def test_a_serde_is_known_by_the_end_of_its_name(text: str) -> None:
 
 
 def test_a_class_without_a_counterpart_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"default_key_serde: com\.acme\.OrderSerde is a class of Java's without"):
+    with pytest.raises(ConfigError, match=r"default\.key\.serde: com\.acme\.OrderSerde is a class of Java's without"):
         StreamsConfig.from_properties({**_NEEDED, "default.key.serde": "com.acme.OrderSerde"})
-    with pytest.raises(ConfigError, match=r"processing_exception_handler: com\.acme\.Handler is a class of Java's"):
+    with pytest.raises(ConfigError, match=r"processing\.exception\.handler: com\.acme\.Handler is a class of Java's"):
         StreamsConfig.from_properties({**_NEEDED, "processing.exception.handler": "com.acme.Handler"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"default.key.serde": "org.apache.kafka.common.serialization.Serdes$StringSerd"},
+         ("default.key.serde: there is no 'org.apache.kafka.common.serialization.Serdes$StringSerd'; did you mean "
+          "StringSerde?")),
+        ({"default.timestamp.extractor": "WallclockTimestampExtracto"},
+         "default.timestamp.extractor: there is no 'WallclockTimestampExtracto'; did you mean Wallclock"),
+        ({"default.deserialization.exception.handler": "LogAndContinueExceptionHandle"},
+         "default.deserialization.exception.handler: there is no 'LogAndContinueExceptionHandle'; did you mean Log"),
+        ({"processing.guarantee": "exactly_onc"}, "processing.guarantee: expected 'exactly_once' or 'at_least_once'"),
+        ({"num.stream.threads": "two"}, "num.stream.threads: expected an integer ≥ 1, got 'two'"),
+        ({"value.serializer": "org.apache.kafka.common.serialization.StringSerializer"},
+         "kafka property 'value.serializer' is known to Java clients only: set default_value_serde"),
+        ({"state.dir": 5}, "state.dir: expected the path of a folder, got 5"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_a_property_is_told_where_the_configuration_is_made(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        StreamsConfig.from_properties({**_NEEDED, **given})
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["exactly_once_v2", "exactly_once_beta"])
+def test_the_guarantees_of_java_are_taken_by_the_constructor_too(name: str) -> None:
+    assert StreamsConfig(application_id="a", bootstrap_servers="b:1", processing_guarantee=name).exactly_once
 
 
 def test_a_runtime_says_how_its_configuration_is_made() -> None:

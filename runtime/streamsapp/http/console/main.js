@@ -21,9 +21,15 @@ function view() {
   }
 }
 
+// What is shown is of the past once the stream is lost: the page is grey, and claims nothing.
 function told(words, mood) {
   setText(byId("connection"), words);
   byId("connection").className = mood;
+  const lost = mood === "bad";
+  document.body.classList.toggle("lost", lost);
+  if (!lost) return;
+  setText(byId("state"), "not known");
+  byId("state").className = "badge bad";
 }
 
 // What stays the same until an instance starts again, perhaps with another topology: asked for at each connection.
@@ -61,8 +67,12 @@ function main() {
   const [tasks, errors] = [new Tasks(), new Errors()];
   let before = new Map();
   let shownState = null;
-  const events = new Events(({ instances }, first) => {
-    if (!instances.length) return told("no instance answers", "bad");
+  const events = new Events(({ instances, failures }, first) => {
+    errors.ended(failures ?? []);
+    if (!instances.length) {
+      errors.unknown();
+      return told("no instance answers", "bad");
+    }
     before = tasksOf(instances, before);
     setText(byId("application"), instances[0].applicationId);
     const state = instances.find((each) => each.state !== "RUNNING")?.state ?? "RUNNING";
@@ -74,7 +84,10 @@ function main() {
     tasks.show(instances, before);
     errors.show(instances, [...before.values()].reduce((sum, each) => sum + (each.figures?.dropped ?? 0), 0));
     return undefined;
-  }, told);
+  }, (words, mood) => {
+    told(words, mood);
+    if (mood === "bad") errors.unknown();
+  });
 }
 
 main();

@@ -35,21 +35,42 @@ export class Errors {
     this.table = new Table(byId("mishaps"), [
       ["Time"], ["What became of it"], ["Node"], ["Record"], ["Task"], ["Why", "text"], ["Key", "text"], ["Value", "text"],
     ]);
+    this.failures = new Map();
+  }
+
+  // The failures that ended instances, as their supervisor tells them while they are away; remembered until the page goes.
+  ended(failures) {
+    for (const each of failures) this.failures.set(`${each.atMs} ${each.instance ?? ""}`, each);
+  }
+
+  // Nobody tells how many records were processed.
+  unknown() {
+    setText(byId("error-count"), this.failures.size ? number(this.failures.size) : "");
+    setText(byId("errors-told"), "No instance answers: what became of the last records is not known.");
+    this.fill([]);
   }
 
   show(instances, total) {
-    setText(byId("error-count"), total ? number(total) : "");
+    const ended = this.failures.size;
+    setText(byId("error-count"), total + ended ? number(total + ended) : "");
     setText(byId("errors-told"), total
       ? `${number(total)} records were not processed since their tasks started; these are the last of them, newest first, with the beginning of their bytes.`
-      : "Every record was processed.");
-    const found = instances.flatMap((each) => each.figures.mishaps).sort((one, other) => other.at_ms - one.at_ms);
+      : `Every record was processed since the tasks started${ended ? "; the failures below ended an instance before" : ""}.`);
+    this.fill(instances.flatMap((each) => each.figures.mishaps));
+  }
+
+  fill(mishaps) {
+    const before = [...this.failures.values()].map((it) => ({
+      at_ms: it.atMs, outcome: "ended", node: it.node, record: it.record, task: it.task, reason: it.message, key: null, value: null,
+    }));
+    const found = [...mishaps, ...before].sort((one, other) => other.at_ms - one.at_ms);
     const seen = new Map();
     this.table.show(found.map((it) => {
       const key = [it.at_ms, it.task, it.node, it.record].join(" ");
       seen.set(key, (seen.get(key) ?? 0) + 1);
       return [`${key} ${seen.get(key)}`, [
-        time(it.at_ms), { value: OUTCOMES[it.outcome] ?? it.outcome, class: it.outcome === "fail" ? "bad" : "warn" },
-        it.node, it.record || "a punctuator", it.task, it.reason, decoded(it.key), decoded(it.value),
+        time(it.at_ms), { value: OUTCOMES[it.outcome] ?? it.outcome, class: /fail|ended/.test(it.outcome) ? "bad" : "warn" },
+        it.node, it.record || (it.outcome === "ended" ? "" : "a punctuator"), it.task, it.reason, decoded(it.key), decoded(it.value),
       ]];
     }));
   }
@@ -57,7 +78,7 @@ export class Errors {
 
 const OUTCOMES = {
   fail: "the task failed", continue: "dropped by the handler", dead_letter: "went to the dead letter topic",
-  skipped: "skipped by rule",
+  skipped: "skipped by rule", ended: "the instance ended",
 };
 
 function row({ task, instance, figures, rate: passed, now }) {

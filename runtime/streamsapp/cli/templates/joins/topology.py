@@ -8,7 +8,7 @@ text, json = Serdes.string(), Serdes.json()
 
 
 def with_customer(order: dict[str, Any], customer: dict[str, Any] | None) -> dict[str, Any]:
-    return {**order, "customer": None if customer is None else customer["name"]}
+    return {**order, "customer": None if customer is None else customer.get("name")}
 
 
 builder = StreamsBuilder()
