@@ -66,7 +66,7 @@ def _written(path: Path, records: Mapping[str, TopicRecords]) -> dict[str, str]:
         try:
             document = read_json(line) if line.strip() else {}
             topic = document.get("topic") if isinstance(document, dict) else None
-            if topic in records and topic not in found:
+            if isinstance(topic, str) and topic in records and topic not in found:
                 read_record(line, records[topic].key, records[topic].value)
                 found[topic] = json.dumps({name: each for name, each in document.items() if name != "topic"})
         except (ValueError, RecursionError) as error:

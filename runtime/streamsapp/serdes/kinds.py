@@ -1,4 +1,4 @@
-"""What is known of serdes before a record comes: the values that they read and write, and the form of their bytes.
+"""Knows serdes before a record comes: the kinds of values that they read and write, and the forms of their bytes.
 
 Asked while a program is built, on the thread that builds it. Serdes of the user's are unknown, and so is JSON: nothing
 is said of them. Pure.

@@ -172,7 +172,7 @@ def _first_line(lifeline: socket.socket) -> bytes:
 
 
 def _rest(lifeline: socket.socket) -> bytes:
-    """What an instance that has ended had to tell. A process that it left behind may hold the other end."""
+    """Returns the last words of an instance that has ended. A process that it left behind may hold the other end."""
     told = b""
     lifeline.settimeout(0.0)
     try:

@@ -31,7 +31,7 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks import remedies
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.mishaps import place_of_record
-from streamsapp.tasks.remedies import Unwritten
+from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.task_context import TaskContext
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class FailureHandling:
         self._decide(self._on_processing, described, error, failure)
 
     def serialization(
-        self, node: str, topic: str, error: Exception, timestamp: int, part: Unwritten | None = None
+        self, node: str, topic: str, error: Exception, timestamp: int, part: UnwrittenPart | None = None
     ) -> None:
         """A sink could not turn a key or value into bytes; returns when the output is to be dropped."""
         if isinstance(error, SchemaRegistryUnavailableError):

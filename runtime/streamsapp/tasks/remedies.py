@@ -15,7 +15,7 @@ from streamsapp.serdes.windowed import Windowed
 _DECLARED = "spec."
 
 
-class Unwritten(NamedTuple):
+class UnwrittenPart(NamedTuple):
     """The part of a record that its serde could not write."""
 
     #: ``key`` or ``value``.
@@ -34,7 +34,7 @@ def reading(place: str) -> str:
     )
 
 
-def writing(part: Unwritten, place: str) -> str:
+def writing(part: UnwrittenPart, place: str) -> str:
     """Returns what was wrong with a value of another type, and what to do about it."""
     found = f"got {type(part.given).__name__}, the serde of {part.side}s is {part.serde}"
     declared = place.startswith(_DECLARED)

@@ -24,7 +24,7 @@ from streamsapp.serdes.api import DefaultSerdes, or_configured
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.processor_context import NodeBinding
-from streamsapp.tasks.remedies import Unwritten
+from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.sink_bytes import giving_bytes
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
@@ -281,14 +281,14 @@ class _TopicSink:
         part = None if isinstance(error, StreamsError) else self._unwritten(key, value)
         self._wires.failures.serialization(self._node, self._topic, error, timestamp, part)
 
-    def _unwritten(self, key: Any, value: Any) -> Unwritten | None:
+    def _unwritten(self, key: Any, value: Any) -> UnwrittenPart | None:
         """Finds the part at fault by writing both once more; ``None`` for headers."""
         for side, given, serde in (("key", key, self._key), ("value", value, self._value)):
             try:
                 if given is not None:
                     giving_bytes(serde)(given)
             except Exception:
-                return Unwritten(side, given, serde.name)
+                return UnwrittenPart(side, given, serde.name)
         return None
 
     def _without_ids(self, push: Push) -> Push:

@@ -26,7 +26,7 @@ from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.tasks.failures import FailureHandling
-from streamsapp.tasks.remedies import Unwritten
+from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import config, handling, raw
@@ -199,22 +199,22 @@ def test_no_handler_can_drop_a_record_for_an_error_that_is_not_its_own(error: St
 @pytest.mark.parametrize(
     ("part", "place", "message"),
     [
-        (Unwritten("value", 1, "string"), "app.py:7",
+        (UnwrittenPart("value", 1, "string"), "app.py:7",
          ("cannot serialise the value of a record for topic out at node sink (added at app.py:7), task 0_3, record "
           "orders-0@7: got int, the serde of values is string; declare one that fits by Produced(value_serde=...), "
           "e.g. Serdes.long()")),
-        (Unwritten("value", 1, "string"), "spec.topology.steps[3].to", "one that fits by valueSerde, e.g. long"),
-        (Unwritten("key", Windowed("a", 0, 9), "string"), "app.py:7",
+        (UnwrittenPart("value", 1, "string"), "spec.topology.steps[3].to", "one that fits by valueSerde, e.g. long"),
+        (UnwrittenPart("key", Windowed("a", 0, 9), "string"), "app.py:7",
          ("cannot serialise the key of a record for topic out at node sink (added at app.py:7), task 0_3, record "
           "orders-0@7: got Windowed, the serde of keys is string; declare Serdes.time_windowed(Serdes.string(), size), "
           "or Serdes.session_windowed for sessions by Produced(key_serde=...), or give records the key within: "
           "to_stream(lambda w, value: w.key)")),
-        (Unwritten("key", Windowed("a", 0, 9), "string"), "spec.topology.steps[3].to",
+        (UnwrittenPart("key", Windowed("a", 0, 9), "string"), "spec.topology.steps[3].to",
          "leave keySerde out, or give records the key within: toStream: {mapper: module:function}"),
     ],
 )  # fmt: skip
 def test_a_record_that_cannot_be_written_is_told_by_its_side_with_a_remedy_in_the_users_words(
-    part: Unwritten, place: str, message: str
+    part: UnwrittenPart, place: str, message: str
 ) -> None:
     it = Failures()
     it.handling.places["sink"] = place
