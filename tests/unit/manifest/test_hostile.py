@@ -206,13 +206,11 @@ PLACES = list(places(yaml.safe_load(VALID)))[1:]
 
 
 @given(YAMLISH)
-@settings(max_examples=400, deadline=None)
 def test_random_yaml_is_a_manifest_or_has_faults(text: str) -> None:
     decoded(text)
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
 def test_a_valid_text_with_something_put_in_is_a_manifest_or_has_faults(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(VALID)))
     end = data.draw(st.integers(start, min(len(VALID), start + 20)))
@@ -220,7 +218,7 @@ def test_a_valid_text_with_something_put_in_is_a_manifest_or_has_faults(data: st
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3), st.booleans())
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_a_valid_document_with_other_values_is_a_manifest_or_has_faults(
     changes: list[tuple[tuple[Any, ...], Any]], as_key: bool
 ) -> None:

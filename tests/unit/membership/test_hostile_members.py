@@ -116,7 +116,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(wired)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True)
 @given(mutated())
 def test_whatever_a_member_says_the_others_are_told_their_tasks(says: bytes) -> None:
     stranger = SubscriptionReader(GroupTasks({})).read("stranger", says)

@@ -177,7 +177,7 @@ class World:
 
 
 @pytest.mark.parametrize("trouble", [None, World.comes_from_an_older_operator, World.loses_its_status])
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(1)
 def test_what_does_not_fit_is_kept_apart_and_what_fails_is_never_good(
     seed: int, trouble: Callable[[World], None] | None
 ) -> None:
