@@ -98,7 +98,7 @@ class Cluster:
         return self._asked(ask, timeout)
 
     def bounds(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
-        """Where a partition begins, and the end of what may be read. Raises ``KafkaException``."""
+        """Returns the offsets at which a partition begins and at which its readers end. Raises ``KafkaException``."""
 
         async def ask(connection: Connection) -> tuple[int, int]:
             told = await _described(connection, [partition.topic], timeout)

@@ -66,7 +66,7 @@ class Jars:
         return target
 
     def _fetch(self, target: Path, count: Callable[[int], None]) -> None:
-        """What came before a failure is kept beside the folder, and is not fetched again."""
+        """Jars that came before a failure are kept beside the folder, and are not fetched again."""
         source = repository()
         log.info("fetching %s from %s", self._name, source.url)
         unfinished = target.with_name(f"{self._name}.unfinished")

@@ -52,7 +52,7 @@ class BrokerConnections:
         self._sockets = select.poll()
         #: The brokers whose connections are watched, by their sockets.
         self._watched: dict[int, int] = {}
-        #: What other threads leave here.
+        #: Calls of other threads, in their order.
         self._posted: deque[Callable[[], object]] = deque()
         self._lock, self._closed = Lock(), False
 

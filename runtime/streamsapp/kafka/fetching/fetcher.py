@@ -117,8 +117,8 @@ class Fetcher:
             interrupted = self._is_interrupted(min(left, pause))
 
     def _fetch_at_once(self, limit: int, give_up: float) -> Fetched:
-        """What is there once each broker that can be reached has told what it has now. One that has been asked already,
-        and waits for records, has none."""
+        """Returns the records that are there once each broker that can be reached has told what it has now. One that
+        has been asked already, and waits for records, has none."""
         self._answers.receive()
         before = self._connections.busy()
         self._asking.ask(at_once=True)
