@@ -13,7 +13,7 @@ from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.record_lines import milliseconds, shown_record
 from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.cli.target import Target, add_cluster_options, add_serde_options, partitions_of, target_of
-from streamsapp.config import client_properties
+from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import InputRecord, TopicPartition
@@ -85,14 +85,18 @@ def _records(
         all_bounds = cluster.bounds({options.topic: count}, {}, at_time)
     bounds = {each: bound for each, bound in all_bounds.items() if options.partition in (None, each.partition)}
     starts = {partition: _start(options.start, bound, at_time) for partition, bound in bounds.items()}
-    properties = client_properties.restore_consumer(target.config)
+    ends = None if follow else {each: bound.latest for each, bound in bounds.items()}
+    yield from records_between(target.config, starts, ends)
+
+
+def records_between(
+    config: StreamsConfig, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
+) -> Iterator[InputRecord]:
+    """Returns the committed records from ``starts`` up to ``ends``; without those, until the caller has enough."""
+    properties = client_properties.restore_consumer(config)
     properties |= {"isolation.level": "read_committed", "queued.max.messages.kbytes": _FETCHED_KIB}
-    consumer = PartitionConsumer(properties)
-    try:
-        ends = None if follow else {each: bound.latest for each, bound in bounds.items()}
+    with closing(PartitionConsumer(properties)) as consumer:
         yield from _read(consumer, starts, ends)
-    finally:
-        consumer.close()
 
 
 def _read(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 
 from streamsapp.cli.arguments import new_command
+from streamsapp.cli.consume import records_between
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.reset_plan import InputOffsets
@@ -15,9 +17,13 @@ from streamsapp.cli.target import Target, add_cluster_options, target_of
 from streamsapp.cli.topic_serdes import records_of
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import TopicPartition
 from streamsapp.topology.builder import Topology
+
+#: Topics with more offsets are not read to be counted. Records that are deleted meanwhile are counted again, so often.
+_COUNTED, _ATTEMPTS = 50_000, 3
 
 
 @dataclass(frozen=True)
@@ -29,10 +35,12 @@ class TopicRow:
     roles: Sequence[str]
     #: ``None``: there is no such topic.
     partitions: int | None = None
-    #: From the first offset to the last: deleted, compacted and marker records count.
+    #: The records that it has; of a large topic the number of its offsets, some of which may hold none.
     records: int | None = None
-    #: Of what is read: how many of these the application has not committed yet. The end of a transaction counts.
+    #: Of what is read: how many of these the application has not committed yet.
     lag: int | None = None
+    #: Says whether both were counted.
+    exact: bool = True
     key: str | None = None
     value: str | None = None
 
@@ -43,7 +51,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "topics",
         "show the topics of an application",
         "It shows the topics that the application reads, writes and owns, with the serdes of keys and values.\n"
-        "RECORDS counts from the first offset to the last, LAG those that the application has not committed yet.",
+        "RECORDS counts what can be read, LAG what of it is not committed yet. A topic with more than 50,000 offsets\n"
+        "is not read for that: its offsets are shown with ≤, as markers and compacted records have some, too.",
         "  streamsapp topics -f app.yaml\n  streamsapp topics -f app.yaml -o json | jq '.[] | select(.lag > 0)'",
     )
     add_cluster_options(parser, manifest_required=True)
@@ -70,8 +79,40 @@ def rows_of(target: Target, topology: Topology) -> list[TopicRow]:
         roles = roles_of(topology, config, existing)
         there = {topic: existing[topic] for topic in roles if topic in existing}
         read = topics_read(topology, config, existing) & there.keys()
-        bounds = cluster.bounds(there, _committed(config, {topic: there[topic] for topic in read}), None)
-    return [_row(each, roles[each], there, bounds, read, topology, config) for each in roles]
+        committed = _committed(config, {topic: there[topic] for topic in read})
+        counts: dict[TopicPartition, _Count] = {}
+        for _ in range(_ATTEMPTS):
+            bounds = cluster.bounds(there, committed, None)
+            with suppress(StreamsError):  # the application deletes what it has read of its own topics
+                counts = _counts(config, bounds)
+                break
+    return [_row(each, roles[each], there, bounds, counts, each in read, topology, config) for each in roles]
+
+
+class _Count:
+    """The records of a partition, and those that are not committed."""
+
+    def __init__(self) -> None:
+        self.records = self.behind = 0
+
+
+def _counts(config: StreamsConfig, bounds: Mapping[TopicPartition, InputOffsets]) -> dict[TopicPartition, _Count]:
+    """Reads the topics that are small, as their records cannot be told from markers otherwise."""
+    offsets: Counter[str] = Counter()
+    for partition, bound in bounds.items():
+        offsets[partition.topic] += bound.latest - bound.earliest
+    small = {each: bound for each, bound in bounds.items() if offsets[each.topic] <= _COUNTED}
+    counts = {each: _Count() for each in small}
+    starts = {each: bound.earliest for each, bound in small.items()}
+    for record in records_between(config, starts, {each: bound.latest for each, bound in small.items()}):
+        partition = TopicPartition(record.topic(), record.partition())
+        counts[partition].records += 1
+        counts[partition].behind += record.offset() >= _first_to_read(small[partition])
+    return counts
+
+
+def _first_to_read(bound: InputOffsets) -> int:
+    return bound.earliest if bound.committed is None else bound.committed
 
 
 def _committed(config: StreamsConfig, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
@@ -111,7 +152,8 @@ def _row(
     roles: Sequence[str],
     partitions: Mapping[str, int],
     bounds: Mapping[TopicPartition, InputOffsets],
-    read: set[str],
+    counts: Mapping[TopicPartition, _Count],
+    is_read: bool,
     topology: Topology,
     config: StreamsConfig,
 ) -> TopicRow:
@@ -119,17 +161,14 @@ def _row(
     key, value = (None, None) if records is None else (records.key.name, records.value.name)
     if topic not in partitions:
         return TopicRow(topic, roles, key=key, value=value)
-    own = [bound for each, bound in bounds.items() if each.topic == topic]
-    behind = sum(each.latest - (each.earliest if each.committed is None else each.committed) for each in own)
-    return TopicRow(
-        topic,
-        roles,
-        partitions[topic],
-        sum(each.latest - each.earliest for each in own),
-        max(0, behind) if topic in read else None,
-        key,
-        value,
-    )
+    own = {each: bound for each, bound in bounds.items() if each.topic == topic}
+    exact = all(each in counts for each in own)
+    if exact:
+        total, behind = (sum(getattr(counts[each], name) for each in own) for name in ("records", "behind"))
+    else:
+        total = sum(bound.latest - bound.earliest for bound in own.values())
+        behind = sum(bound.latest - _first_to_read(bound) for bound in own.values())
+    return TopicRow(topic, roles, partitions[topic], total, max(0, behind) if is_read else None, exact, key, value)
 
 
 def table(rows: Sequence[TopicRow]) -> list[str]:
@@ -140,8 +179,8 @@ def table(rows: Sequence[TopicRow]) -> list[str]:
             row.topic,
             ", ".join(row.roles),
             "missing" if row.partitions is None else str(row.partitions),
-            _number(row.records),
-            _number(row.lag),
+            _number(row.records, row.exact),
+            _number(row.lag, row.exact),
             row.key or "",
             row.value or "",
         )
@@ -158,5 +197,5 @@ def table(rows: Sequence[TopicRow]) -> list[str]:
     ]
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _number(value: int | None, exact: bool) -> str:
+    return "" if value is None else f"{'' if exact or not value else '≤ '}{value:,}"
