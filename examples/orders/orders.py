@@ -56,7 +56,7 @@ class TellOnce(Processor):
 
 
 def named(order: Order, customer: Customer | None) -> Order:
-    return order if customer is None else replace(order, customer=customer.name)
+    return replace(order, customer="unknown" if customer is None else customer.name)
 
 
 def topology() -> Topology:
