@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypeAlias
 
-from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD, RESTARTED_AT
+from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD, RESTARTED_AT, UNDONE
 from streamsapp_operator.kube.kinds import Object, annotation
 from streamsapp_operator.model.status import RolloutStatus
 
@@ -32,6 +32,11 @@ def restart_pod(uid: str) -> Annotations:
 def pause() -> Annotations:
     """No pod is taken for a rollout."""
     return {PAUSED: "true"}
+
+
+def undo(app: Object, revision: str) -> Annotations:
+    """An earlier revision runs in place of the one of this generation of the spec."""
+    return {UNDONE: f"{app['metadata']['generation']}/{revision}"}
 
 
 def approve(app: Object, rollout: RolloutStatus | None) -> Annotations | None:

@@ -27,6 +27,7 @@ from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.pod_tokens import spark_word, tokens
 from streamsapp_operator.reconcile_interval import WriteLimit
+from streamsapp_operator.spec_reader import owner_of
 from streamsapp_operator.spec_rendering import RenderedSpec, rendered_spec
 from streamsapp_operator.status_comparison import without_figures
 from streamsapp_operator.steady_clock import SteadyClock
@@ -154,7 +155,16 @@ class AppReconciler:
             None if code is None else _version(code),
         )
         if self._tools.cache is None or self._spec is None or self._spec[0] != made_of:
-            self._spec = made_of, rendered_spec(document, self._tools.settings, lambda name: code)
+            owner = owner_of(document)
+            self._spec = (
+                made_of,
+                rendered_spec(
+                    document,
+                    self._tools.settings,
+                    lambda name: code,
+                    lambda revision: self._runner.revisions.recorded(owner, revision),
+                ),
+            )
         return self._spec[1]
 
     def _plan(
@@ -175,7 +185,7 @@ class AppReconciler:
 
     def _with_rejection(self, observation: AppObservation, spec: RenderedSpec) -> AppObservation:
         """Adds a check that failed for a check pod that the API server does not take."""
-        revision = "" if spec.revision is None else spec.revision.id
+        revision = spec.wanted.revision if isinstance(spec.wanted, DesiredState) else ""
         said = self._runner.rejected.get(revision)
         if said is None:
             return observation

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from streamsapp import __version__
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
-from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD, Owner
+from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD, UNDONE, Owner
 from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object, annotation
 from streamsapp_operator.model.desired_state import AnnotationRequests
@@ -40,7 +40,7 @@ class ReadSpec:
 def read_spec(document: Object) -> ReadSpec:
     """Reads a spec. It never raises for anything a user wrote: ``faults`` has what is wrong."""
     metadata = document["metadata"]
-    owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
+    owner = owner_of(document)
     app, faults = _judged(document)
     return ReadSpec(
         owner,
@@ -51,6 +51,12 @@ def read_spec(document: Object) -> ReadSpec:
         app,
         faults,
     )
+
+
+def owner_of(document: Object) -> Owner:
+    """Returns the application as its children name it."""
+    metadata = document["metadata"]
+    return Owner(metadata["name"], metadata["namespace"], metadata["uid"])
 
 
 def _judged(document: Object) -> tuple[StreamsApp | None, tuple[str, ...]]:
@@ -69,7 +75,14 @@ def orders_of(document: Object) -> AnnotationRequests:
         paused=(annotation(document, PAUSED) or "false") != "false",
         approved=annotation(document, APPROVED),
         restart_pod=annotation(document, RESTART_POD),
+        undone_to=_undone_to(document),
     )
+
+
+def _undone_to(document: Object) -> str | None:
+    """Returns the revision that takes the place of the spec's. A change of the spec ends that."""
+    generation, _, revision = (annotation(document, UNDONE) or "").partition("/")
+    return revision if revision and generation == str(document["metadata"].get("generation")) else None
 
 
 def _refuse_depth(document: Object) -> None:

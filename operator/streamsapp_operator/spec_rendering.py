@@ -6,19 +6,23 @@ Called by the loop of an application, on its thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.model import Engine
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
 from streamsapp_operator.children.bootstrap_job import bootstrap_job
+from streamsapp_operator.children.names import UNDONE
 from streamsapp_operator.children.preview_job import preview_hash
 from streamsapp_operator.children.spark_job import attempt_of
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.spec_reader import ReadSpec, read_spec
 
+#: An earlier revision of the application; ``None`` if it is gone.
+ReadRevision: TypeAlias = Callable[[str], Revision | None]
 #: The ConfigMap of a name in the application's namespace; ``None`` if there is none.
 ReadConfigMap: TypeAlias = Callable[[str], Object | None]
 
@@ -40,13 +44,19 @@ class RenderedSpec:
     bootstrap_servers: str | None = None
 
 
-def rendered_spec(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> RenderedSpec:
+def rendered_spec(
+    document: Object,
+    settings: RenderSettings,
+    config_map: ReadConfigMap,
+    earlier: ReadRevision = lambda revision: None,
+) -> RenderedSpec:
     """Reads a spec and renders it. It never raises for anything a user wrote: ``InvalidSpec`` has the faults."""
     read = read_spec(document)
     if read.app is None:
         return _invalid(read, read.faults)
     try:
-        return _rendered(read, read.app, settings, config_map)
+        rendered = _rendered(read, read.app, settings, config_map)
+        return _undone(rendered, read.orders.undone_to, earlier)
     except ManifestError as error:
         return _invalid(read, tuple(error.faults))
 
@@ -71,6 +81,22 @@ def _rendered(read: ReadSpec, app: StreamsApp, settings: RenderSettings, config_
         None if preview is None or image is None else preview_hash(preview, image),
     )
     return RenderedSpec(read.owner, app.application_id, wanted, revision, job, image, app.spec.kafka.bootstrap_servers)
+
+
+def _undone(rendered: RenderedSpec, to: str | None, earlier: ReadRevision) -> RenderedSpec:
+    """Returns the spec with an earlier revision in place of its own, if that is asked for."""
+    wanted = rendered.wanted
+    if to is None or isinstance(wanted, InvalidSpec) or to == wanted.revision:
+        return rendered
+    found = earlier(to)
+    if found is None:
+        remedy = "`kubectl streamsapp rollout history` names those that can come back; or remove the annotation"
+        raise ManifestError([f"metadata.annotations.{UNDONE}: revision {to!r} is gone; {remedy}"])
+    runs = found.scheduled
+    engine: Engine = "spark" if found.driver is not None or runs is not None else "threads"
+    schedule = None if runs is None else runs.schedule
+    back = replace(wanted, revision=found.id, program=found.program, engine=engine, schedule=schedule, undone=True)
+    return replace(rendered, wanted=back)
 
 
 def _spark_image(app: StreamsApp, settings: RenderSettings) -> str | None:

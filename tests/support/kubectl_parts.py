@@ -14,6 +14,7 @@ from typing import Any
 
 from streamsapp_operator.plugin.documents import PodAnswer, read_report
 from streamsapp_operator.plugin.errors import PluginError
+from streamsapp_operator.plugin.gathering import ReportPart
 from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen, PageServer, Streams
 from streamsapp_operator.plugin.style import Style
 
@@ -148,6 +149,19 @@ class FakeCluster:
     given: bytes = b""
     program: Callable[[], int] = lambda: 0
     forwards: list[str] = field(default_factory=list)
+    #: By pod, why it took no snapshot.
+    snapshots: Mapping[str, str | None] = field(default_factory=dict)
+    parts: Sequence[ReportPart] = ()
+    secret_values: Sequence[str] = ()
+
+    def take_snapshots(self, name: str, pods: Sequence[Document], seconds: float) -> dict[str, str | None]:
+        return {each["metadata"]["name"]: self.snapshots[each["metadata"]["name"]] for each in pods}
+
+    def gather(self, name: str, *, tail: int) -> Iterator[ReportPart]:
+        yield from self.parts
+
+    def secrets(self, name: str) -> Sequence[str]:
+        return self.secret_values
 
     def app(self, name: str) -> Document:
         if name != "wordcount":

@@ -86,7 +86,7 @@ class ActionRunner:
         self._settings = settings
         self._may_act = may_act
         self._writer = ChildWriter(client, clock, uid)
-        self._revisions = Revisions(client)
+        self.revisions = Revisions(client)
         #: Revisions whose check pod the API server does not take, and what it said.
         self.rejected: dict[str, str] = {}
 
@@ -174,7 +174,7 @@ class ActionRunner:
         if case.spec.wanted.deleting:
             self._set_replicas(action, case)  # whatever else may be wrong
             return
-        revision = self._revisions.find(action.revision, case.spec)
+        revision = self.revisions.find(action.revision, case.spec)
         if revision is not None:
             if revision.driver is None:
                 self._set_drivers(0, case)  # nothing else is said of a driver that an earlier revision left
@@ -184,7 +184,7 @@ class ActionRunner:
                 case,
                 action.replicas,
                 action.max_unavailable,
-                going_on=None if going_on is None else self._revisions.find(going_on, case.spec),
+                going_on=None if going_on is None else self.revisions.find(going_on, case.spec),
                 runs_driver=action.runs_driver,
                 begins_runs=action.begins_runs,
                 replaces_run=action.replaces_run,
@@ -242,7 +242,7 @@ class ActionRunner:
         )
 
     def _start_check(self, name: str, case: ActionContext) -> None:
-        revision = self._revisions.find(name, case.spec)
+        revision = self.revisions.find(name, case.spec)
         if revision is None:
             return  # the spec has changed since: the next plan asks for another one
         *needed, pod = self._render(revision, case, 0, 0).check
@@ -282,7 +282,7 @@ class ActionRunner:
     def _start_preview(self, action: StartPreview, case: ActionContext) -> None:
         spec = case.spec
         asked = spec.wanted.rollout.preview if isinstance(spec.wanted, DesiredState) else None
-        today, tomorrow = (self._revisions.find(each, spec) for each in (action.against, action.revision))
+        today, tomorrow = (self.revisions.find(each, spec) for each in (action.against, action.revision))
         if asked is None or spec.spark_image is None or tomorrow is None:
             return  # the spec has changed since
         if today is None:

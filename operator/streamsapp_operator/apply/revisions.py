@@ -25,13 +25,14 @@ class Revisions:
         if spec.revision is not None and spec.revision.id == revision:
             return spec.revision
         if revision not in self._read:
-            found = self._recorded(spec.owner, revision)
+            found = self.recorded(spec.owner, revision)
             if found is None:
                 return None
             # Two matter at a time: what runs, and what it may go back to.
             self._read = {key: self._read[key] for key in list(self._read)[-2:]} | {revision: found}
         return self._read[revision]
 
-    def _recorded(self, owner: Owner, revision: str) -> Revision | None:
+    def recorded(self, owner: Owner, revision: str) -> Revision | None:
+        """Returns an earlier revision of the application by its ConfigMap; ``None`` if that is gone."""
         found = self._client.get(CONFIG_MAP, owner.namespace, config_map_name(owner.name, revision))
         return None if found is None or not is_owned(found, owner.uid) else recorded_revision(found)

@@ -38,6 +38,8 @@ PAUSED = "streamsapp.dev/paused"
 APPROVED = "streamsapp.dev/approved"
 #: The uid of a pod that is to be replaced, once that is safe; done as soon as there is no such pod.
 RESTART_POD = "streamsapp.dev/restartPod"
+#: ``GENERATION/REVISION``: in place of the revision of this generation of the spec an earlier one runs.
+UNDONE = "streamsapp.dev/undone"
 #: Keys of labels and annotations that are the operator's.
 OWN_PREFIXES = ("streamsapp.dev/", "app.kubernetes.io/")
 

@@ -18,6 +18,8 @@ class AnnotationRequests:
     approved: str | None = None
     #: The uid of a pod that is to be replaced.
     restart_pod: str | None = None
+    #: The earlier revision that is to run in place of the spec's.
+    undone_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class DesiredState:
     program: str | None = None
     #: ``spec.spark.schedule``: runs that catch up, instead of pods.
     schedule: str | None = None
+    #: An earlier revision is wanted in place of the spec's.
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from streamsapp_operator.model.status import (
     ScheduleStatus,
 )
 from streamsapp_operator.plan import preview, progress, summary
-from streamsapp_operator.plan.currency import Told, currency
+from streamsapp_operator.plan.currency import Told, currency, of_trouble
 from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost, strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import leading_word
@@ -77,8 +77,13 @@ def stamped(
 
 def with_trouble(before: AppStatus, trouble: Trouble, generation: int, now: float) -> AppStatus:
     """Returns a status as it was left, but for a reconcile that failed."""
-    told = stamped({"Degraded": ("True", trouble.reason, trouble.message)}, before, generation, moment(now))
-    return replace(before, conditions=(*(it for it in before.conditions if it.type != "Degraded"), *told))
+    faulty: dict[ConditionType, Told] = {
+        **of_trouble(trouble),
+        "Degraded": ("True", trouble.reason, trouble.message),
+    }
+    told = {it.type: it for it in stamped(faulty, before, generation, moment(now))}
+    kept = [it for it in before.conditions if it.type not in told]
+    return replace(before, conditions=(*kept, *told.values()))
 
 
 def _same(old: Condition | None, state: State) -> bool:
@@ -88,7 +93,9 @@ def _same(old: Condition | None, state: State) -> bool:
 def _ready(inputs: PlanInput, status: AppStatus) -> Told:
     rollout, wanted = status.rollout, inputs.observed.children.replicas or 0
     if inputs.settings.replicas == 0:
-        return "False", "Suspended", "spec.replicas is 0"
+        if inputs.pods:
+            return "False", "Suspending", "pods are ending"
+        return "True", "Suspended", "nothing is to run, as spec.replicas is 0"
     if rollout is not None and rollout.phase == "Bootstrapping":
         return "False", _bootstrap_reason(status), rollout.message or ""
     if status.last_good_revision is None and rollout is not None and rollout.phase == "Refused":

@@ -54,6 +54,12 @@ def why_held(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     return f"its preview found that {outcome(found)}, {most}; {_REMEDY}"
 
 
+def needs_approval(inputs: PlanInput, rollout: RolloutStatus) -> bool:
+    """Says whether the preview has ended, and only a user lets the rollout go on."""
+    ended = rollout.preview is not None and rollout.preview.phase in {"Done", "Failed"}
+    return ended and why_held(inputs, rollout) is not None
+
+
 def outcome(found: PreviewStatus) -> str:
     """Tells what would change, in words; what the first differences are in ``first``."""
     return f"{found.differences} of {found.keys} keys have other results or state after {found.records} records"

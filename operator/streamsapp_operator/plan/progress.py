@@ -67,7 +67,7 @@ def _uncommitted(inputs: PlanInput, revision: str) -> str | None:
 
 def failure(inputs: PlanInput, revision: str) -> str | None:
     """Returns why the revision must be given up: a pod of it crashes again and again, or hangs."""
-    crashing = {pod.revision: pod for pod in _all(inputs) if is_crashing(inputs, pod)}
+    crashing = {pod.revision: pod for pod in all_pods(inputs) if is_crashing(inputs, pod)}
     if set(crashing) == {revision}:  # what others suffer from is not the revision's fault
         pod = crashing[revision]
         why = pod.last_exit or pod.waiting_message or "see its log"
@@ -133,7 +133,8 @@ def _reports(inputs: PlanInput, revision: str) -> Iterator[tuple[PodSeen, PodRep
             yield pod, pod.report
 
 
-def _all(inputs: PlanInput) -> Iterator[PodSeen]:
+def all_pods(inputs: PlanInput) -> Iterator[PodSeen]:
+    """Yields the pods, and the driver's if there is one."""
     yield from inputs.pods
     if inputs.observed.driver is not None:
         yield inputs.observed.driver

@@ -29,7 +29,7 @@ from streamsapp_operator.plan.external_faults import ID_TAKEN, held_back
 from streamsapp_operator.plan.phase_text import phrase
 from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
 from streamsapp_operator.plan.rollout import RolloutDecision, decide
-from streamsapp_operator.plan.rollout_history import remembered, usual_takeover
+from streamsapp_operator.plan.rollout_history import good_before, remembered, usual_takeover
 from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
 
 
@@ -74,7 +74,8 @@ def _planned(
     after = trial.judged(inputs, status, _status(inputs, course, scaling, replicas))
     after = replace(after, conditions=conditions(inputs, after))
     runs = not (course.stop or course.scheduled) and wanted > 0
-    kept = frozenset(it for it in (status.last_good_revision, after.last_good_revision) if it is not None)
+    undo = good_before(after.history, after.last_good_revision)
+    kept = frozenset(it for it in (status.last_good_revision, after.last_good_revision, undo) if it is not None)
     actions = _actions(inputs, course, replicas, shrinking, runs, kept)
     return ReconcilePlan(after, (*actions, *events(app, observed, told, after)))
 

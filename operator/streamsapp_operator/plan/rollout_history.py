@@ -64,6 +64,29 @@ def usual_takeover(history: Sequence[RolloutRecord], driver: str) -> float:
     return _usual(gaps)
 
 
+def good_before(history: Sequence[RolloutRecord], good: str | None) -> str | None:
+    """Returns the revision that was good before the last good one: the operator keeps it, so that it can come back."""
+    done = (record.revision for record in history if record.phase == "Complete")
+    return next((revision for revision in done if revision != good), None)
+
+
+def undo_target(status: AppStatus) -> str | None:
+    """Returns where an undo leads: to the last good revision, or to the one before where that is what runs."""
+    now, good = status.rollout, status.last_good_revision
+    if now is not None and good is not None and now.revision != good:
+        return good
+    return good_before(status.history, good)
+
+
+def is_undoable(status: AppStatus, revision: str) -> bool:
+    """Says whether the operator still has a revision that is not the one that is rolled out."""
+    now = None if status.rollout is None else status.rollout.revision
+    return revision != now and revision in {
+        status.last_good_revision,
+        good_before(status.history, status.last_good_revision),
+    }
+
+
 def _usual(gaps: Sequence[float]) -> float:
     return round(median(gaps[-GAPS:]), 2) if gaps else TAKEOVER_SECONDS
 

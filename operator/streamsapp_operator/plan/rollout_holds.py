@@ -19,6 +19,7 @@ from streamsapp_operator.plan.plan_input import PlanInput
 #: As ``Weekday`` names them, by ``datetime.weekday``.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PAUSED = "it is paused (annotation streamsapp.dev/paused); `kubectl streamsapp approve` lets it go on"
+_WINDOW = "it waits for one of spec.rollout.maintenanceWindows"
 
 
 def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
@@ -27,10 +28,22 @@ def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
         return PAUSED
     if target == rollout.revision and (told := preview.why_held(inputs, rollout)) is not None:
         return told
+    return _WINDOW if _is_between_windows(inputs, rollout, target) else None
+
+
+def waits_for_approval(inputs: PlanInput, rollout: RolloutStatus) -> bool:
+    """Says whether a rollout that is paused goes on only once a user says so. A maintenance window opens by itself, and
+    a preview that runs ends by itself."""
+    if rollout.phase != "Paused":
+        return False
+    if inputs.app.orders.paused or preview.needs_approval(inputs, rollout):
+        return True
+    return preview.why_held(inputs, rollout) is None and not _is_between_windows(inputs, rollout, rollout.revision)
+
+
+def _is_between_windows(inputs: PlanInput, rollout: RolloutStatus, target: str) -> bool:
     windows = inputs.settings.rollout.maintenance_windows
-    if target != rollout.revision or not windows or is_open(windows, inputs.now):
-        return None
-    return "it waits for one of spec.rollout.maintenanceWindows"
+    return target == rollout.revision and bool(windows) and not is_open(windows, inputs.now)
 
 
 def kept(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:

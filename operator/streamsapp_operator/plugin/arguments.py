@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from streamsapp_operator.plugin.session import CommandSession
 
@@ -18,14 +18,18 @@ def add_command(
     run: Run,
     *,
     about_one: bool = True,
+    actions: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
-    """Adds a command on one application; on all of them without its name, unless it is ``about_one``."""
+    """Adds a command on one application; on all of them without its name, unless it is ``about_one``. One that has
+    ``actions`` takes one of them before the name, as ``options.action``."""
     parser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    if actions:
+        parser.add_argument("action", choices=actions, help="what to do")
     parser.add_argument("name", metavar="NAME", nargs=None if about_one else "?", help="name of the StreamsApp")
     add_kubectl_options(parser)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")

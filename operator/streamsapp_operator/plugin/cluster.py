@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from io import TextIOWrapper
 from typing import Any
@@ -23,9 +24,11 @@ from streamsapp_operator.children.names import CONTAINER, EXECUTOR, NAME_LABEL, 
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import ApiError, Forbidden, Gone, error_of
 from streamsapp_operator.kube.kinds import EVENT, POD, SECRET, STATEFUL_SET, STREAMS_APP, ResourceKind
+from streamsapp_operator.plugin import gathering
 from streamsapp_operator.plugin.api_errors import told
 from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_report, role_of
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
+from streamsapp_operator.plugin.gathering import ReportPart, part
 from streamsapp_operator.plugin.pod_exec import execute
 from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask, forwarded
 from streamsapp_operator.plugin.session import Document, OperatorSeen, PageServer, Streams
@@ -42,6 +45,8 @@ _BY_HAND = """of the one that you trust:
   http://localhost:8081/console/"""
 #: Pods that are asked at the same time.
 _AT_ONCE = 8
+#: Seconds for which a pod's answer is waited for.
+_ANSWER_SECONDS = 10.0
 
 
 def connect(kubeconfig: str | None, context: str | None, namespace: str | None) -> KubeCluster:
@@ -111,6 +116,60 @@ class KubeCluster:
             return PodAnswer(fault=str(error))
         return read_report(reply.body, reply.at)
 
+    def take_snapshots(self, name: str, pods: Sequence[Document], seconds: float) -> dict[str, str | None]:
+        login = self._login(name)
+        path, wait = f"/snapshot?timeout={seconds:g}", seconds + _ANSWER_SECONDS
+
+        def take(pod: Document) -> str | None:
+            try:
+                self._ask(pod, path, login, method="POST", timeout=wait)
+            except PodUnreachableError as error:
+                return str(error)
+            return None
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return {pod["metadata"]["name"]: said for pod, said in zip(pods, pool.map(take, pods), strict=True)}
+
+    def gather(self, name: str, *, tail: int) -> Iterator[ReportPart]:
+        app, pods = self.app(name), self.pods(name)
+        yield ReportPart("streamsapp.json", app)
+        yield ReportPart("pods.json", pods)
+        yield from gathering.children(self._client, self.namespace, name)
+        login = self._login(name)
+        for pod in pods:
+            each = pod["metadata"]["name"]
+            for path, form in (("/status", "json"), ("/metrics", "txt")):
+                yield part(f"{each}{path}.{form}", partial(self._text, pod, path, login))
+            yield from self._logs_of(pod, each, tail)
+        for operator in self.operators() or ():
+            if operator.watched is None or self.namespace in operator.watched:
+                yield from self._operator_parts(operator, tail)
+
+    def _text(self, pod: Document, path: str, login: _Login) -> str:
+        return self._ask(pod, path, login).body.decode("utf-8", errors="replace")
+
+    def _operator_parts(self, operator: OperatorSeen, tail: int) -> Iterator[ReportPart]:
+        found = part("operator/pods.json", lambda: self._client.list(POD, operator.namespace, _OPERATORS))
+        yield found
+        for pod in found.content or ():
+            yield from self._logs_of(pod, f"operator/{pod['metadata']['name']}", tail)
+
+    def _logs_of(self, pod: Document, folder: str, tail: int) -> Iterator[ReportPart]:
+        """Yields the logs of each container, and of the one before where it was started again."""
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        restarted = {each["name"] for each in statuses if each.get("restartCount")}
+        for container in (each["name"] for each in pod["spec"]["containers"]):
+            for previous in (False, True) if container in restarted else (False,):
+                name = f"{folder}/{container}{'.previous' if previous else ''}.log"
+                yield part(name, partial(self._log, pod, container, tail, previous))
+
+    def _log(self, pod: Document, container: str, tail: int, previous: bool) -> str:
+        place = pod["metadata"]["namespace"], pod["metadata"]["name"], container
+        return "\n".join(self._lines(*place, tail=tail, follow=False, previous=previous))
+
+    def secrets(self, name: str) -> Sequence[str]:
+        return list(gathering.secret_values(self._client, self.namespace, self.app(name), self.pods(name)))
+
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
         login = self._login(name)
         faults = []
@@ -122,13 +181,18 @@ class KubeCluster:
         raise PluginError("\n".join(["no pod tells its topology:", *faults]))
 
     def logs(self, pod: str, *, tail: int, follow: bool, previous: bool) -> Iterator[str]:
+        return self._lines(self.namespace, pod, CONTAINER, tail=tail, follow=follow, previous=previous)
+
+    def _lines(
+        self, namespace: str, pod: str, container: str, *, tail: int, follow: bool, previous: bool
+    ) -> Iterator[str]:
         api = client.CoreV1Api(client.ApiClient(self._configuration))
         with self._told("get pods/log"):
             try:
                 answer: Any = api.read_namespaced_pod_log(
                     pod,
-                    self.namespace,
-                    container=CONTAINER,
+                    namespace,
+                    container=container,
                     tail_lines=tail,
                     follow=follow,
                     previous=previous,
@@ -245,10 +309,13 @@ class KubeCluster:
             return _Login((), f"its token cannot be read: {error}")
         return _Login(read_tokens(found), f"it does not accept the token in Secret {secret}")
 
-    def _ask(self, pod: Document, path: str, login: _Login) -> PodResponse:
+    def _ask(
+        self, pod: Document, path: str, login: _Login, *, method: str = "GET", timeout: float = _ANSWER_SECONDS
+    ) -> PodResponse:
         """Returns a pod's answer. A token of today may not have reached it yet, so that of yesterday is tried too."""
         for token in login.tokens or (None,):
-            reply = ask(self._configuration, self.namespace, pod["metadata"]["name"], PORT, path, token)
+            place = self.namespace, pod["metadata"]["name"], PORT, path, token
+            reply = ask(self._configuration, *place, method=method, timeout=timeout)
             if reply.status == HTTPStatus.OK:
                 return reply
             if reply.status != HTTPStatus.UNAUTHORIZED:

@@ -164,7 +164,7 @@ def read_app(document: Mapping[str, Any]) -> StreamsAppSummary:
         max_standby_lag=rollout.get("maxStandbyLag", usual.max_standby_lag),
         max_observation_age_seconds=rollout.get("maxObservationAgeSeconds", usual.max_observation_age_seconds),
         generation=int(metadata.get("generation") or 0),
-        attended=bool(document.get("status")),
+        attended=(document.get("status") or {}).get("observedGeneration", -1) >= 0,
         status=from_document(document.get("status")),
     )
 

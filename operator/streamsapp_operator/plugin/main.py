@@ -18,9 +18,12 @@ from streamsapp_operator.plugin import (
     logs,
     preview,
     records,
+    report,
     reset,
     restart,
+    rollout,
     scale,
+    snapshot,
     snapshots,
     status,
     topology,
@@ -35,10 +38,13 @@ examples:
   kubectl streamsapp status wordcount --watch      the same, over and over
   kubectl streamsapp restart wordcount --wait      restart all pods safely, and watch it
   kubectl streamsapp restart wordcount --pod wordcount-1
+  kubectl streamsapp rollout status wordcount      follow the rollout to its end; history, and undo
   kubectl streamsapp pause wordcount               hold a rollout; approve lets it go on
   kubectl streamsapp scale wordcount 4
   kubectl streamsapp topology wordcount --format mermaid
   kubectl streamsapp snapshots wordcount -o json
+  kubectl streamsapp snapshot now wordcount        a snapshot of every task, before maintenance
+  kubectl streamsapp report wordcount              a file for support, without secrets
   kubectl streamsapp logs wordcount --follow       the lines of all pods
   kubectl streamsapp console wordcount             a page that shows what it does
   kubectl streamsapp consume wordcount counts      records of a topic, as JSON; produce writes them
@@ -77,7 +83,10 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (status, restart, holds, scale, topology, snapshots, logs, console, records, preview, reset):
+    for command in (
+        status, restart, rollout, holds, scale, topology, snapshots, snapshot, logs, report, console, records, preview,
+        reset,
+    ):  # fmt: skip
         command.add(commands)
     return parser
 

@@ -39,14 +39,22 @@ class PodResponse:
 
 
 def ask(
-    configuration: client.Configuration, namespace: str, pod: str, port: int, path: str, token: str | None
+    configuration: client.Configuration,
+    namespace: str,
+    pod: str,
+    port: int,
+    path: str,
+    token: str | None,
+    *,
+    method: str = "GET",
+    timeout: float = _TIMEOUT,
 ) -> PodResponse:
-    """Sends GET for a path of a pod."""
+    """Sends a request for a path of a pod, and waits for so many seconds."""
     with forwarded(configuration, namespace, pod, port) as sock:
-        connection = HTTPConnection(pod, timeout=_TIMEOUT)
+        connection = HTTPConnection(pod, timeout=timeout)
         connection.sock = sock
-        sock.settimeout(_TIMEOUT)
-        return _get(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
+        sock.settimeout(timeout)
+        return _send(connection, method, path, {} if token is None else {"Authorization": f"Bearer {token}"})
 
 
 @contextmanager
@@ -66,9 +74,9 @@ def forwarded(configuration: client.Configuration, namespace: str, pod: str, por
         forward.close()
 
 
-def _get(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> PodResponse:
+def _send(connection: HTTPConnection, method: str, path: str, headers: Mapping[str, str]) -> PodResponse:
     # The connection is kept until all is read: what closes it first could swallow the end of the answer.
-    connection.request("GET", path, headers=dict(headers))
+    connection.request(method, path, headers=dict(headers))
     answer = connection.getresponse()
     return PodResponse(answer.status, answer.read(_LONGEST), _date(answer.getheader("Date")))
 

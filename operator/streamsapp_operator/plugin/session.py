@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Protocol, TextIO
 
 from streamsapp.clock import Clock
 from streamsapp_operator.plugin.documents import PodAnswer
+from streamsapp_operator.plugin.gathering import ReportPart
 from streamsapp_operator.plugin.style import Style
 
 Document = dict[str, Any]
@@ -69,6 +70,19 @@ class ClusterAccess(Protocol):
 
     def reports(self, name: str, pods: Sequence[Document]) -> dict[str, PodAnswer]:
         """Returns the pods' own reports, by name; all pods are asked at the same time."""
+        ...
+
+    def take_snapshots(self, name: str, pods: Sequence[Document], seconds: float) -> dict[str, str | None]:
+        """Has each pod take a snapshot of every task that it runs, at the same time, within so many seconds. Returns by
+        name why a pod did not; ``None``: it did."""
+        ...
+
+    def gather(self, name: str, *, tail: int) -> Iterator[ReportPart]:
+        """Yields the parts of a report, with so many lines of each log."""
+        ...
+
+    def secrets(self, name: str) -> Sequence[str]:
+        """Returns the values of the Secrets that the application refers to, as far as the user may read them."""
         ...
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from promtool import promtool
+from debian_program import promtool
 
 pytestmark = pytest.mark.long
 
 Check = Callable[..., None]
 APP = 'namespace="shop",name="orders"'
+POD, COMMITS = 'namespace="shop",streamsapp="orders"', "kafka_stream_thread_commit_latency_seconds_count"
 SUSPENDED = 'namespace="shop",name="asleep"'
 
 
@@ -57,6 +58,16 @@ def test_prometheus_takes_the_alerts(check: Check, rules: Path) -> None:
          {"type": "Ready", "namespace": "shop", "name": "orders"}, "shop/orders is not ready"),
         ("StreamsAppInputLagGrows", {f"streamsapp_app_input_lag{{{APP}}}": "0+60000x60"}, 40,
          {"namespace": "shop", "name": "orders"}, "shop/orders falls behind its input: 1k records a second"),
+        ("StreamsAppNothingCommitted", {f'kafka_stream_task_input_lag{{{POD},pod="a"}}': "7x60",
+                                        f'{COMMITS}{{{POD},pod="a"}}': "9x60",
+                                        f'kafka_stream_task_input_lag{{{POD},pod="busy"}}': "7x60",
+                                        f'{COMMITS}{{{POD},pod="busy"}}': "0+1x60",
+                                        f'kafka_stream_task_input_lag{{{POD},pod="idle"}}': "0x60",
+                                        f'{COMMITS}{{{POD},pod="idle"}}': "9x60",
+                                        f'kafka_stream_task_input_lag{{{POD},pod="driver"}}': "7x60",
+                                        f'kafka_stream_batch_batches_total{{{POD},pod="driver"}}': "0+1x60"}, 20,
+         {"namespace": "shop", "streamsapp": "orders", "pod": "a"},
+         "7 records wait for pod a of shop/orders, which has committed nothing for 10 minutes"),
         ("StreamsAppOperatorDown", {"streamsapp_operator_leader": "0x20"}, 8, {}, "no operator of StreamsApps works"),
         ("StreamsAppOperatorDown", {}, 8, {}, "no operator of StreamsApps works"),
     ],

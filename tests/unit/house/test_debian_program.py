@@ -1,4 +1,4 @@
-"""``tools/promtool.py``: without the package tests are left out, whatever keeps it away."""
+"""``tools/debian_program.py``: without the package tests are left out, whatever keeps it away."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import promtool
+import debian_program
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ def test_a_package_that_cannot_be_fetched_leaves_no_program_and_nothing_half_don
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(promtool, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(debian_program, "cache_dir", lambda: tmp_path)
     monkeypatch.setattr("shutil.which", {"apt-get": "/usr/bin/apt-get"}.get)
     monkeypatch.setattr("subprocess.run", fails)
-    assert promtool.promtool() is None
+    assert debian_program.promtool() is None
     assert list(tmp_path.iterdir()) == []
