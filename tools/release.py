@@ -1,4 +1,5 @@
-"""Builds what a release consists of, into one folder: wheels, source archive, chart archive, SBOM, and their hashes.
+"""Builds what a release consists of, into one folder: wheels, source archive, chart archive, SBOM, a list of images,
+and their hashes.
 
 Run by ``make release``, with the folder and the versions of Python that wheels are for. The same commit gives the same
 bytes. Nothing is published.
@@ -21,13 +22,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 import wheels
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "streamsapp"
 HASHES = "SHA256SUMS"
+#: For clusters without a way out: all images that this release runs, and is built of.
+IMAGES = "images.txt"
 #: The locks: each has the packages that one kind of installation brings.
 _LOCKS = ("images/runtime.lock", "images/operator.lock", "images/spark.lock", "requirements.lock")
+_BASE = re.compile(r"^ARG BASE=(\S+)$", re.MULTILINE)
 _LOCKED = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)(.*?)(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -39,6 +45,7 @@ def main() -> int:
     build_packages(out, moment, sys.argv[2:] or wheels.PYTHONS)
     version = project_version()
     (out / f"streamsapp-chart-{version}.tgz").write_bytes(chart_archive(CHART, moment))
+    (out / IMAGES).write_text(image_list(ROOT), encoding="utf-8")
     sbom = sbom_of(version, [ROOT / lock for lock in _LOCKS])
     (out / f"streamsapp-{version}.cdx.json").write_text(json.dumps(sbom, indent=2) + "\n", encoding="utf-8")
     lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in sorted(out.iterdir())]
@@ -80,6 +87,17 @@ def chart_archive(chart: Path, moment: int) -> bytes:
             member.size, member.mtime, member.mode = len(data), moment, 0o644
             archive.addfile(member, io.BytesIO(data))
     return gzip.compress(plain.getvalue(), mtime=moment)
+
+
+def image_list(root: Path) -> str:
+    """Returns the images that the chart names, and the base images of their Dockerfiles, one a line; what comes from a
+    registry has its digest there."""
+    values = yaml.safe_load((root / "charts" / "streamsapp" / "values.yaml").read_text("utf-8"))
+    kinds = ("operator", "runtime", "spark")
+    texts = [(root / "images" / f"{kind}.Dockerfile").read_text("utf-8") for kind in kinds]
+    bases = {found[1] for text in texts for found in _BASE.finditer(text)}
+    named = [f"{values[kind]['image']}  # {kind}.image of the chart\n" for kind in kinds]
+    return "".join([*named, *(f"{base}  # its base, to build it\n" for base in sorted(bases))])
 
 
 def sbom_of(version: str, locks: list[Path]) -> dict[str, Any]:

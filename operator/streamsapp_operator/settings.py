@@ -11,6 +11,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from streamsapp.errors import ConfigError
 from streamsapp_operator.children import RenderSettings
@@ -68,6 +71,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             spark_image=given.spark_image or None,
             operator_labels=_labels(given.own_labels),
             fixed_user=given.fixed_user == "on",
+            egress=_egress(given.application_egress),
         ),
         key=_key(given.key_file),
         namespace=given.own_namespace,
@@ -116,6 +120,12 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "applications' pods run as user 65532; off: as one that the cluster gives them, as OpenShift does",
         choices=("on", "off"),
     )
+    add(
+        "--application-egress",
+        "STREAMSAPP_APPLICATION_EGRESS",
+        "[]",
+        "what applications reach beside DNS and their own pods: rules of a NetworkPolicy, as JSON; []: everything",
+    )
     add("--key-file", "STREAMSAPP_KEY_FILE", "", "file with the key that applications' tokens are derived of")
     add("--lease-name", "STREAMSAPP_LEASE_NAME", "streamsapp-operator", "name of the Lease that one operator holds")
     add("--lease-seconds", "STREAMSAPP_LEASE_SECONDS", "15", "after which another one takes over", type=float)
@@ -163,6 +173,15 @@ def _labels(given: str) -> dict[str, str]:
     if not pairs or not all(name and equals for name, equals, _ in pairs):
         raise ConfigError(f"--own-labels: expected name=value, separated by commas, got {given!r}")
     return {name: value for name, _, value in pairs}
+
+
+def _egress(given: str) -> tuple[dict[str, Any], ...]:
+    try:
+        return tuple(msgspec.json.decode(given, type=list[dict[str, Any]]))
+    except msgspec.MsgspecError as error:
+        raise ConfigError(
+            f"--application-egress: expected a list of egress rules of a NetworkPolicy as JSON: {error}"
+        ) from error
 
 
 def _key(given: str) -> bytes:

@@ -48,6 +48,7 @@ SPARK_WORD = "spark"
 #: In which they have it: Spark reads it, and hands it on to the executors that its workers start.
 SPARK_WORD_VARIABLE = "_SPARK_AUTH_SECRET"
 
+_MANAGER = "streamsapp-operator"
 #: The container that runs an application, and its only port.
 CONTAINER = "runtime"
 PORT = 8080
@@ -100,6 +101,12 @@ def run_labels(app: str, revision: str) -> dict[str, str]:
 def selector(app: str) -> dict[str, str]:
     """Returns the selector that finds the pods of an application, and nothing else."""
     return {NAME_LABEL: app}
+
+
+def all_pods(app: str) -> dict[str, str]:
+    """Returns the selector that finds the pods of an application and those that work beside them, under whatever of
+    the labels above."""
+    return {"app.kubernetes.io/instance": app, "app.kubernetes.io/managed-by": _MANAGER}
 
 
 def config_map_name(app: str, revision: str) -> str:
@@ -156,5 +163,5 @@ def _recommended(app: str, component: str) -> dict[str, str]:
         "app.kubernetes.io/name": app,
         "app.kubernetes.io/instance": app,
         "app.kubernetes.io/component": component,
-        "app.kubernetes.io/managed-by": "streamsapp-operator",
+        "app.kubernetes.io/managed-by": _MANAGER,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,5 @@ class RenderSettings:
     spark_image: str | None = None
     #: Pods have the images' user and group; otherwise the cluster gives them some, as OpenShift does.
     fixed_user: bool = True
+    #: Rules of a NetworkPolicy for what applications' pods reach, beside DNS and each other; empty: everything.
+    egress: tuple[Mapping[str, Any], ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ EVERYTHING = (
     "monitoring.alerts.enabled=true",
     'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"team":"metrics"}}}]',
     'networkPolicy.egress=[{"ports":[{"port":443}]}]',
+    'networkPolicy.applicationEgress=[{"ports":[{"port":9092}]}]',
     'imagePullSecrets=[{"name":"registry"}]',
     'operator.podAnnotations={"a":"b"}',
     'operator.extraEnv=[{"name":"HTTPS_PROXY","value":"http://proxy:3128"}]',
@@ -177,8 +179,15 @@ def test_alerts_are_made_only_when_asked_for_and_link_to_their_runbooks(render: 
     }
 
 
-def test_an_image_may_have_a_digest_and_a_registry_with_a_port(render: Render) -> None:
-    image = f"registry.example:5000/team/streamsapp-operator@sha256:{'a' * 64}"
+def test_the_operator_is_given_what_applications_may_reach(render: Render) -> None:
+    (container,) = one(render(*EVERYTHING), "Deployment")["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each.get("value") for each in container["env"]}["STREAMSAPP_APPLICATION_EGRESS"]
+    assert json.loads(given) == [{"ports": [{"port": 9092}]}]
+
+
+@pytest.mark.parametrize("tag", ["", ":1.0"])
+def test_an_image_may_have_a_digest_and_a_registry_with_a_port(render: Render, tag: str) -> None:
+    image = f"registry.example:5000/team/streamsapp-operator{tag}@sha256:{'a' * 64}"
     (container,) = one(render(f'operator.image="{image}"'), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == image
 

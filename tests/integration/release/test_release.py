@@ -15,6 +15,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import yaml
 
 import release
 from instances import eventually
@@ -75,10 +76,18 @@ def test_a_release_has_wheels_for_both_processors_and_other_parts_and_their_hash
         f"streamsapp-{version}.tar.gz",
         f"streamsapp-chart-{version}.tgz",
         f"streamsapp-{version}.cdx.json",
+        release.IMAGES,
     }
     assert {each.name for each in dist.iterdir()} == {*parts, release.HASHES}
     lines = (dist / release.HASHES).read_text().splitlines()
     assert lines == [f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  {name}" for name in sorted(parts)]
+
+
+def test_the_images_that_a_cluster_without_a_way_out_needs_are_listed(dist: Path) -> None:
+    values = yaml.safe_load((ROOT / "charts" / "streamsapp" / "values.yaml").read_text("utf-8"))
+    named = [line.partition("  #")[0] for line in (dist / release.IMAGES).read_text().splitlines()]
+    assert named[:3] == [values[kind]["image"] for kind in ("operator", "runtime", "spark")]
+    assert "docker.io/library/python:3.11-slim" in named[3:]
 
 
 @pytest.mark.parametrize(("processor", "machine"), [("x86_64", 62), ("aarch64", 183)])

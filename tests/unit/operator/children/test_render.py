@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,18 @@ import pytest
 from streamsapp.manifest import decode
 from streamsapp.manifest.mounts import CODE_DIR, HTTP_TOKEN_FILE, SECRETS_DIR
 from streamsapp_operator.children import Children, Owner, RenderSettings, recorded_revision, render, revision_of
+from streamsapp_operator.children.names import (
+    bootstrap_labels,
+    check_labels,
+    command_labels,
+    own_labels,
+    preview_labels,
+    run_labels,
+)
+from streamsapp_operator.children.policies import network_policy
 
+#: Labels of pods that belong to a revision, and are none of the StatefulSet's.
+OF_REVISIONS = (check_labels, bootstrap_labels, preview_labels, run_labels)
 SETTINGS = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
 OWNER = Owner("wordcount", "prod", "u-1")
 
@@ -199,6 +211,26 @@ def test_the_port_is_open_to_the_application_the_operator_and_clients_only() -> 
         {"streamsapp.dev/client": "true"},
     ]
     assert rule["from"][1]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "operators"}}
+
+
+def test_what_pods_reach_is_narrowed_only_where_the_operator_has_rules_for_it() -> None:
+    policy = find(children(), "NetworkPolicy")["spec"]
+    assert (policy["policyTypes"], "egress" in policy) == (["Ingress"], False)
+
+    rule = {"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 9092}]}
+    policy = network_policy(OWNER, replace(SETTINGS, egress=(rule,)), among_pods=False)["spec"]
+    dns, own, given = policy["egress"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert {(port["port"], port["protocol"]) for port in dns["ports"]} == {(53, "UDP"), (53, "TCP")}
+    assert own["to"] == [{"podSelector": {"matchLabels": {"streamsapp.dev/name": "wordcount"}}}]
+    assert given == rule
+
+
+def test_the_network_policy_is_about_every_pod_that_the_operator_makes_for_an_application() -> None:
+    chosen = find(children(), "NetworkPolicy")["spec"]["podSelector"]["matchLabels"]
+    made = (own_labels, command_labels)
+    labels = [*(each("wordcount") for each in made), *(each("wordcount", "r") for each in OF_REVISIONS)]
+    assert all(chosen.items() <= each.items() for each in labels)
 
 
 def test_an_earlier_revision_is_rendered_from_its_config_map() -> None:

@@ -290,7 +290,9 @@ def test_an_application_that_is_nested_too_deeply_is_refused_by_name(stage: Stag
 def test_a_turn_that_fails_for_a_reason_of_the_applications_own_is_told_in_its_condition(stage: Stage) -> None:
     stage.planned = RecursionError("maximum recursion depth exceeded")
     stage.reconcile()
-    (told,) = stage.api.objects["StreamsApp", "app"]["status"]["conditions"]
+    conditions = {it["type"]: it for it in stage.api.objects["StreamsApp", "app"]["status"]["conditions"]}
+    told = conditions["Degraded"]
+    assert conditions["Reconciling"]["status"] == "True"
     assert (told["type"], told["status"], told["reason"]) == ("Degraded", "True", "OperatorError")
     assert "RecursionError" in told["message"]
 

@@ -121,6 +121,12 @@ def test_watches_all_namespaces_or_its_own(key_file: str, given: str, namespaces
     assert parse([], environment).namespaces == namespaces
 
 
+def test_rules_of_a_network_policy_are_a_list_of_objects(key_file: str) -> None:
+    given = {"STREAMSAPP_KEY_FILE": key_file, "STREAMSAPP_APPLICATION_EGRESS": '[{"ports": [{"port": 9092}]}]'}
+    assert parse([], given).render.egress == ({"ports": [{"port": 9092}]},)
+    assert parse([], {"STREAMSAPP_KEY_FILE": key_file}).render.egress == ()
+
+
 @pytest.mark.parametrize(
     ("environment", "named"),
     [
@@ -130,6 +136,7 @@ def test_watches_all_namespaces_or_its_own(key_file: str, given: str, namespaces
         ({"STREAMSAPP_LOG_LEVEL": "loud"}, "--log-level: expected debug, info, warning, error; got 'loud'"),
         ({"STREAMSAPP_LEASE_SECONDS": "0.1"}, "--lease-seconds"),
         ({"STREAMSAPP_OPERATOR_LABELS": "nonsense"}, "--own-labels"),
+        ({"STREAMSAPP_APPLICATION_EGRESS": '{"ports": []}'}, "--application-egress"),
     ],
 )
 def test_names_the_setting_that_is_wrong(key_file: str, environment: dict[str, str], named: str) -> None:

@@ -48,7 +48,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any] | None, A
     """A cluster with this Secret, whose pods answer a pod's name, a path and a token like this."""
 
     def make(found: dict[str, Any] | None, answer: Ask) -> cluster.KubeCluster:
-        def ask(_: object, namespace: str, pod: str, port: int, path: str, token: str | None) -> PodResponse:
+        def ask(
+            _: object, namespace: str, pod: str, port: int, path: str, token: str | None, **how: Any
+        ) -> PodResponse:
+            assert how["method"] == "GET"
             assert (namespace, port) == ("default", 8080)
             return answer(pod, path, token)
 
