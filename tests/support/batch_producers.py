@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from scripted_brokers import PROPERTIES, ScriptedBrokers, connected
+from scripted_brokers import PROPERTIES, ScriptedBrokers, ScriptedConnection, VirtualCondition
 from streamsapp.kafka.producing.client import BatchProducer
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord
@@ -18,16 +18,17 @@ Make = Callable[..., BatchProducer]
 
 
 @pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Makes producers for brokers; they are closed after the test."""
+def make() -> Iterator[Make]:
+    """Makes producers for brokers, in virtual time; they are closed after the test."""
     with ExitStack() as stack:
 
         def made(
             brokers: ScriptedBrokers, *, may_write: Callable[[], bool] = lambda: True, **more: Any
         ) -> BatchProducer:
-            connected(brokers, monkeypatch)
+            connection = ScriptedConnection(brokers)
             properties = PROPERTIES | {name.replace("_", "."): value for name, value in more.items()}
-            producer = BatchProducer(properties, may_write=may_write)
+            changed = VirtualCondition(connection.loop)
+            producer = BatchProducer(properties, None, may_write, connection, changed)
             stack.callback(producer.purge)
             return producer
 
@@ -47,6 +48,17 @@ def send(producer: BatchProducer, records: list[OutputRecord], refused: list[Any
     while left:
         assert not producer._sender.failed, producer.take_failures()
         left = producer.send(left, note)
+
+
+def pass_time(producer: BatchProducer, seconds: float) -> None:
+    """So many seconds pass, in which the producer does what it has to do."""
+    assert isinstance(producer._connection, ScriptedConnection)
+    producer._connection.loop.after(seconds)
+
+
+def now(producer: BatchProducer) -> float:
+    """The producer's time."""
+    return producer._connection.now()
 
 
 def flush(producer: BatchProducer) -> None:

@@ -7,10 +7,11 @@ to a transaction. Whatever breaks one is noted in ``broken``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from threading import Condition
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
 from kafka.protocol.producer import EndTxnRequest, ProduceRequest, TxnOffsetCommitRequest
@@ -19,11 +20,15 @@ from kafka.record.memory_records import MemoryRecords
 from streamsapp.brokers.connection import Check, Connection, Node
 from streamsapp.brokers.errors import NotSentError, UnreachableError
 from streamsapp.brokers.request_by_hand import RequestByHand
+from streamsapp.brokers.settings import connection_settings
 from streamsapp.config.client_properties import ClientProperties
-from streamsapp.kafka.producing import client
+from streamsapp.deadline import Deadline
 from streamsapp.kafka.producing.produce import NO_REASONS, ProduceAnswer, Reasons
 from streamsapp.kafka.producing.transaction_requests import EndTxnAnswer, TxnOffsetCommitAnswer
 from streamsapp.kafka.producing.wire import Producer
+from virtual_time import VirtualLoop
+
+T = TypeVar("T")
 
 LOST_REQUEST, LOST_ANSWER, NOT_SENT = -1, -2, -3
 
@@ -218,13 +223,45 @@ def _received(request: RequestByHand, kind: Any) -> Any:
 
 
 class ScriptedConnection(Connection):
-    """The thread is real, the brokers are not."""
+    """A connection to them, in a time of its own: its loop is turned while somebody waits for it."""
 
-    brokers_of_it: ScriptedBrokers
+    def __init__(self, brokers: ScriptedBrokers) -> None:
+        self.loop = VirtualLoop()
+        super().__init__(connection_settings(PROPERTIES, "producer"), self.loop)
+        self._brokers_of_it = brokers
+
+    def start(self) -> None:
+        """There is no thread."""
+
+    @property
+    def alive(self) -> bool:
+        return not self._closed
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline) -> T:
+        ended = list[T | Exception]()
+
+        async def carried() -> None:
+            try:
+                ended.append(await work())
+            except Exception as error:
+                ended.append(error)
+
+        self.spawn(carried)
+        if not self.loop.within(timeout, lambda: ended):
+            raise UnreachableError(f"no answer within {timeout:g} s")
+        if isinstance(ended[0], Exception):
+            raise ended[0]
+        return ended[0]
+
+    def close(self, timeout: float) -> None:
+        if not self._closed:
+            self._closed = True
+            self.loop.stop()
+            self._serve()
 
     async def _answer(self, request: Any, node: Node, timeout: float, held: float) -> Any:
         await self.sleep(0.0005)
-        return self.brokers_of_it.answer(request, node)
+        return self._brokers_of_it.answer(request, node)
 
     async def ask_any(
         self,
@@ -243,15 +280,24 @@ class ScriptedConnection(Connection):
         return 100 + kind, 200 + kind
 
 
-def connected(brokers: ScriptedBrokers, monkeypatch: Any) -> None:
-    """Producers of batches that are made from now on meet these brokers."""
+class VirtualCondition(Condition):
+    """News of what happens on a loop: who waits for it turns the loop."""
 
-    def connection(settings: Any) -> ScriptedConnection:
-        made = ScriptedConnection(settings)
-        made.brokers_of_it = brokers
-        return made
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._told = 0
 
-    monkeypatch.setattr(client, "Connection", connection)
+    def notify_all(self) -> None:
+        self._told += 1
+
+    def wait(self, timeout: float | None = None) -> bool:
+        before = self._told
+        return bool(self.wait_for(lambda: self._told > before, timeout))
+
+    def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:
+        assert timeout is not None
+        return self._loop.within(timeout, predicate)
 
 
 PROPERTIES: ClientProperties = {"bootstrap.servers": "nobody:1", "linger.ms": 1, "retry.backoff.ms": 1}

@@ -57,11 +57,17 @@ class VirtualLoop(EventLoop):
             self.turn()
         raise AssertionError("not reached")
 
+    def within(self, seconds: float, reached: Callable[[], T]) -> T:
+        """Turn until this is so, or until so much time has passed; returns what it is then."""
+        over = list[bool]()
+        timer = self.call_at(self.now() + seconds, lambda: over.append(True))
+        self.until(lambda: over or reached())
+        self.cancel(timer)
+        return reached()
+
     def after(self, seconds: float) -> None:
         """Turn until so much time has passed."""
-        over = list[bool]()
-        self.call_at(self.now() + seconds, lambda: over.append(True))
-        self.until(lambda: over)
+        self.within(seconds, lambda: False)
 
     def settle(self) -> None:
         """Turn until nothing is left to be done at this time."""

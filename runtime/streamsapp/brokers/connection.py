@@ -53,12 +53,14 @@ class Connection:
     ) -> None:
         """Tests give all but the settings: a loop with its own time, what opens connections, and on which thread."""
         self._loop = loop or EventLoop()
+        #: The time in monotonic seconds. Any thread.
+        self.now = self._loop.now
         self._client_id = settings.client_id
         options = settings.reaching.socket_options()
         self._open = opens or (
             lambda at, timeout: open_connection(at, settings.security, settings.client_id, timeout, MOST, options)
         )
-        self._opener = Opener(settings.reaching, self._opened, self._loop.post, self._loop.now, background)
+        self._opener = Opener(settings.reaching, self._opened, self._loop.post, self.now, background)
         #: The version and the cipher of TLS that the last connection has; ``None`` before, and without TLS. Any thread.
         self.tls: tuple[str, str] | None = None
         self._named: dict[Node, Address] = {f"bootstrap-{at}": each for at, each in enumerate(settings.bootstrap)}

@@ -87,7 +87,8 @@ class EventLoop:
     """Runs until it is stopped."""
 
     def __init__(self, clock: Clock | None = None, selector: BaseSelector | None = None) -> None:
-        self._now = (clock or SystemClock()).monotonic
+        #: The time in monotonic seconds. Any thread.
+        self.now = (clock or SystemClock()).monotonic
         self._selector = selector or DefaultSelector()
         #: All coroutines that have not ended, and those that can run on.
         self._works: set[Work] = set()
@@ -118,10 +119,6 @@ class EventLoop:
         return True
 
     # ---- the loop's thread ---------------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """The time in monotonic seconds."""
-        return self._now()
 
     def start(self, work: Work) -> None:
         """Run a coroutine, soon."""
@@ -165,7 +162,7 @@ class EventLoop:
     def sleep(self, seconds: float) -> Awaited[None]:
         """Awaited, it returns after so many seconds."""
         slept = Awaited[None](self)
-        self.call_at(self._now() + seconds, partial(slept.set, None))
+        self.call_at(self.now() + seconds, partial(slept.set, None))
         return slept
 
     def watch(self, descriptor: int, call: Callable[[int], object], events: int = EVENT_READ) -> None:
@@ -192,7 +189,7 @@ class EventLoop:
         """Wait until there is something to do, and do it."""
         for key, events in self._selector.select(self._idle_time()):
             self._make(key.data, events)
-        now = self._now()
+        now = self.now()
         while self._timers and self._timers[0][0] <= now:
             timer = heappop(self._timers)[2]
             call, timer.call = timer.call, None
@@ -225,7 +222,7 @@ class EventLoop:
         while self._timers and self._timers[0][2].call is None:
             heappop(self._timers)
             self._cancelled -= 1
-        return max(0.0, self._timers[0][0] - self._now()) if self._timers else None
+        return max(0.0, self._timers[0][0] - self.now()) if self._timers else None
 
     def _step(self, work: Work) -> None:
         """Let a coroutine run until it waits for something."""

@@ -280,7 +280,7 @@ class TakenBatch(NamedTuple):
     #: ``None``: it has no records.
     data: bytes | None
     record_count: int
-    #: When the first of them came, in monotonic seconds.
+    #: When the first of them came: the outbox's ``now``.
     since: float
     #: Says whether there is another batch of the partition.
     more: bool
@@ -295,6 +295,8 @@ class Outbox:
     bytes: int
     #: Records that were ever taken up.
     added: int
+    #: The time of all that is added from now on, in monotonic seconds; whoever adds sets it.
+    now: float
 
     def add_topic(self, topic: str, partitions: int, /) -> None:
         """Makes a topic known, with so many partitions, or with more of them."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import defaultdict
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from batch_producers import Make, flush, make, record, send
+from batch_producers import Make, flush, make, now, pass_time, record, send
 from scripted_brokers import LOST_ANSWER, LOST_REQUEST, ScriptedBrokers
 from streamsapp import TopicPartition
 from streamsapp.brokers.messages.metadata import MetadataResponseTopic
@@ -165,7 +165,7 @@ def test_nothing_is_sent_once_others_may_have_taken_over(make: Make) -> None:
 
     assert [error.str() for error, *_ in producer.take_failures()] == ["other instances may have taken over meanwhile"]
     assert producer.send([record(b"3")], lambda *refused: None) == [record(b"3")]
-    time.sleep(0.05)
+    pass_time(producer, 3600.0)
     assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
 
 
@@ -173,15 +173,19 @@ def test_nothing_is_sent_once_others_may_have_taken_over(make: Make) -> None:
 def test_records_that_cannot_be_written_in_time_end_the_producer(answer: int, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})
     brokers.fate = lambda *batch: answer
-    producer = make(brokers, delivery_timeout_ms=100)
+    producer = make(brokers, delivery_timeout_ms=120_000, retry_backoff_ms=1000)
+    began = now(producer)
     send(producer, [record(b"1")])
+    pass_time(producer, 60.0)
+    send(producer, [record(b"2")])
     while not producer._sender.failed:
-        producer.flush(0.1)
+        producer.flush(1.0)
+    assert now(producer) - began == pytest.approx(120.0, abs=1.0)
     brokers.fate = lambda *batch: 0
 
     assert [error.code() for error, *_ in producer.take_failures()] == [KafkaError._MSG_TIMED_OUT]
-    assert producer.send([record(b"2")], lambda *refused: None) == [record(b"2")]
-    time.sleep(0.05)
+    assert producer.send([record(b"3")], lambda *refused: None) == [record(b"3")]
+    pass_time(producer, 3600.0)
     assert brokers.partitions["t", 0].log == []
 
 
@@ -252,13 +256,13 @@ def test_records_for_no_topic_or_partition_are_refused_and_the_others_sent(make:
 
 
 def test_records_for_a_partition_that_was_not_there_are_sent_once_the_topic_has_it(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Make,
 ) -> None:
-    monkeypatch.setattr("streamsapp.kafka.producing.client._MISSING_SECONDS", 0.0)
     brokers = ScriptedBrokers({"t": 1})
     producer, refused = make(brokers), list[Any]()
     send(producer, [record(b"1", 1)], refused)
     brokers.partitions = {**ScriptedBrokers({"t": 2}).partitions, **brokers.partitions}
+    pass_time(producer, 10.0)
     send(producer, [record(b"2", 1)], refused)
     flush(producer)
 
@@ -286,22 +290,73 @@ def test_a_header_may_have_a_zero_in_its_name_and_a_topic_may_not(headers: Any, 
     assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
 
 
-def test_a_broker_that_wants_to_be_left_alone_is_asked_later(make: Make) -> None:
+@pytest.mark.parametrize(("wanted", "done"), [(100, 0.1), (20_000, 20.0), (60_000, 30.0)])
+def test_a_broker_that_wants_to_be_left_alone_is_asked_later(wanted: int, done: float, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})
-    brokers.throttle_ms = 60_000
+    brokers.throttle_ms = wanted
     producer = make(brokers, linger_ms=0)
-    send(producer, [record(b"1")])
-    flush(producer)
-    send(producer, [record(b"2")])
-    assert producer.flush(0.3) == 1
-    assert brokers.asked.count("ProduceRequest") == 1
-
-    brokers.throttle_ms = 100
-    producer = make(brokers, linger_ms=0)
-    for number in range(3, 6):
+    for number in range(4):
+        began = now(producer)
         send(producer, [record(b"%d" % number)])
         flush(producer)
-    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1", b"3", b"4", b"5"]
+        assert now(producer) - began == pytest.approx(done if number else 0.0, abs=0.05)
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"0", b"1", b"2", b"3"]
+
+
+def test_records_that_come_alone_are_sent_at_once_and_those_that_follow_wait_for_others(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer, times = make(brokers, linger_ms=20_000), list[float]()
+
+    def fate(*batch: Any) -> int:
+        times.append(now(producer))
+        return 0
+
+    brokers.fate = fate
+    send(producer, [record(b"0")])
+    pass_time(producer, 1.0)
+    assert len(times) == 1
+    for number in range(1, 6):
+        send(producer, [record(b"%d" % number)])
+        pass_time(producer, 2.0)
+    assert len(times) == 1
+    pass_time(producer, 10.0)
+    assert times[1] - times[0] == pytest.approx(20.0, abs=0.01)
+
+    send(producer, [record(b"6")])
+    flush(producer)  # which somebody waits for
+    assert times[2] - times[1] < 19.0
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"%d" % number for number in range(7)]
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_LEADER_FOR_PARTITION, LOST_REQUEST])
+def test_a_batch_is_sent_again_after_a_pause_each_time(code: int, make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer, times = make(brokers, retry_backoff_ms=5_000), list[float]()
+
+    def fate(*batch: Any) -> int:
+        times.append(now(producer))
+        return code if len(times) <= 20 else 0
+
+    brokers.fate = fate
+    send(producer, [record(b"1")])
+    flush(producer)
+
+    assert len(times) == 21
+    for before, after in pairwise(times):
+        assert 5.0 <= after - before <= 5.6  # what has to wait is looked after twice a second
+    assert brokers.broken == []
+
+
+def test_records_follow_a_leader_that_moves(make: Make) -> None:
+    brokers = ScriptedBrokers({"t": 1}, brokers=2)
+    producer = make(brokers, retry_backoff_ms=100)
+    for number in range(6):
+        brokers.partitions["t", 0].leader = 1 + number % 2
+        began = now(producer)
+        send(producer, [record(b"%d" % number)])
+        flush(producer)
+        assert now(producer) - began <= 0.3
+    assert [key for key, _ in brokers.partitions["t", 0].log] == [b"%d" % number for number in range(6)]
 
 
 class Names(str, Enum):  # noqa: UP042 - prints as something else than its text, as a StrEnum does not
@@ -330,16 +385,28 @@ def test_names_and_numbers_are_taken_for_what_they_are_whatever_their_type(make:
     assert [key for key, _ in brokers.partitions["t", 0].log] == [b"1"]
 
 
-def test_a_topic_that_is_made_later_gets_its_records(make: Make) -> None:
+@pytest.mark.parametrize("later", [0.5, 20.0, 29.0])
+def test_a_topic_that_is_made_later_gets_its_records(later: float, make: Make) -> None:
     brokers = ScriptedBrokers({"t": 1})
     producer = make(brokers)
-    assert producer.send([record(b"1", topic="later")], lambda *refused: None) != []
-    # Another dictionary: the thread that answers may be going through the one that there was.
-    brokers.partitions = {**brokers.partitions, **ScriptedBrokers({"later": 1}).partitions}
+    began = now(producer)
+    while now(producer) - began < later:
+        assert producer.send([record(b"1", topic="later")], lambda *refused: None) != []
+    brokers.partitions |= ScriptedBrokers({"later": 1}).partitions
     send(producer, [record(b"1", topic="later")])
     flush(producer)
 
     assert [key for key, _ in brokers.partitions["later", 0].log] == [b"1"]
+    assert now(producer) - began <= later + 0.5
+
+
+def test_records_for_a_topic_that_is_missing_for_half_a_minute_are_refused(make: Make) -> None:
+    producer, refused = make(ScriptedBrokers({"t": 1})), list[Any]()
+    began = now(producer)
+    send(producer, [record(b"1", topic="never")], refused)
+
+    assert refused == [(KafkaError.UNKNOWN_TOPIC_OR_PART, b"1")]
+    assert now(producer) - began == pytest.approx(30.0, abs=1.0)
 
 
 # ---- settings ------------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ a producer belongs to; a thread of its own sends (``sender``).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from operator import index
+from threading import Condition
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -22,6 +22,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.group_member import Member
+from streamsapp.kafka.producing.progress import Progress
 from streamsapp.kafka.producing.sender import Sender
 from streamsapp.kafka.producing.settings import batch_settings
 from streamsapp.kafka.producing.transaction import Transaction
@@ -53,13 +54,17 @@ class BatchProducer:
         properties: ClientProperties,
         deadline: Deadline | None = None,
         may_write: Callable[[], bool] = lambda: True,
+        connection: Connection | None = None,
+        changed: Condition | None = None,
     ) -> None:
-        """After the ``deadline`` no commit is waited for. Nothing is sent once ``may_write`` says no (any thread)."""
+        """After the ``deadline`` no commit is waited for. Nothing is sent once ``may_write`` says no (any thread).
+        Tests give a connection in a time of its own, and what is waited for until there is news of records."""
         self._settings = settings = batch_settings(properties)
         self._outbox = native.Outbox(batch_size=settings.batch_size, most=settings.most)
-        self._connection = Connection(connection_settings(properties, str(properties.get("client.id", "producer"))))
+        name = str(properties.get("client.id", "producer"))
+        self._connection = connection or Connection(connection_settings(properties, name))
         self._transaction = Transaction(settings, self._connection, may_write)
-        self._sender = Sender(self._outbox, settings, self._connection, self._transaction)
+        self._sender = Sender(self._outbox, settings, self._connection, self._transaction, Progress(changed))
         #: Partitions that a record was meant for and that are not there, with the brokers' answers by then, and when.
         self._missing: dict[tuple[str, int], tuple[int, float]] = {}
         self._forever = Deadline(SystemClock())
@@ -72,7 +77,8 @@ class BatchProducer:
     def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
         """Take records; returns those for which there is no room, or whose topic is not known yet."""
         at, plain = 0, records
-        give_up = time.monotonic() + _WAIT_FOR_TOPIC
+        self._outbox.now = now = self._connection.now()
+        give_up = now + _WAIT_FOR_TOPIC
         while not self._sender.failed:
             at, why = self._outbox.add(records=plain, begin=at, room=self._room)
             self._sender.notice()
@@ -85,7 +91,8 @@ class BatchProducer:
                 at += 1
             else:
                 self._sender.progress.wait(_WAIT)
-                if why == Why.FULL or time.monotonic() > give_up:
+                self._outbox.now = now = self._connection.now()
+                if why == Why.FULL or now > give_up:
                     break
         return records[at:]
 
@@ -94,6 +101,7 @@ class BatchProducer:
         count, form, at = len(changes), changes.format, 0
         if form.has_headers:
             return changes.part(count - len(self.send(changes.records(), on_refused)))
+        self._outbox.now = self._connection.now()
         while not self._sender.failed:
             at, why = self._outbox.add_changes(
                 topic=changes.topic,
@@ -128,7 +136,7 @@ class BatchProducer:
         if code := topics.error(topic):
             return code
         if why == Why.UNKNOWN_PARTITION:
-            now = time.monotonic()
+            now = self._connection.now()
             answers, since = self._missing.setdefault((topic, partition), (topics.answers, now))
             if answers < topics.answers:
                 if now - since > _MISSING_SECONDS:  # the topic may have more partitions when it is met again

@@ -17,7 +17,8 @@ Failure = tuple[KafkaError, RawRecord]
 class Progress:
     """The records' progress. Told on the connection's thread, read on the producer's."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Condition | None = None) -> None:
+        """Tests give what is waited for."""
         #: Bytes that were taken out of the outbox and not acknowledged.
         self.on_the_way = 0
         #: Records that are acknowledged, or refused.
@@ -25,7 +26,7 @@ class Progress:
         self.failures: list[Failure] = []
         #: The offset after the last record that is acknowledged, of partitions of which it was told.
         self.ends: dict[Name, int] = {}
-        self._changed = Condition()
+        self._changed = changed or Condition()
 
     def wrote(self, name: Name, offset: int, count: int) -> None:
         """So many records were written, the first of them at this offset; -1 if that is not known."""

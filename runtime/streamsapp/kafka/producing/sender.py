@@ -9,7 +9,6 @@ come alone, unless a commit waits for them. Each broker that has something to do
 from __future__ import annotations
 
 import logging
-import time
 from functools import partial
 
 from confluent_kafka import KafkaError
@@ -73,6 +72,7 @@ class Sender:
         settings: BatchSettings,
         connection: Connection,
         transaction: Transaction,
+        progress: Progress,
     ) -> None:
         self._outbox = outbox
         self._settings = settings
@@ -90,7 +90,7 @@ class Sender:
         self._looks = False
         self._hurry = False
         self._ended = False
-        self.progress = Progress()
+        self.progress = progress
 
     # ---- the producer's thread ---------------------------------------------------------------------------------
 
@@ -141,12 +141,12 @@ class Sender:
         """Ask for topics, and look after what has to wait, until the end."""
         try:
             while not self._ended:
-                if self.topics.due_in(time.monotonic()) == 0.0:
-                    await self.topics.refresh(time.monotonic())
-                    self._check_credentials(time.monotonic())
+                if self.topics.due_in(self._connection.now()) == 0.0:
+                    await self.topics.refresh(self._connection.now())
+                    self._check_credentials(self._connection.now())
                     self.progress.tell()
                 self._collect()
-                self._look_after(time.monotonic())
+                self._look_after(self._connection.now())
                 await self._watch.wait(self._watch_again_in())
         except Exception as error:
             self._broken(error)
@@ -164,7 +164,7 @@ class Sender:
         self.lose(KafkaError._STATE, f"sending records failed: {error}")
 
     def _watch_again_in(self) -> float:
-        now = time.monotonic()
+        now = self._connection.now()
         self._rests = not (self._stuck or any(broker.served for broker in self._brokers.values()))
         soonest = min(
             [
@@ -209,7 +209,7 @@ class Sender:
         """It has something to send."""
         one.queued = True
         node = self.topics.leader(one.name)
-        if node is None or one.not_before > time.monotonic():
+        if node is None or one.not_before > self._connection.now():
             self._stuck[one.name] = one
             if node is None:
                 self.topics.want(one.name[0])
@@ -222,7 +222,7 @@ class Sender:
         if not broker.served:
             broker.served = True
             if self._settings.transactional_id is not None:
-                broker.asked_at = time.monotonic()  # others may come with the commit, which ends the wait
+                broker.asked_at = self._connection.now()  # others may come with the commit, which ends the wait
             if self._rests:
                 self._watch.notify_here()  # it looks at the time from now on
             self._connection.go_on(partial(self._serve, node, broker))
@@ -249,11 +249,11 @@ class Sender:
             self.progress.tell()
 
     async def _leave_alone(self, broker: _Broker) -> None:
-        while (rest := broker.not_before - time.monotonic()) > 0 and not self._ended:
+        while (rest := broker.not_before - self._connection.now()) > 0 and not self._ended:
             await self._connection.sleep(min(rest, _LOOK))
 
     async def _linger(self, broker: _Broker) -> None:
-        rest = broker.asked_at + self._settings.linger - time.monotonic()
+        rest = broker.asked_at + self._settings.linger - self._connection.now()
         if rest > 0 and not self._hurry and self._outbox.bytes < self._settings.batch_size:
             broker.lingers = self._looks = True
             if not self._hurry:  # which may have been said just before
@@ -295,7 +295,7 @@ class Sender:
                 size += len(batch.data)
                 sent.append((one, batch))
         if sent:
-            broker.asked_at = time.monotonic()
+            broker.asked_at = self._connection.now()
             answer = await self._asked(node, broker, sent)
             if not answer.codes:
                 for name in broker.due:
@@ -328,7 +328,7 @@ class Sender:
         if not self._transaction.may_write():  # it was so when the records were taken: the process stood still
             self.lose(KafkaError._STATE, "other instances may have taken over meanwhile")
             return _NO_ANSWER
-        left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - time.monotonic()
+        left = min(batch.since for _, batch in sent) + self._settings.delivery_timeout - self._connection.now()
         if left <= 0:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
             return _NO_ANSWER
@@ -336,7 +336,7 @@ class Sender:
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
             answer: ProduceAnswer = await self._connection.send(request, node, timeout)
-            broker.not_before = time.monotonic() + throttle(answer.throttle_time_ms, node)
+            broker.not_before = self._connection.now() + throttle(answer.throttle_time_ms, node)
             return answer
         except UnreachableError as error:
             log.debug("records are sent again: %s", error)
@@ -353,7 +353,7 @@ class Sender:
             self._finish(batch)
         elif what is Verdict.AGAIN:
             log.debug("%s-%d: records are sent again: %s", *one.name, KafkaError(code).str())
-            one.not_before = time.monotonic() + self._settings.retry_backoff
+            one.not_before = self._connection.now() + self._settings.retry_backoff
             if code in ELSEWHERE or code == KafkaError.NETWORK_EXCEPTION:
                 self.topics.forget(one.name)
         elif what in (Verdict.REFUSED, Verdict.SEARCHED):

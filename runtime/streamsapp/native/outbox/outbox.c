@@ -32,6 +32,7 @@ typedef struct {
     Py_ssize_t most;       /* bytes of the largest record */
     Py_ssize_t bytes;      /* that wait */
     long long added;       /* records, in all */
+    double now;            /* when records are added, in the owner's time */
 } Outbox;
 
 /* Why a call did not take a record. */
@@ -109,7 +110,7 @@ static Batch *batch_for(Outbox *self, Waiting *waiting, size_t size) {
     Batch *last = waiting->last;
     if (last && last->used + size <= (size_t)self->batch_size && last->count < INT32_MAX) return last;
     size_t room = last && last->used < MOST_FIRST_ROOM ? FIRST_ROOM * 2 : FIRST_ROOM;
-    Batch *batch = sa_new_batch(room);
+    Batch *batch = sa_new_batch(room, self->now);
     if (!batch) return (Batch *)PyErr_NoMemory();
     if (last) last->next = batch;
     else {
@@ -280,7 +281,7 @@ static PyObject *outbox_take_ready(Outbox *self, PyObject *none) {
 typedef struct {
     PyObject *data;
     int record_count;
-    double since; /* when the first one came, by the monotonic clock */
+    double since; /* when the first one came, in the owner's time */
     char more;    /* says whether there is another batch */
 } Taken;
 
@@ -389,6 +390,7 @@ static PyMethodDef outbox_methods[] = {
 
 static PyMemberDef outbox_members[] = {{"bytes", T_PYSSIZET, offsetof(Outbox, bytes), READONLY, NULL},
                                        {"added", T_LONGLONG, offsetof(Outbox, added), READONLY, NULL},
+                                       {"now", T_DOUBLE, offsetof(Outbox, now), 0, NULL},
                                        {0}};
 
 PyTypeObject sa_outbox_type = {

@@ -1,20 +1,13 @@
 #include "outbox/record_batch.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/objects.h"
 #include "format/batch_format.h"
 #include "format/crc32c.h"
 #include "format/writer.h"
 
-static double monotonic(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-Batch *sa_new_batch(size_t room) {
+Batch *sa_new_batch(size_t room, double now) {
     Batch *batch = PyMem_RawCalloc(1, sizeof(*batch));
     if (batch && !(batch->data = PyMem_RawMalloc(room))) {
         PyMem_RawFree(batch);
@@ -23,7 +16,7 @@ Batch *sa_new_batch(size_t room) {
     if (!batch) return NULL;
     batch->used = HEADER_SIZE;
     batch->room = room;
-    batch->since = monotonic();
+    batch->since = now;
     return batch;
 }
 

@@ -18,11 +18,11 @@ typedef struct Batch {
     size_t used, room;
     int32_t count;
     int64_t first_time, latest_time; /* of records */
-    double since;                    /* when the first record came, by the monotonic clock */
+    double since;                    /* when the first record came, in the owner's time */
 } Batch;
 
 /* NULL if there is no memory. */
-Batch *sa_new_batch(size_t room);
+Batch *sa_new_batch(size_t room, double now);
 
 void sa_free_batch(Batch *batch);
 
