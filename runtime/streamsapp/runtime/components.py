@@ -110,6 +110,7 @@ class Components:
         producer = StreamsProducer(config, self.membership, collector, clock, closing, self.feeder.confirm)
         clients.callback(producer.close)
         self.owned = self._owned_tasks(config, clock)
+        producer.know_tasks(lambda: list(self.owned.active))
         self.life = self._lifecycle(topology, producer, collector)
         self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000)
         self.requests = UserRequests(closing, clock, wakeup.notify)

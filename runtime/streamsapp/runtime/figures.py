@@ -66,7 +66,7 @@ def _add_nodes(
         probe = probes.get(node.name)
         if probe is not None and probe.rate is not None:
             told["rate"] = probe.rate + (told["rate"] or 0.0)
-        told["dropped"] += task.context.mishaps.by_node[node.name]
+        told["dropped"] += task.context.mishaps.by_node[node.name] + task.context.unwritten.by_node[node.name]
     for queue in queues:
         told = nodes[queue.source]
         told["queued"] = len(queue) + (told["queued"] or 0)
@@ -78,7 +78,12 @@ def _tapped(task: StreamTask, probe: Probe) -> list[dict[str, Any]]:
 
 def _mishaps(tasks: Iterable[StreamTask]) -> list[dict[str, Any]]:
     """The last records that were not processed, the newest first."""
-    found = [(mishap, task) for task in tasks for mishap in list(task.context.mishaps.last)]
+    found = [
+        (mishap, task)
+        for task in tasks
+        for mishaps in (task.context.mishaps, task.context.unwritten)
+        for mishap in list(mishaps.last)
+    ]
     found.sort(key=lambda each: each[0].at_ms, reverse=True)
     return [{"task": str(task.id), **_mishap(mishap)} for mishap, task in found[:_TOLD]]
 

@@ -6,6 +6,7 @@ Called on the polling thread, for refusals at once and for failed deliveries whe
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError
 
@@ -17,6 +18,7 @@ from streamsapp.kafka.refusals import FORBIDDEN, production_error
 from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.tasks.dead_letters import DeadLetters
+from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ class ProductionErrors:
         self.dead_letters = DeadLetters(config.dead_letter_queue_topic)
         self._collector = collector
         self._clock = clock
+        #: The active tasks; replaced when there may be any.
+        self.tasks: Callable[[], Sequence[StreamTask]] = list
         self._internal_prefix = f"{config.application_id}-"
         self.dropped = 0
 
@@ -41,9 +45,10 @@ class ProductionErrors:
         failure, topic = production_error(error, record), record.topic()
         if topic == self.dead_letters.topic or self._is_changelog(topic) or error.code() in FORBIDDEN:
             raise failure  # dropping it would lose state, or the dead letter itself; or every record
+        tasks = [task for task in self.tasks() if task.sinks_of(topic)]
         described = ErrorContext(
-            task_id=_NO_TASK,
-            node="producer",
+            task_id=tasks[0].id if len(tasks) == 1 else _NO_TASK,
+            node=tasks[0].sinks_of(topic)[0] if tasks else "producer",
             topic=topic,
             partition=record.partition() if (record.partition() or 0) >= 0 else None,
             offset=None,
@@ -53,6 +58,8 @@ class ProductionErrors:
             value=record.value(),
         )
         response = self._asked(described, failure)
+        if tasks:
+            failure = self._remembered(tasks, described, failure, response)
         if response is Response.DEAD_LETTER:
             # Its own time may be the reason why it was refused.
             self._collector.add([self.dead_letters.letter(described, failure, self._clock.now_ms())], epoch=0)
@@ -60,6 +67,20 @@ class ProductionErrors:
             raise failure
         self.dropped += 1
         log.warning("%s; the production exception handler answers %s", failure, response.value)
+
+    def _remembered(
+        self, tasks: Sequence[StreamTask], described: ErrorContext, failure: ProductionError, response: object
+    ) -> ProductionError:
+        """Notes the record with the first task that may have sent it: on its way nothing says which one it was, nor
+        which record it is a result of. Returns the failure with both."""
+        first, names = tasks[0], ", ".join(str(task.id) for task in tasks)
+        read = first.read_so_far
+        one_of = f"task {names}" if len(tasks) == 1 else f"one of the tasks {names}"
+        told = ProductionError(f"{failure}; sent by node {described.node}, {one_of}, for a record of {read}")
+        told.happened_at = {"task": str(first.id), "node": described.node, "record": read}
+        outcome = response.value if isinstance(response, Response) else Response.FAIL.value
+        first.context.unwritten.add(described, self._clock.now_ms(), outcome, str(told), read)
+        return told
 
     def _asked(self, described: ErrorContext, failure: ProductionError) -> Response:
         try:

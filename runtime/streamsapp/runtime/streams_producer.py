@@ -6,6 +6,7 @@ Touched by the polling thread only.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -18,6 +19,7 @@ from streamsapp.membership.api import Membership
 from streamsapp.runtime.commit import Commit, Confirm, nothing_to_confirm
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.dead_letters import DeadLetters
+from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,10 @@ class StreamsProducer:
     def know_dead_letters(self, dead_letters: DeadLetters) -> None:
         """The topics are known, and with them what the dead letter queue takes."""
         self._failures.dead_letters = dead_letters
+
+    def know_tasks(self, tasks: Callable[[], Sequence[StreamTask]]) -> None:
+        """A record that cannot be written is told with the task that may have sent it."""
+        self._failures.tasks = tasks
 
     def new_commit(self, tasks: TaskManager) -> Commit:
         """A commit of all tasks, to be advanced by the caller."""

@@ -1,7 +1,8 @@
-"""Remembers the last records that a task could not process, for people who look at the instance.
+"""Remembers the last records that a task could not process, or whose results were not written, for people who look at
+the instance.
 
-Written on the processing thread that holds the task, for the records that fail or are skipped and for no others; read
-on threads of the HTTP server.
+Written for the records that fail or are skipped and for no others: on the processing thread that holds the task, and in
+another object on the polling thread for what the producer could not write. Read on threads of the HTTP server.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Mishaps:
         self.by_node: Counter[str] = Counter()
         self.last: deque[Mishap] = deque(maxlen=REMEMBERED)
 
-    def add(self, described: ErrorContext, at_ms: int, outcome: str, reason: str) -> None:
-        """Remember a record."""
+    def add(self, described: ErrorContext, at_ms: int, outcome: str, reason: str, place: str | None = None) -> None:
+        """Remember a record; ``place`` names the records that it may be a result of."""
         self.by_node[described.node] += 1
         self.dropped += outcome != FAIL
-        place = place_of_record(described)
+        place = place_of_record(described) if place is None else place
         key, value = (data and data[:MOST_BYTES] for data in (described.key, described.value))
         told = expressible(reason[:_LONGEST_REASON])  # it may quote the record
         self.last.append(Mishap(at_ms, described.node, place, outcome, told, key, value))

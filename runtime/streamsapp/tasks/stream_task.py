@@ -31,7 +31,7 @@ from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import tracing_of
 from streamsapp.tasks.wiring import WiredTopology, Wires, Wiring, wire
-from streamsapp.topology.nodes import SourceNode, SubTopology
+from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology
 
 log = logging.getLogger(__name__)
 
@@ -401,6 +401,19 @@ class StreamTask:
         output = self._output[:]
         self._output.clear()
         return output
+
+    def sinks_of(self, topic: str) -> list[str]:
+        """The nodes that write to a topic, or may: a function names the topic of each record of theirs."""
+        plan = self.plan
+        sinks = {node.name: node.topic for node in plan.sub_topology.nodes if isinstance(node, SinkNode)}
+        fixed = [name for name, of in sinks.items() if isinstance(of, str) and plan.topic_name(of) == topic]
+        return fixed or [name for name, of in sinks.items() if not isinstance(of, str)]
+
+    @property
+    def read_so_far(self) -> str:
+        """The last record that was read of each input, as an error names them (any thread)."""
+        read = {each: queue.position for each, queue in list(self.queues.items())}
+        return ", ".join(f"{each}@≤{position - 1}" for each, position in read.items() if position)
 
     # ---- commit ------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ class TaskContext:
         "stream_time_punctuation",
         "task_id",
         "timestamp",
+        "unwritten",
         "wall_clock_punctuation",
     )
 
@@ -74,14 +75,16 @@ class TaskContext:
         self.counts: dict[tuple[str, str], Tally] = {}
         #: The records that it could not process, by reason and node; kept when the task starts again.
         self.mishaps = Mishaps()
+        #: Results that the producer could not write.
+        self.unwritten = Mishaps()
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()
 
     @property
     def dropped_records(self) -> int:
-        """The records that were skipped by rule, or given up by a handler."""
-        return self.mishaps.dropped
+        """The records that were skipped by rule, or given up by a handler, and the results that were not written."""
+        return self.mishaps.dropped + self.unwritten.dropped
 
     @property
     def firing(self) -> Firing | None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from streamsapp import Produced, StreamsBuilder
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ConfigError, ProductionError
 from streamsapp.outgoing import OutputRecord
@@ -14,7 +15,7 @@ from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, Erro
 from streamsapp.record import RawRecord
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.testing import MockClock
-from task_parts import config
+from task_parts import config, feed, raw, task_of
 
 ERROR = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
 
@@ -54,6 +55,41 @@ class Failing:
 
         self.collector.drain(send, 10)
         return sent
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_record_that_is_given_up_counts_as_dropped_by_the_node_and_task_that_sent_it(number: int) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out", Produced(name="writing"))
+    tasks = [task_of(builder.build(), partition) for partition in range(number)]
+    feed(tasks[0], [raw(7, 5)])
+    tasks[0].process(tasks[0].control, 10)
+    it = Failing(Response.CONTINUE)
+    it.failures.tasks = lambda: tasks
+
+    it.fail()
+
+    ((context, _),) = it.handler.asked
+    assert (context.node, str(context.task_id)) == ("writing", "0_0" if number == 1 else "-1_-1")
+    assert [task.context.dropped_records for task in tasks] == [1, 0][:number]
+    (mishap,) = tasks[0].context.unwritten.last
+    assert (mishap.node, mishap.record, mishap.outcome, mishap.key) == ("writing", "in-0@≤7", "continue", b"key")
+    sent_by = "task 0_0" if number == 1 else "one of the tasks 0_0, 0_1"
+    assert mishap.reason.endswith(f"; sent by node writing, {sent_by}, for a record of in-0@≤7")
+
+
+def test_a_record_that_fails_names_node_and_task() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out", Produced(name="writing"))
+    task = task_of(builder.build())
+    it = Failing(Response.FAIL)
+    it.failures.tasks = lambda: [task]
+
+    with pytest.raises(ProductionError, match="sent by node writing, task 0_0") as raised:
+        it.fail()
+    assert raised.value.happened_at["node"] == "writing"
+    assert task.context.dropped_records == 0
+    assert [each.outcome for each in task.context.unwritten.last] == ["fail"]
 
 
 def test_the_handler_is_shown_the_record_and_told_why() -> None:
