@@ -6,6 +6,7 @@ The hooks run in each process of tests alike: all of them must come to the same 
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import signal
@@ -167,6 +168,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, count in sorted(reasons.items()):
         tests = "1 test" if count == 1 else f"{count} tests"
         terminalreporter.write_line(f"not run here: {tests}: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collects what thousands of tests have left while xdist waits for it: later it kills a process that has not ended
+    within ten seconds. What lives still is looked through once, and not by pytest and by Python's end again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
