@@ -34,6 +34,7 @@ def plugin(world: World, *arguments: str) -> int:
     return main([*arguments, "-n", world.namespace, "--kubeconfig", str(world.api.kubeconfig)])
 
 
+@pytest.mark.timeout(900)  # five rollouts
 def test_an_undo_rolls_the_good_revision_before_out_until_the_spec_changes(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -45,7 +46,7 @@ def test_an_undo_rolls_the_good_revision_before_out_until_the_spec_changes(
 
     assert plugin(world, "rollout", "undo", APP, "--to-revision", first) == 2
     assert plugin(world, "rollout", "undo", APP) == 0
-    assert plugin(world, "rollout", "status", APP, "--timeout", "60") == 0
+    assert plugin(world, "rollout", "status", APP, "--timeout", "240") == 0
     assert f"revision {second} is rolled out" in capsys.readouterr().out
     assert revisions(world) == {second}
     until(lambda: world.condition("Stalled").get("reason") == "Undone", "it is told")
