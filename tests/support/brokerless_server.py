@@ -43,6 +43,8 @@ class BrokerlessServer:
             while len(head := connection.recv(4, socket.MSG_WAITALL)) == 4:
                 request = connection.recv(int.from_bytes(head), socket.MSG_WAITALL)
                 kind, version, correlation = unpack_from(">hhi", request)
+                if kind not in (_METADATA, _VERSIONS):
+                    continue
                 answer = self._versions(version) if kind == _VERSIONS else self._topics()
                 connection.sendall(pack(">ii", 4 + len(answer), correlation) + answer)
 

@@ -6,6 +6,7 @@ Called on the polling thread when an instance starts, and on the restoration thr
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -60,6 +61,8 @@ class TopicAdmin:
             self._made = Admin(settings)
         except KafkaException as error:
             raise client_error(error) or error from error
+        #: Those that others have taken the place of, and until when they may be asked.
+        self._before: list[tuple[float, Admin]] = []
         self._settings = settings
         self._cluster = Cluster(properties)
         self._servers = properties.get("bootstrap.servers")
@@ -68,12 +71,17 @@ class TopicAdmin:
 
     @property
     def _admin(self) -> Admin:
-        """The client, which is made anew when that is due; one that is still asked is left to that request."""
+        """The client, which is made anew when that is due. The one before stays as long as its requests may take: when
+        it is dropped, librdkafka 2.16.1 may leave their futures open for ever."""
         if self._renewal.due():
             try:
-                self._made = Admin(self._settings)
+                made = Admin(self._settings)
             except KafkaException as error:
                 log.warning("the admin client stays the one that it is: %s", error)
+            else:
+                now = time.monotonic()
+                self._before = [each for each in self._before if each[0] > now] + [(now + 2 * TIMEOUT, self._made)]
+                self._made = made
         return self._made
 
     def _ask(self, request: Callable[[], T]) -> T:

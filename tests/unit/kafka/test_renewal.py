@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from brokerless_server import TOPIC, BrokerlessServer
 from instances import TIMEOUT
+from streamsapp import TopicPartition
 from streamsapp.errors import TopicError
 from streamsapp.kafka import topics
 from streamsapp.kafka.renewal import Renewal
@@ -79,6 +81,30 @@ def test_the_admin_client_finds_brokers_again(server: BrokerlessServer, monkeypa
             with suppress(TopicError):  # its client has lost its brokers
                 found = admin.partition_counts()
     assert found == {TOPIC: 1}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_requests_of_an_admin_client_end_also_if_another_one_has_taken_its_place(
+    times: int, server: BrokerlessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "TIMEOUT", 2.0)
+    with closing(TopicAdmin({"bootstrap.servers": server.address})) as admin:
+        asked = list[topics.OffsetRequest]()
+        for _ in range(times):
+            assert admin.partition_counts() == {TOPIC: 1}
+            before = weakref.ref(admin._admin)
+            asked.append(admin.request_offsets([TopicPartition(TOPIC, 0)]))
+            admin._renewal.failed(failure(KafkaError._TRANSPORT))
+            assert admin._admin is not before()
+
+        for each in asked:
+            with pytest.raises(KafkaException) as raised:
+                each.result()
+            assert raised.value.args[0].code() == KafkaError._TIMED_OUT
+        time.sleep(2 * 2.0)
+        admin._renewal.answered()
+        admin._renewal.failed(failure(KafkaError._TRANSPORT))
+        assert len([admin._admin, *admin._before]) == 2, "those that nobody can be waiting for are gone"
 
 
 def failure(code: int) -> KafkaException:
