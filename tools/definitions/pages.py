@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -25,8 +25,12 @@ from streamsapp.declared.operations import OPERATIONS, Kind, Operation
 from streamsapp.declared.options import MATERIALIZED, NAMED
 from streamsapp.declared.roles import role_of
 from streamsapp.manifest.model import Spec
+from streamsapp_operator.model.status import AppStatus
 
 Row = tuple[str, ...]
+
+#: Sections of ``status`` with tables of their own.
+_APART = ("rollout", "bootstrap")
 
 #: The comment before a table, and the table.
 _TABLE = re.compile(r"(<!-- made by `make definitions`: ([\w.]+) -->\n\n?)(?:\|.*\n)*")
@@ -72,9 +76,14 @@ def _default(field: Field[Any], setting: Setting) -> str:
 
 
 def _fields(root: Path) -> Mapping[str, Callable[[], Iterable[Row]]]:
-    """Returns the tables of the sections of ``spec`` that are structures."""
+    """Returns the tables of the resource: of ``spec`` and its sections that are structures, of ``status`` and those of
+    its sections that have tables of their own."""
     names = ["spec", *(f"spec.{name}" for name, each in _structures(Spec).items() if name != "podTemplate")]
-    return {name: partial(_section, name, _schema(root, name)) for name in names}
+    tables: dict[str, Callable[[], Iterable[Row]]] = {
+        name: partial(_section, name, _schema(root, name)) for name in names
+    }
+    status = {"status": AppStatus} | {f"status.{name}": _structures(AppStatus)[name] for name in _APART}
+    return tables | {name: partial(_status, each, _schema(root, name)) for name, each in status.items()}
 
 
 def _schema(root: Path, name: str) -> Schema:
@@ -101,6 +110,22 @@ def _rows(structure: type[Struct], schema: Schema, prefix: str, below: str) -> I
         yield f"`{prefix}{name}`", _type_of(field), default, meaning + more
         if name.endswith("Ref"):
             yield from _rows(inner[name], field, f"{name}.", "")
+
+
+def _status(structure: type[Struct], schema: Schema) -> Iterator[Row]:
+    yield "field", "type", "meaning"
+    yield from _status_rows(structure, schema, "")
+
+
+def _status_rows(structure: type[Struct], schema: Schema, prefix: str) -> Iterator[Row]:
+    inner = _structures(structure)
+    for name, meaning in meanings(structure).items():
+        field = schema["properties"][name]
+        more = f": [below](#status{name})" if name in _APART and not prefix else ""
+        yield f"`{prefix}{name}`", _type_of(field), meaning + more
+        of_each = field.get("items", field)
+        if "properties" in of_each and not more:
+            yield from _status_rows(inner[name], of_each, f"{prefix}{name}{'[]' if 'items' in field else ''}.")
 
 
 def _shown(default: object) -> str:
@@ -131,7 +156,10 @@ def _structures(structure: type[Struct]) -> dict[str, type[Struct]]:
 
 
 def _kinds(hint: Any) -> list[type]:
-    return [each for each in (hint, *get_args(hint)) if isinstance(each, type)]
+    """Returns the classes that a type is made of; of a mapping nothing, as its values have no names."""
+    if get_origin(hint) is dict:
+        return []
+    return [hint] if isinstance(hint, type) else [kind for each in get_args(hint) for kind in _kinds(each)]
 
 
 def _operations() -> Iterator[Row]:

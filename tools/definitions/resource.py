@@ -1,5 +1,5 @@
-"""Makes the StreamsApp resource of the manifest's structures, with what only a cluster checks: ``outline.yaml`` beside
-this has the rest of the resource, and such rules by field.
+"""Makes the StreamsApp resource of the structures of manifest and status, with what only a cluster checks:
+``outline.yaml`` beside this has the rest of the resource, and such rules by field.
 
 Called by ``make definitions``. Pure but for reading the outline.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from inspect import get_annotations
 from pathlib import Path
 from types import NoneType
@@ -21,16 +22,24 @@ from streamsapp.config.setting import MOST, MOST_RECORDS
 from streamsapp.declared.roles import Role
 from streamsapp.manifest.model import Spec
 from streamsapp.manifest.types import Doc
+from streamsapp_operator.model.status import Accepted, AppStatus
 
 PATH = "crds/streamsapps.yaml"
 _OUTLINE = Path(__file__).with_name("outline.yaml")
 _HEAD = """\
-# The StreamsApp resource, made by `make definitions`: spec of streamsapp.manifest, the rest and what a schema alone
-# cannot say (x-kubernetes-validations) of tools/definitions/outline.yaml. Tests try every rule on a real API server.
+# The StreamsApp resource, made by `make definitions`: spec of streamsapp.manifest, status of the operator's model, the
+# rest and what a schema alone cannot say (x-kubernetes-validations) of tools/definitions/outline.yaml. Tests try every
+# rule on a real API server.
 """
 
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _PLAIN: Mapping[Any, str] = {str: "string", bool: "boolean", float: "number"}
+#: Of the status, which nobody else writes.
+_WRITTEN: Mapping[Any, Mapping[str, str]] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "format": "int64"},
+    datetime: {"type": "string", "format": "date-time"},
+}
 #: Rules are weighed by what they may be applied to: a text without a pattern has an end.
 _LONGEST = 1024
 _CODE = "^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$"
@@ -48,6 +57,7 @@ def files(root: Path) -> Iterator[tuple[str, str]]:
     definition, rules = yaml.safe_load_all(_OUTLINE.read_text("utf-8"))
     properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     properties["spec"] |= _Schemas(rules).of_structure(Spec)
+    properties["status"] |= _StatusSchemas(rules).of_structure(AppStatus)
     text = yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
     yield PATH, _HEAD + text
 
@@ -103,7 +113,7 @@ class _Schemas:
                 return {"type": "string", "enum": [*get_args(kind)]}
             case origin if origin is dict:
                 return {"type": "object", **self._of_values(get_args(kind)[1])}
-            case origin if origin is list:
+            case origin if origin in (list, tuple):
                 return {"type": "array", "items": self._of(get_args(kind)[0])}
             case None:
                 return _number(metas) if kind is int else _text(metas) if kind is str else {"type": _PLAIN[kind]}
@@ -118,6 +128,31 @@ class _Schemas:
             return self._of(kinds[0])
         free = any(kind is bool or get_origin(kind) is dict for kind in kinds)
         return dict(_ANYTHING) if free else {"x-kubernetes-int-or-string": True}
+
+
+class _StatusSchemas(_Schemas):
+    """The schemas of what the operator writes: a value that it does not know is null, and nothing is filled in. An
+    operator that is newer than the resource keeps its memory."""
+
+    def of_structure(self, structure: type[Struct]) -> Schema:
+        if structure is Accepted:  # for the operator alone
+            return {"type": "object"} | _ANYTHING
+        return super().of_structure(structure) | _ANYTHING
+
+    def _of_field(self, structure: type[Struct], field: msgspec.structs.FieldInfo, hint: Any) -> Schema:
+        schema = super()._of_field(structure, field, hint)
+        schema.pop("default", None)
+        return schema
+
+    def _of(self, hint: Any) -> Schema:
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if kind in _WRITTEN:
+            return dict(_WRITTEN[kind])
+        return super()._of(kind)
+
+    def _of_union(self, kinds: list[Any]) -> Schema:
+        (kind,) = kinds
+        return self._of(kind) | {"nullable": True}
 
 
 def _number(metas: list[Meta]) -> Schema:

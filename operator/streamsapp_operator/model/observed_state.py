@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
 
 from msgspec import Struct
 
 from streamsapp.manifest.model import Engine
+from streamsapp.manifest.types import Doc
 
 #: The state of an executor that took part in no batch yet which has ended: it may not be known to the driver, and the
 #: query has not gone on since it came.
@@ -95,11 +97,10 @@ class HangReport:
 class QueryReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The query of a driver, as it tells of it; part of the status as it is."""
 
-    state: str
-    batches: int
-    #: Of the last batch: how long it took, and how fast its records were processed.
-    batch_seconds: float | None = None
-    records_per_second: float | None = None
+    state: Annotated[str, Doc("what it does")]
+    batches: Annotated[int, Doc("batches that have ended")]
+    batch_seconds: Annotated[float | None, Doc("how long the last one took")] = None
+    records_per_second: Annotated[float | None, Doc("how fast its records were processed")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,20 @@
 """The ``status`` of a StreamsApp: users read it, and it is the operator's memory. A crash resumes from it, so every
 action is written here before it is carried out.
 
-Plain data, encoded by msgspec in the field names of the resource; times are UTC, RFC 3339 in the resource.
+Plain data, encoded by msgspec in the field names of the resource; times are UTC, RFC 3339 in the resource. ``make
+definitions`` makes the resource's schema and the tables of its reference of these structures.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from streamsapp.manifest.model import AutoscalingSpec, Engine, RolloutSpec
+from streamsapp.manifest.types import Doc
 from streamsapp.structs import converted
 from streamsapp_operator.model.observed_state import QueryReport
 
@@ -24,59 +26,62 @@ class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=F
 class Blocker(_Fields, frozen=True, kw_only=True):
     """The reason why a pod must not be taken away now."""
 
-    #: ``-`` where it is about the application: a task that nobody reports, a StatefulSet that is not there.
-    pod: str
-    task: str | None = None
-    store: str | None = None
-    #: A sentence for a tired operator; the leading word is stable: NoStandby, StandbyBehind, StandbyStale,
-    #: StandbyPaused, StandbyNotReady, SnapshotTooOld, SnapshotUnknown, NotReady, Unreachable, Rebalancing, TaskMissing.
-    reason: str
-    lag: int | None = None
-    age_seconds: float | None = None
+    pod: Annotated[str, Doc("the pod; `-` where it is about the application, such as a task that no pod reports")]
+    task: Annotated[str | None, Doc("its task")] = None
+    store: Annotated[str | None, Doc("the task's store")] = None
+    #: A sentence for a tired operator; the leading word is stable.
+    reason: Annotated[
+        str,
+        Doc(
+            "`NoStandby`, `StandbyBehind`, `StandbyStale`, `StandbyPaused`, `StandbyNotReady`, `SnapshotTooOld`, "
+            "`SnapshotUnknown`, `NotReady`, `Unreachable`, `Rebalancing` or `TaskMissing`, and more words"
+        ),
+    ]
+    lag: Annotated[int | None, Doc("records that the best standby is behind")] = None
+    age_seconds: Annotated[float | None, Doc("how old that observation is, or the snapshot")] = None
 
 
 class Restart(_Fields, frozen=True, kw_only=True):
-    safe: bool = False
-    blockers: tuple[Blocker, ...] = ()
-    #: There are more blockers than are listed (the list is capped).
-    more_blockers: int = 0
+    safe: Annotated[bool, Doc("whether a pod may be taken away now")] = False
+    blockers: Annotated[tuple[Blocker, ...], Doc("what stands against it")] = ()
+    more_blockers: Annotated[int, Doc("how many more there are than are listed")] = 0
 
 
 class Tasks(_Fields, frozen=True, kw_only=True):
-    active: int = 0
-    running: int = 0
-    restoring: int = 0
-    standby: int = 0
+    active: Annotated[int, Doc("active tasks")] = 0
+    running: Annotated[int, Doc("those of them that run")] = 0
+    restoring: Annotated[int, Doc("those of them that restore their state")] = 0
+    standby: Annotated[int, Doc("standby tasks")] = 0
 
 
 class BootstrapStatus(_Fields, frozen=True, kw_only=True):
     """The progress and the result of ``spec.bootstrap``."""
 
-    phase: Literal["Pending", "Running", "Done", "Failed", "Ignored"]
-    message: str | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    #: The Job, from before it is made until it is gone.
-    job: str | None = None
-    #: The hash of everything that the Job is made of: another one is another attempt.
-    attempt: str | None = None
+    phase: Annotated[
+        Literal["Pending", "Running", "Done", "Failed", "Ignored"],
+        Doc("how far it is: `Pending`: no pod of it runs; `Ignored`: the application had run already"),
+    ]
+    message: Annotated[str | None, Doc("what it waits for, or why it failed")] = None
+    started_at: Annotated[datetime | None, Doc("when it was asked for")] = None
+    finished_at: Annotated[datetime | None, Doc("when it was done, or failed")] = None
+    #: From before it is made until it is gone.
+    job: Annotated[str | None, Doc("its Job, while there is one")] = None
+    attempt: Annotated[
+        str | None, Doc("the hash of everything that the Job is made of: another one is another attempt")
+    ] = None
 
 
 class PreviewStatus(_Fields, frozen=True, kw_only=True):
     """The preview of a revision: ``spec.rollout.preview``."""
 
-    phase: Literal["Pending", "Running", "Done", "Failed"] = "Pending"
-    #: Tells one attempt from another.
-    attempt: str
-    message: str | None = None
-    #: Records of input that both revisions read.
-    records: int | None = None
-    #: Keys that have results or changed entries, and those of which some differ.
-    keys: int | None = None
-    differences: int | None = None
-    #: The first of them, and what the reader should know, in words.
-    first: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    phase: Annotated[Literal["Pending", "Running", "Done", "Failed"], Doc("how far it is")] = "Pending"
+    attempt: Annotated[str, Doc("tells one attempt from another")]
+    message: Annotated[str | None, Doc("what it waits for, or why it failed")] = None
+    records: Annotated[int | None, Doc("records of input that both revisions read")] = None
+    keys: Annotated[int | None, Doc("keys that have results or changed entries")] = None
+    differences: Annotated[int | None, Doc("those of them that differ")] = None
+    first: Annotated[tuple[str, ...], Doc("the first of these, in words")] = ()
+    notes: Annotated[tuple[str, ...], Doc("what else the reader should know")] = ()
 
 
 Phase = Literal[
@@ -96,118 +101,104 @@ Phase = Literal[
 class RolloutStep(_Fields, frozen=True, kw_only=True):
     """The restart of one pod: for how long its worst task was predicted to stand still, and did."""
 
-    pod: str
-    started_at: datetime | None = None
-    predicted_seconds: float | None = None
-    observed_seconds: float | None = None
+    pod: Annotated[str, Doc("the pod that was restarted")]
+    started_at: Annotated[datetime | None, Doc("when that began")] = None
+    predicted_seconds: Annotated[float | None, Doc("for how long its worst task was to stand still")] = None
+    observed_seconds: Annotated[float | None, Doc("for how long it did; null until it works again")] = None
 
 
 class RolloutStatus(_Fields, frozen=True, kw_only=True):
     """The rolling restart that is under way, or the last one."""
 
-    #: The revision it leads to.
-    revision: str
-    phase: Phase = "Checking"
-    updated: int = 0
-    total: int = 0
-    #: The pod that is being restarted.
-    current: str | None = None
-    #: Its uid before: once another uid has the name, it was replaced.
-    current_uid: str | None = None
-    started_at: datetime | None = None
-    step_started_at: datetime | None = None
-    #: Since when it does not get on: no pod may be taken, or the last one's standbys do not catch up.
-    blocked_since: datetime | None = None
-    #: The containers of the revision that are well, and since when these: ``plan.soak``.
-    soaking: str | None = None
-    soaking_since: datetime | None = None
-    #: For how long the worst task of the pod that is restarted, or was last, stands still; and what it then was.
-    predicted_seconds: float | None = None
-    observed_seconds: float | None = None
-    #: The replacement of the driver, after its executors; it has ended when its pause was observed.
-    driver: RolloutStep | None = None
-    message: str | None = None
-    #: The reason why this revision was given up: it leads back to the last good one, or was never begun.
-    failure: str | None = None
-    #: Pods of this revision were well for ``soakSeconds``: from then on a pod that does not become ready is no reason
-    #: to roll back.
-    proved: bool = False
-    #: The check passed; ``shape`` is what it told of the topology.
-    checked: bool = False
-    shape: dict[str, Any] | None = None
-    preview: PreviewStatus | None = None
+    revision: Annotated[str, Doc("where it leads")]
+    phase: Annotated[Phase, Doc("how far it is")] = "Checking"
+    updated: Annotated[int, Doc("pods of the new revision")] = 0
+    total: Annotated[int, Doc("all pods")] = 0
+    current: Annotated[str | None, Doc("the pod that is being restarted")] = None
+    #: Once another uid has the name, it was replaced.
+    current_uid: Annotated[str | None, Doc("its uid before")] = None
+    started_at: Annotated[datetime | None, Doc("when the rollout began")] = None
+    step_started_at: Annotated[datetime | None, Doc("when its present step began")] = None
+    #: No pod may be taken, or the last one's standbys do not catch up.
+    blocked_since: Annotated[datetime | None, Doc("since when it does not get on")] = None
+    #: See ``plan.soak``.
+    soaking: Annotated[str | None, Doc("which containers of the revision are well")] = None
+    soaking_since: Annotated[datetime | None, Doc("since when it is these")] = None
+    predicted_seconds: Annotated[float | None, Doc("for how long the worst task of the pod stands still")] = None
+    observed_seconds: Annotated[float | None, Doc("what that was in the last step")] = None
+    #: It has ended when its pause was observed.
+    driver: Annotated[
+        RolloutStep | None, Doc("with `engine: spark` the replacement of the driver, after that of its executors")
+    ] = None
+    message: Annotated[str | None, Doc("more words")] = None
+    #: It leads back to the last good one, or was never begun.
+    failure: Annotated[str | None, Doc("why the revision was given up")] = None
+    #: From then on a pod that does not become ready is no reason to roll back.
+    proved: Annotated[bool, Doc("its pods were well for `soakSeconds`")] = False
+    checked: Annotated[bool, Doc("its topology was loaded")] = False
+    shape: Annotated[dict[str, Any] | None, Doc("what its topology is")] = None
+    preview: Annotated[PreviewStatus | None, Doc("the result of `spec.rollout.preview`, and how far it is")] = None
 
 
 class RolloutRecord(_Fields, frozen=True, kw_only=True):
     """A rollout that is remembered."""
 
-    revision: str
-    phase: Phase = "Checking"
-    started_at: datetime | None = None
-    #: ``None`` while it is under way, or if nobody saw its end.
-    ended_at: datetime | None = None
-    failure: str | None = None
-    #: The last of them, in their order.
-    steps: tuple[RolloutStep, ...] = ()
+    revision: Annotated[str, Doc("where it led")]
+    phase: Annotated[Phase, Doc("how it ended")] = "Checking"
+    started_at: Annotated[datetime | None, Doc("when it began")] = None
+    ended_at: Annotated[datetime | None, Doc("when it ended; null while it is under way, or if that was not seen")] = (
+        None
+    )
+    failure: Annotated[str | None, Doc("why the revision was given up")] = None
+    steps: Annotated[tuple[RolloutStep, ...], Doc("the restarts of its pods, the last 40")] = ()
 
 
 class ScalingStatus(_Fields, frozen=True, kw_only=True):
     """The decision of the built-in autoscaler."""
 
-    desired: int
-    reason: str
-    changed_at: datetime
-    #: Since when fewer would do; scaling down waits for it to last.
-    fewer_since: datetime | None = None
-    #: The most that were needed since then.
-    fewer_enough: int | None = None
-    #: Since when more are needed.
-    more_since: datetime | None = None
-    #: Since when more input waits than may.
-    behind_since: datetime | None = None
-    #: The rate of a busy pod.
-    pod_records_per_second: float | None = None
+    desired: Annotated[int, Doc("how many pods it wants")]
+    reason: Annotated[str, Doc("why")]
+    changed_at: Annotated[datetime, Doc("since when")]
+    #: Scaling down waits for it to last.
+    fewer_since: Annotated[datetime | None, Doc("since when fewer would do")] = None
+    fewer_enough: Annotated[int | None, Doc("the most that were needed since then")] = None
+    more_since: Annotated[datetime | None, Doc("since when more are needed")] = None
+    behind_since: Annotated[datetime | None, Doc("since when more input waits than may")] = None
+    pod_records_per_second: Annotated[float | None, Doc("the rate of a busy pod")] = None
 
 
 class SwitchStatus(_Fields, frozen=True, kw_only=True):
     """The switch of engines that is under way, or the last one: for how long nothing is processed."""
 
-    #: That it leads to.
-    revision: str
-    from_engine: Engine
-    to_engine: Engine
-    started_at: datetime
-    predicted_seconds: float
-    #: ``None`` while it is under way.
-    observed_seconds: float | None = None
-    #: The last observed pause, by the engine that was started.
-    learned: dict[str, float] = {}
+    revision: Annotated[str, Doc("where it leads")]
+    from_engine: Annotated[Engine, Doc("the engine before")]
+    to_engine: Annotated[Engine, Doc("the engine after")]
+    started_at: Annotated[datetime, Doc("when it began")]
+    predicted_seconds: Annotated[float, Doc("for how long nothing is to be processed")]
+    observed_seconds: Annotated[float | None, Doc("for how long nothing was; null until it is over")] = None
+    learned: Annotated[dict[str, float], Doc("the last observed pause, by the engine that was started")] = {}
 
 
 class ScheduleStatus(_Fields, frozen=True, kw_only=True, omit_defaults=True):
     """The runs of ``spec.spark.schedule``. Unknown fields are left out: ``kubectl get`` shows a null as a value."""
 
-    #: The last run, which may be under way: when it began, what it came to (Running, Succeeded or Failed), and why.
-    last_run: datetime | None = None
-    result: str | None = None
-    message: str | None = None
-    #: Records that had come by the end of the last run and that it did not read.
-    input_lag: int | None = None
-    #: ``None`` while none may begin.
-    next_run: datetime | None = None
+    last_run: Annotated[datetime | None, Doc("when the last run began, which may be under way")] = None
+    result: Annotated[str | None, Doc("what it came to: `Running`, `Succeeded` or `Failed`")] = None
+    message: Annotated[str | None, Doc("why")] = None
+    input_lag: Annotated[int | None, Doc("records that had come by its end and were not read")] = None
+    next_run: Annotated[datetime | None, Doc("when the next one begins; left out while none may")] = None
 
 
 class Trial(_Fields, frozen=True, kw_only=True):
     """The revision that all pods have, and that is not the last good one yet: ``plan.trial``."""
 
-    revision: str
-    since: datetime
-    shape: dict[str, Any] | None = None
-    engine: Engine = "threads"
-    scheduled: bool = False
-    #: How many records its pods have processed while others wait, and since when that is the same.
-    processed: int | None = None
-    idle_since: datetime | None = None
+    revision: Annotated[str, Doc("the revision")]
+    since: Annotated[datetime, Doc("since when all pods have it")]
+    shape: Annotated[dict[str, Any] | None, Doc("its topology")] = None
+    engine: Annotated[Engine, Doc("its engine")] = "threads"
+    scheduled: Annotated[bool, Doc("it runs by a schedule")] = False
+    processed: Annotated[int | None, Doc("records that its pods have processed while others wait")] = None
+    idle_since: Annotated[datetime | None, Doc("since when that is the same")] = None
 
 
 class Accepted(_Fields, frozen=True, kw_only=True):
@@ -243,61 +234,75 @@ ConditionType: TypeAlias = Literal[
 class Condition(_Fields, frozen=True, kw_only=True):
     """metav1.Condition."""
 
-    type: ConditionType
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str
-    last_transition_time: str
-    observed_generation: int
+    type: Annotated[ConditionType, Doc("what it is about")]
+    status: Annotated[Literal["True", "False", "Unknown"], Doc("whether it holds")]
+    reason: Annotated[str, Doc("why, in one word that is stable")]
+    message: Annotated[str, Doc("why, in a sentence")]
+    last_transition_time: Annotated[str, Doc("since when")]
+    observed_generation: Annotated[int, Doc("the spec that it is about")]
 
 
 class AppStatus(_Fields, frozen=True, kw_only=True):
     """The whole status of an application."""
 
-    phase: str = "Pending"
-    observed_generation: int = 0
-    replicas: int = 0
-    ready_replicas: int = 0
-    selector: str = ""
-    tasks: Tasks = Tasks()
-    input_lag: int | None = None
-    #: The worst of all standbys; unknown is null, never 0.
-    standby_lag: int | None = None
-    #: How the pods move records, in words: one text, but while pods differ.
-    data_paths: tuple[str, ...] = ()
-    restart: Restart = Restart()
-    rollout: RolloutStatus | None = None
-    #: The last rollouts, the newest first: that under way is among them.
-    history: tuple[RolloutRecord, ...] = ()
-    bootstrap: BootstrapStatus | None = None
-    scaling: ScalingStatus | None = None
-    conditions: tuple[Condition, ...] = ()
-    #: The revision that last had every pod well for ``lastGoodSeconds``: where a rollback leads.
-    last_good_revision: str | None = None
-    trial: Trial | None = None
-    #: The wanted revision, if its check failed or it did not become ready: it is not tried again.
-    failed_revision: str | None = None
-    #: The topology of ``last_good_revision``, as the check told it.
-    shape: dict[str, Any] | None = None
-    #: The topologies of other revisions that have pods, by revision, without that of the rollout: ``plan.pods_apart``.
-    shapes: dict[str, dict[str, Any]] = {}
-    #: The number of tasks with stores that each sub-topology has (number → count): one that nobody reports is missed by
-    #: this.
-    known_tasks: dict[str, int] = {}
-    #: The number of pods that the StatefulSet is asked for; ``None`` before there is one.
-    target_replicas: int | None = None
-    #: Since when the application is drained in order to be deleted.
-    draining_since: datetime | None = None
-    accepted: Accepted | None = None
-    #: Of ``last_good_revision``; before there is one, the engine that the spec asks for.
-    engine: Engine = "threads"
-    #: As the driver tells it, with ``engine: spark``.
-    query: QueryReport | None = None
-    switch: SwitchStatus | None = None
+    phase: Annotated[str, Doc("a readable phrase; machines read the conditions")] = "Pending"
+    observed_generation: Annotated[int, Doc("the spec that the rest is about")] = 0
+    replicas: Annotated[int, Doc("pods that there are")] = 0
+    ready_replicas: Annotated[int, Doc("those of them that are ready")] = 0
+    selector: Annotated[str, Doc("what finds the pods")] = ""
+    tasks: Annotated[Tasks, Doc("how many there are")] = Tasks()
+    input_lag: Annotated[int | None, Doc("input records that are not processed yet")] = None
+    #: Unknown is null, never 0.
+    standby_lag: Annotated[int | None, Doc("records that the worst standby is behind")] = None
+    data_paths: Annotated[
+        tuple[str, ...],
+        Doc(
+            "the clients that move the pods' records, their security and codec, and the engine: one text, but while "
+            "pods differ"
+        ),
+    ] = ()
+    restart: Annotated[Restart, Doc("whether a pod may be taken away now, and if not, why")] = Restart()
+    rollout: Annotated[RolloutStatus | None, Doc("the rollout that is under way, or the last one")] = None
+    #: That under way is among them.
+    history: Annotated[
+        tuple[RolloutRecord, ...],
+        Doc("the last eight rollouts, the newest first, and what the restarts of their pods cost"),
+    ] = ()
+    bootstrap: Annotated[BootstrapStatus | None, Doc("what became of `spec.bootstrap`")] = None
+    scaling: Annotated[ScalingStatus | None, Doc("what the built-in autoscaler decided")] = None
+    conditions: Annotated[tuple[Condition, ...], Doc("as everywhere in Kubernetes")] = ()
+    #: The revision that last had every pod well for ``lastGoodSeconds``.
+    last_good_revision: Annotated[str | None, Doc("where a rollback leads")] = None
+    trial: Annotated[Trial | None, Doc("the revision that all pods have and that is not the last good one yet")] = None
+    #: The wanted revision, if its check failed or it did not become ready.
+    failed_revision: Annotated[str | None, Doc("what is not tried again")] = None
+    #: As the check told it.
+    shape: Annotated[
+        dict[str, Any] | None,
+        Doc("the topology of the last good revision: sources and stores of each sub-topology"),
+    ] = None
+    #: By revision, without that of the rollout: ``plan.pods_apart``.
+    shapes: Annotated[dict[str, dict[str, Any]], Doc("the topologies of other revisions that have pods")] = {}
+    known_tasks: Annotated[
+        dict[str, int], Doc("tasks with stores, by sub-topology: one that no pod reports is missed by this")
+    ] = {}
+    #: ``None`` before there is one.
+    target_replicas: Annotated[int | None, Doc("pods that the StatefulSet is asked for")] = None
+    draining_since: Annotated[datetime | None, Doc("since when the application is drained, in order to be deleted")] = (
+        None
+    )
+    accepted: Annotated[
+        Accepted | None,
+        Doc("what the last valid spec said, by which an application goes on while its spec is not"),
+    ] = None
+    engine: Annotated[Engine, Doc("that of the last good revision; before there is one, that of the spec")] = "threads"
+    query: Annotated[QueryReport | None, Doc("what the driver tells of its query, where the engine is `spark`")] = None
+    switch: Annotated[SwitchStatus | None, Doc("the switch of engines that is under way, or the last one")] = None
     #: ``None``: the application does not run by a schedule.
-    schedule: ScheduleStatus | None = None
-    #: ``last_good_revision`` runs by a schedule.
-    last_good_scheduled: bool = False
+    schedule: Annotated[
+        ScheduleStatus | None, Doc("the runs of `spec.spark.schedule`; what is not known is left out")
+    ] = None
+    last_good_scheduled: Annotated[bool, Doc("the last good revision runs by a schedule")] = False
 
 
 def to_document(status: AppStatus) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""A field of the StreamsApp, a key of the configuration and the declared form of an operator are defined in one file: a
-copy of the tree gets one more of each, and all that repeats it is made of that.
+"""A field of the StreamsApp, of its status, a key of the configuration and the declared form of an operator are defined
+in one file: a copy of the tree gets one more of each, and all that repeats it is made of that.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGURATION = "runtime/streamsapp/config/streams_config.py"
 MANIFEST = "runtime/streamsapp/manifest/model.py"
+STATUS = "operator/streamsapp_operator/model/status.py"
 OPERATIONS = "runtime/streamsapp/declared/operations.py"
 #: Made by ``make definitions``.
 SECTIONS = "runtime/streamsapp/manifest/sections.py"
@@ -45,8 +46,8 @@ def refused(**spec):
 def tree(tmp_path: Path) -> Path:
     """The files that definitions are in, or that are made of them."""
     ignored = shutil.ignore_patterns("__pycache__", "*.c", "*.h", "static")
-    shutil.copytree(ROOT / "runtime", tmp_path / "runtime", ignore=ignored)
-    shutil.copytree(ROOT / "tools" / "definitions", tmp_path / "tools" / "definitions", ignore=ignored)
+    for name in ("runtime", "operator", "tools/definitions"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     for name in ("crds", "docs"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("assets"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -54,7 +55,8 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *arguments: str) -> str:
-    environment = os.environ | {"PYTHONPATH": f"{tree / 'runtime'}:{tree / 'tools'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    path = ":".join(str(tree / name) for name in ("runtime", "operator", "tools"))
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True).stdout
 
@@ -116,6 +118,28 @@ def test_a_field_of_the_streamsapp_is_defined_in_one_file(tree: Path) -> None:
         "print(*refused(rollout={'dummySeconds': 0}))"
     )  # fmt: skip
     assert answer == "9\nspec.rollout.dummySeconds: expected an integer ≥ 1, got 0\n"
+
+
+def test_a_field_of_the_status_is_defined_in_one_file(tree: Path) -> None:
+    field = '    dummy_pods: Annotated[int | None, Doc("pods that are `dummies`")] = None\n'
+    made = {"crds/streamsapps.yaml", "docs/reference.md"}
+
+    before = "    conditions: Annotated[tuple[Condition, ...]"
+    assert changed_by(tree, lambda: add(tree, STATUS, before, field)) == {STATUS} | made
+
+    assert "| `dummyPods` | integer | pods that are `dummies` |" in page(tree, "reference")
+    schema = (tree / "crds" / "streamsapps.yaml").read_text("utf-8")
+    lines = "description: Pods that are dummies. type: integer format: int64 nullable: true"
+    assert f"dummyPods: {lines}" in re.sub(r"\s+", " ", schema)
+
+
+def test_a_field_of_a_part_of_the_status_is_defined_in_one_file(tree: Path) -> None:
+    field = '    dummies: Annotated[int, Doc("dummy tasks")] = 0\n'
+    made = {"crds/streamsapps.yaml", "docs/reference.md"}
+
+    assert changed_by(tree, lambda: add(tree, STATUS, "    standby: Annotated[int", field)) == {STATUS} | made
+
+    assert "| `tasks.dummies` | integer | dummy tasks |" in page(tree, "reference")
 
 
 def test_an_operation_is_declared_in_one_file_and_random_programs_have_it(tree: Path) -> None:
