@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from streamsapp import native
-from streamsapp.native import StepKind
+from streamsapp.dsl.operators.stateless import StepKind
 
 
 def raising(error: Exception, *record: object) -> None:

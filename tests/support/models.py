@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamsapp import errors, native
-from streamsapp.native import StepKind
+from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.processor.operator import PlainSink, Push
 from streamsapp.record import Headers
 from streamsapp.state.engine.segments import Segments

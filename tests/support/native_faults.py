@@ -30,9 +30,9 @@ from native_stress import consumer, producer
 from streamsapp import TopicPartition, native
 from streamsapp.clock import SystemClock
 from streamsapp.config.client_properties import ClientProperties
+from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.producer import ExactlyOnceProducer
-from streamsapp.native import StepKind
 from streamsapp.state.engine.segments import Segments
 from tampering_proxy import TamperingProxy
 

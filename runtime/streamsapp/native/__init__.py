@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from streamsapp.native.kinds import StepKind, Why
+from streamsapp.native.kinds import Why
 
 try:
     from streamsapp.native.compiled import (
@@ -68,7 +68,6 @@ __all__ = (
     "Record",
     "Sink",
     "Step",
-    "StepKind",
     "StreamTime",
     "TakenBatch",
     "Tls",

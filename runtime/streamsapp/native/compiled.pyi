@@ -6,7 +6,6 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, overload
 
-from streamsapp.native.kinds import StepKind
 from streamsapp.record import InputRecord
 
 class _Writes(Sequence[tuple[bytes, tuple[Any, int]]]):
@@ -152,7 +151,7 @@ class Step:
     def __init__(
         self,
         *,
-        kind: StepKind,
+        kind: int,
         function: Callable[..., Any] | None,
         adapt: Callable[[Any], Any] | None,
         forward: Callable[..., None],

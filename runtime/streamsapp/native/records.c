@@ -22,7 +22,6 @@
 #include "push/recent.h"
 #include "push/sink.h"
 #include "push/step.h"
-#include "push/stream_time.h"
 #include "push/windows.h"
 #include "tls/tls.h"
 #include "tls/tls_context.h"
@@ -44,11 +43,26 @@ PyMODINIT_FUNC PyInit_compiled(void); /* called by the interpreter that imports 
 
 PyMODINIT_FUNC PyInit_compiled(void) {
     if (sa_make_names() || sa_make_tls_error() || sa_make_answer_types() || sa_make_taken_batch_type()) return NULL;
-    PyTypeObject *types[] = {&sa_record_type,    &sa_recent_type,      &sa_cell_type,        &sa_cell_log_type,
-                             &sa_cell_run_type,  &sa_cells_type,       &sa_window_type,      &sa_step_type,
-                             &sa_sink_type,      &sa_count_push_type,  &sa_window_push_type, &sa_loop_type,
-                             &sa_outbox_type,    &sa_chunk_type,       &sa_packed_type,      &sa_tls_context_type,
-                             &sa_tls_type,       &sa_stream_time_type, sa_fetch_answer_type, sa_fetched_part_type,
+    PyTypeObject *types[] = {&sa_record_type.type,
+                             &sa_recent_type.type,
+                             &sa_cell_type,
+                             &sa_cell_log_type,
+                             &sa_cell_run_type,
+                             &sa_cells_type.type,
+                             &sa_window_type.type,
+                             &sa_step_type.made.type,
+                             &sa_sink_type.made.type,
+                             &sa_count_push_type.made.type,
+                             &sa_window_push_type.made.type,
+                             &sa_loop_type.type,
+                             &sa_outbox_type.type,
+                             &sa_chunk_type.type,
+                             &sa_packed_type,
+                             &sa_tls_context_type.type,
+                             &sa_tls_type,
+                             &sa_stream_time_type,
+                             sa_fetch_answer_type,
+                             sa_fetched_part_type,
                              sa_taken_batch_type};
     sa_make_crc_table();
     PyObject *module = PyModule_Create(&definition);

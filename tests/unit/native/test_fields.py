@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compiled_parts import chunk, count_push, loop, record, sink, step, window_push
-from streamsapp.native import StepKind
+from streamsapp.dsl.operators.stateless import StepKind
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from streamsapp.native import StepKind
         (
             lambda path: count_push(path, cells=cells(path), noted=([], None)),
             TypeError,
-            "CountPush: noted and noted_headers are given together",
+            "CountPush: noted and noted_headers are None together",
         ),
         (
             lambda path: window_push(path, cells=cells(path), noted=({}, {})),

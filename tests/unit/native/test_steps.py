@@ -24,8 +24,8 @@ from streamsapp import (
     Serdes,
     StreamsBuilder,
 )
+from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.errors import StreamsError
-from streamsapp.native import StepKind
 from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import config, raw, task_of

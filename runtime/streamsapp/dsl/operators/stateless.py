@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from streamsapp import native
 from streamsapp.errors import place_of_error
-from streamsapp.native import StepKind
 from streamsapp.processor.operator import NodeContext, Operator, Push, handing_on, nowhere
 from streamsapp.record import Headers
+
+
+class StepKind(IntEnum):
+    """The ways in which a step in C uses its function, in the order of ``native/push/step.c``. Those that end in
+    ``KEYED`` give it key and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
+
+    FILTER = 0
+    FILTER_NOT = 1
+    MAP = 2
+    SELECT_KEY = 3
+    MAP_VALUES = 4
+    MAP_VALUES_KEYED = 5
+    FLAT_MAP_VALUES = 6
+    FLAT_MAP_VALUES_KEYED = 7
+    DROP_NULL_KEYS = 8
 
 
 def _step(

@@ -12,12 +12,14 @@ typedef struct {
     char keeps;      /* true if objects are held */
 } Filling;
 
-static const char *name_of(const PyTypeObject *type) {
+const char *sa_name_of(const PyTypeObject *type) {
     const char *dot = strrchr(type->tp_name, '.');
     return dot ? dot + 1 : type->tp_name;
 }
 
-static int is_object(const Field *field) { return field->kind == OBJECT || field->kind == FUNCTION; }
+static int is_object(const Field *field) {
+    return field->kind == OBJECT || field->kind == FUNCTION || field->kind == OWN;
+}
 
 static void *place_of(const Field *field, void *structure) { return (char *)structure + field->at; }
 
@@ -31,7 +33,7 @@ static int put_object(const Filling *filling, const Field *field, PyObject *give
     if (!(field->may_be_none && given == Py_None)) {
         if (field->kind == FUNCTION && !PyCallable_Check(given)) return wrong_type(filling, field, given, "callable");
         if (field->type && !Py_IS_TYPE(given, field->type))
-            return wrong_type(filling, field, given, name_of(field->type));
+            return wrong_type(filling, field, given, sa_name_of(field->type));
     }
     *(PyObject **)place_of(field, filling->into) = filling->keeps ? Py_NewRef(given) : given;
     return 0;
@@ -77,11 +79,15 @@ static int put_given(Filling *filling, const Field *field, PyObject *given) {
     return 0;
 }
 
+static int is_named(const Field *field, PyObject *name) {
+    return field->kind != OWN && !PyUnicode_CompareWithASCIIString(name, field->name);
+}
+
 static int put_named(Filling *filling, PyObject *name, PyObject *given) {
     const Field *field = filling->next;
-    if (!field->name || PyUnicode_CompareWithASCIIString(name, field->name)) {
+    if (!field->name || !is_named(field, name)) {
         field = filling->fields;
-        while (field->name && PyUnicode_CompareWithASCIIString(name, field->name)) field++;
+        while (field->name && !is_named(field, name)) field++;
     }
     if (!field->name) {
         PyErr_Format(PyExc_TypeError, "%s has no field %U", filling->call, name);
@@ -95,7 +101,7 @@ static int put_named(Filling *filling, PyObject *name, PyObject *given) {
 static int complete(const Filling *filling) {
     for (const Field *field = filling->fields; field->name; field++) {
         if (filling->filled >> (field - filling->fields) & 1) continue;
-        if (!field->may_be_left_out) {
+        if (!field->may_be_left_out && field->kind != OWN) {
             PyErr_Format(PyExc_TypeError, "%s needs the field %s", filling->call, field->name);
             return -1;
         }
@@ -120,25 +126,35 @@ int sa_take_fields(const char *call, const Field *fields, PyObject *const *given
     return take(&filling, given, count, names);
 }
 
-PyObject *sa_make(PyObject *type, const Field *fields, PyObject *const *given, size_t flags, PyObject *names) {
-    PyTypeObject *made = (PyTypeObject *)type;
-    PyObject *self = made->tp_alloc(made, 0);
+static const MadeType *type_of(PyObject *self) { return (const MadeType *)Py_TYPE(self); }
+
+PyObject *sa_make(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    MadeType *made = (MadeType *)type;
+    PyObject *self = made->type.tp_alloc(&made->type, 0);
     if (!self) return NULL;
-    Filling filling = {.call = name_of(made), .fields = fields, .next = fields, .into = self, .keeps = 1};
-    if (take(&filling, given, PyVectorcall_NARGS(flags), names)) Py_CLEAR(self);
+    const Field *fields = made->fields;
+    Filling filling = {.call = sa_name_of(&made->type), .fields = fields, .next = fields, .into = self, .keeps = 1};
+    if (take(&filling, given, PyVectorcall_NARGS(flags), names) || (made->complete && made->complete(self)))
+        Py_CLEAR(self);
     return self;
 }
 
-int sa_visit_fields(const Field *fields, void *object, visitproc visit, void *arg) {
-    for (const Field *field = fields; field->name; field++)
-        if (is_object(field)) Py_VISIT(*(PyObject **)place_of(field, object));
+int sa_visit(PyObject *self, visitproc visit, void *arg) {
+    for (const Field *field = type_of(self)->fields; field->name; field++)
+        if (is_object(field)) Py_VISIT(*(PyObject **)place_of(field, self));
     return 0;
 }
 
-int sa_clear_fields(const Field *fields, void *object) {
-    for (const Field *field = fields; field->name; field++)
-        if (is_object(field)) Py_CLEAR(*(PyObject **)place_of(field, object));
+int sa_clear(PyObject *self) {
+    for (const Field *field = type_of(self)->fields; field->name; field++)
+        if (is_object(field)) Py_CLEAR(*(PyObject **)place_of(field, self));
     return 0;
+}
+
+void sa_free(PyObject *self) {
+    if (PyType_IS_GC(Py_TYPE(self))) PyObject_GC_UnTrack(self);
+    sa_clear(self);
+    Py_TYPE(self)->tp_free(self);
 }
 
 static PyObject *told(const Field *field, const void *from) {

@@ -11,6 +11,7 @@
 
 /* The kind of a field in Python and, after the colon, its type in the structure. */
 typedef enum {
+    OWN,      /* not given: an object that C puts there, NULL at first: PyObject * */
     OBJECT,   /* an object of exactly the field's type, of any type if that is NULL: PyObject * */
     FUNCTION, /* what can be called: PyObject * */
     TRUTH,    /* True or False: char */
@@ -35,18 +36,36 @@ typedef struct {
 
 enum { MOST_FIELDS = 32 }; /* of a table, which ends with {0} */
 
-/* A new object, for the tp_vectorcall of its type: it keeps its objects, and the rest of it is zeros. NULL with an
- * exception; the type's tp_dealloc may then have met an object in which any field is NULL. */
-PyObject *sa_make(PyObject *type, const Field *fields, PyObject *const *given, size_t flags, PyObject *names);
+/* A type whose objects are made of fields. It begins as MADE(Structure) does, or as COLLECTED(Structure) with an object
+ * that may be part of a cycle, and has no subclasses. */
+typedef struct {
+    PyTypeObject type;
+    const Field *fields;
+    int (*complete)(PyObject *self); /* does the rest for a new object: 0, or -1 with an exception; may be NULL */
+} MadeType;
+
+#define MADE_WITH(structure, make)                                                                               \
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native." #structure, .tp_basicsize = sizeof(structure), \
+                                .tp_vectorcall = make
+#define MADE(structure) MADE_WITH(structure, sa_make)
+#define COLLECTED(structure) MADE(structure), .tp_traverse = sa_visit, .tp_clear = sa_clear
+
+/* A new object of a MadeType: it keeps its objects, and the rest of it is zeros. NULL with an exception; the type's
+ * tp_dealloc may then have met an object in which any field is NULL. */
+PyObject *sa_make(PyObject *type, PyObject *const *given, size_t flags, PyObject *names);
+
+/* The tp_traverse, tp_clear and tp_dealloc of a MadeType. Another tp_dealloc ends with this one. */
+int sa_visit(PyObject *self, visitproc visit, void *arg);
+int sa_clear(PyObject *self);
+void sa_free(PyObject *self);
+
+/* The name of a type, without its module. */
+const char *sa_name_of(const PyTypeObject *type);
 
 /* Takes what a METH_FASTCALL | METH_KEYWORDS function is called with into a structure, which borrows the objects; 0, or
  * -1 with an exception. */
 int sa_take_fields(const char *call, const Field *fields, PyObject *const *given, Py_ssize_t count, PyObject *names,
                    void *into);
-
-/* For the tp_traverse, tp_clear and tp_dealloc of an object that sa_make has made. */
-int sa_visit_fields(const Field *fields, void *object, visitproc visit, void *arg);
-int sa_clear_fields(const Field *fields, void *object);
 
 /* The type of an answer: a tuple whose items have names as well. NULL with an exception. */
 PyTypeObject *sa_make_answer_type(const char *name, const Field *fields);

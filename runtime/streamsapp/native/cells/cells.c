@@ -4,8 +4,49 @@
 #include <structmember.h>
 
 #include "base/byte_order.h"
-#include "base/fields.h"
+#include "base/large_pages.h"
 #include "base/objects.h"
+
+enum { FEWEST_SLOTS = 64 };
+
+/* Twice the slots; 0, or -1 with an exception. */
+static int grow(Generation *self) {
+    size_t slots = self->slots ? 2 * (self->mask + 1) : FEWEST_SLOTS;
+    CellSlot *table = PyMem_Calloc(slots, sizeof(*table));
+    if (!table) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    sa_wish_large_pages(table, slots * sizeof(*table));
+    for (size_t i = 0; self->slots && i <= self->mask; i++) {
+        size_t at = (size_t)self->slots[i].hash;
+        if (!self->slots[i].cell) continue;
+        while (table[at & (slots - 1)].cell) at++;
+        table[at & (slots - 1)] = self->slots[i];
+    }
+    PyMem_Free(self->slots);
+    self->slots = table;
+    self->mask = slots - 1;
+    return 0;
+}
+
+static int put_cell(Generation *self, Py_hash_t hash, Cell *cell) {
+    if ((!self->slots || 2 * (size_t)self->count > self->mask) && grow(self)) return -1;
+    CellSlot *slot = cell_slot(self, hash, cell->physical);
+    Cell *before = slot->cell;
+    self->count += !before;
+    *slot = (CellSlot){hash, (Cell *)Py_NewRef(cell)};
+    cell->generation = self->number & MOST_GENERATIONS;
+    Py_XDECREF(before);
+    return 0;
+}
+
+static void drop_cells(Generation *self) {
+    Generation gone = *self;
+    *self = (Generation){.number = gone.number};
+    for (size_t i = 0; gone.slots && i <= gone.mask; i++) Py_XDECREF(gone.slots[i].cell);
+    PyMem_Free(gone.slots);
+}
 
 /* A cell with the count and the timestamp of an entry (stored, timestamp), or with those of a key that has none. */
 static Cell *cell_after(PyObject *entry, PyObject *key) {
@@ -29,7 +70,7 @@ static Cell *cell_at_hand(Cells *self, Py_hash_t hash, PyObject *key) {
     Cell *cell = find_cell(&self->young, hash, key);
     if (cell) return cell;
     cell = find_cell(&self->old, hash, key);
-    return cell && sa_put_cell(&self->young, hash, cell) ? NULL : cell;
+    return cell && put_cell(&self->young, hash, cell) ? NULL : cell;
 }
 
 Cell *sa_cell_of(Cells *self, PyObject *key, int is_new) {
@@ -44,7 +85,7 @@ Cell *sa_cell_of(Cells *self, PyObject *key, int is_new) {
         cell = entry ? cell_again(entry, key) : NULL;
         Py_XDECREF(entry);
     }
-    if (cell && sa_put_cell(&self->young, hash, cell)) Py_CLEAR(cell);
+    if (cell && put_cell(&self->young, hash, cell)) Py_CLEAR(cell);
     return cell;
 }
 
@@ -100,8 +141,7 @@ static PyObject *cells_write(Cells *self, PyObject *const *given, Py_ssize_t cou
     int failed = !known && PyErr_Occurred();
     if (!failed) {
         cell = known ? (Cell *)Py_NewRef(known) : sa_new_cell(Py_NewRef(given[0]), 0, timestamp);
-        failed =
-            !cell || write_cell(self, cell, stored, timestamp) || (!known && sa_put_cell(&self->young, hash, cell));
+        failed = !cell || write_cell(self, cell, stored, timestamp) || (!known && put_cell(&self->young, hash, cell));
     }
     Py_DECREF(stored);
     Py_XDECREF(cell);
@@ -131,7 +171,7 @@ static PyObject *cells_put(Cells *self, PyObject *const *given, Py_ssize_t count
     Py_hash_t hash = PyBytes_Type.tp_hash(given[0]);
     if (cell_at_hand(self, hash, given[0])) Py_RETURN_NONE;
     Cell *cell = PyErr_Occurred() ? NULL : cell_again(given[1], given[0]);
-    int failed = !cell || sa_put_cell(&self->young, hash, cell);
+    int failed = !cell || put_cell(&self->young, hash, cell);
     Py_XDECREF(cell);
     return failed ? NULL : Py_NewRef(Py_None);
 }
@@ -164,7 +204,7 @@ static int keep_uncommitted(Cells *self, int64_t *latest) {
         Cell *cell = old->slots[i].cell;
         if (!cell || cell->generation != old->number) continue;
         if (is_uncommitted(self, cell)) {
-            if (sa_put_cell(&self->young, old->slots[i].hash, cell)) return -1;
+            if (put_cell(&self->young, old->slots[i].hash, cell)) return -1;
         } else {
             int64_t start = start_of(self, cell);
             if (start > *latest) *latest = start;
@@ -181,13 +221,13 @@ static PyObject *cells_grow_old(Cells *self, PyObject *none) {
     Generation gone = self->old;
     self->old = self->young;
     self->young = (Generation){.number = (self->old.number + 1) & MOST_GENERATIONS};
-    sa_drop_cells(&gone);
+    drop_cells(&gone);
     return PyLong_FromLongLong(latest);
 }
 
 static PyObject *cells_clear(Cells *self, PyObject *none) {
-    sa_drop_cells(&self->young);
-    sa_drop_cells(&self->old);
+    drop_cells(&self->young);
+    drop_cells(&self->old);
     Py_RETURN_NONE;
 }
 
@@ -206,26 +246,17 @@ static PyObject *cells_begin(Cells *self, PyObject *none) {
     return (PyObject *)log;
 }
 
-static const Field cells_fields[] = {
-    FIELD(Cells, load, FUNCTION), FIELD(Cells, start_at, SIZE, .most = INT32_MAX, .may_be_left_out = 1), {0}};
+static const Field cells_fields[] = {FIELD(Cells, load, FUNCTION),
+                                     FIELD(Cells, start_at, SIZE, .most = INT32_MAX, .may_be_left_out = 1),
+                                     FIELD(Cells, running, OWN),
+                                     {0}};
 
-static PyObject *cells_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    return sa_make(type, cells_fields, given, flags, names);
-}
-
-static int cells_traverse(PyObject *self, visitproc visit, void *arg) {
-    return sa_visit_fields(cells_fields, self, visit, arg);
-}
-
-static int cells_clear_references(PyObject *self) { return sa_clear_fields(cells_fields, self); }
-
-static void cells_dealloc(Cells *self) {
-    PyObject_GC_UnTrack(self);
-    cells_clear_references((PyObject *)self);
-    Py_XDECREF(self->running);
-    sa_drop_cells(&self->young);
-    sa_drop_cells(&self->old);
-    Py_TYPE(self)->tp_free(self);
+static void cells_free(PyObject *object) {
+    Cells *self = (Cells *)object;
+    PyObject_GC_UnTrack(object);
+    drop_cells(&self->young);
+    drop_cells(&self->old);
+    sa_free(object);
 }
 
 static PyMemberDef cells_members[] = {
@@ -244,15 +275,8 @@ static PyMethodDef cells_methods[] = {
 static PySequenceMethods cells_sequence = {.sq_length = (lenfunc)cells_length,
                                            .sq_contains = (objobjproc)cells_contain};
 
-PyTypeObject sa_cells_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Cells",
-    .tp_basicsize = sizeof(Cells),
-    .tp_vectorcall = cells_new,
-    .tp_dealloc = (destructor)cells_dealloc,
-    .tp_traverse = cells_traverse,
-    .tp_clear = cells_clear_references,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_members = cells_members,
-    .tp_methods = cells_methods,
-    .tp_as_sequence = &cells_sequence,
+MadeType sa_cells_type = {
+    .type = {COLLECTED(Cells), .tp_dealloc = cells_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+             .tp_members = cells_members, .tp_methods = cells_methods, .tp_as_sequence = &cells_sequence},
+    .fields = cells_fields,
 };

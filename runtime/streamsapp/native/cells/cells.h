@@ -1,15 +1,54 @@
-/* The cells of a store by key: its read cache, and the writes of its layers. Used by the thread that processes the
- * store's records, with the interpreter's lock; at_hand by any. */
+/* The cells of a store by key: its read cache, and the writes of its layers. They are in two generations: when the
+ * younger one is full it takes the place of the older one, which is forgotten but for what was asked for meanwhile.
+ * Used by the thread that processes the store's records, with the interpreter's lock; at_hand by any. */
 #ifndef SA_CELLS_CELLS_H
 #define SA_CELLS_CELLS_H
 
 #include <Python.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/fields.h"
 #include "cells/cell.h"
 #include "cells/cell_log.h"
-#include "cells/cell_table.h"
+
+typedef struct {
+    Py_hash_t hash;
+    Cell *cell; /* NULL: nothing is here */
+} CellSlot;
+
+typedef struct {
+    CellSlot *slots; /* a power of two, twice as many as cells or more; NULL if there are none */
+    size_t mask;
+    Py_ssize_t count;
+    uint32_t number;
+} Generation;
+
+/* That of the key, or the empty one where it belongs. */
+static inline CellSlot *cell_slot(const Generation *self, Py_hash_t hash, PyObject *key) {
+    for (size_t at = (size_t)hash;; at++) {
+        CellSlot *slot = &self->slots[at & self->mask];
+        if (!slot->cell) return slot;
+        PyObject *known = slot->hash == hash ? slot->cell->physical : NULL;
+        if (known && PyBytes_GET_SIZE(known) == PyBytes_GET_SIZE(key) &&
+            !memcmp(PyBytes_AS_STRING(known), PyBytes_AS_STRING(key), (size_t)PyBytes_GET_SIZE(key)))
+            return slot;
+    }
+}
+
+/* The cell of a key, borrowed; NULL if it is not there. */
+static inline Cell *find_cell(const Generation *self, Py_hash_t hash, PyObject *key) {
+    return self->slots ? cell_slot(self, hash, key)->cell : NULL;
+}
+
+/* The slot that has a cell with this hash, or the one where the search for it ends: other than cell_slot, it reads no
+ * cell. */
+static inline __attribute__((always_inline)) const CellSlot *likely_slot(const Generation *self, Py_hash_t hash) {
+    size_t at = (size_t)hash;
+    while (self->slots[at & self->mask].cell && self->slots[at & self->mask].hash != hash) at++;
+    return &self->slots[at & self->mask];
+}
 
 typedef struct {
     PyObject_HEAD
@@ -53,6 +92,6 @@ static inline __attribute__((always_inline)) void look_up_soon(const Cells *self
     if (self->running && last->log == self->running->number) __builtin_prefetch(&self->running->writes[last->at], 1);
 }
 
-extern PyTypeObject sa_cells_type;
+extern MadeType sa_cells_type;
 
 #endif

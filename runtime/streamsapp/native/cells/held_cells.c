@@ -26,12 +26,6 @@ int sa_hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers,
     return failed ? -1 : 0;
 }
 
-int sa_are_noted_with_headers(const char *by, PyObject *noted, PyObject *headers) {
-    if ((noted == Py_None) == (headers == Py_None)) return 1;
-    PyErr_Format(PyExc_TypeError, "%s: noted and noted_headers are given together", by);
-    return 0;
-}
-
 /* A cell that is held as (cell, key, ...); NULL with an exception for anything else. */
 static Cell *cell_held(PyObject *held) {
     if (PyTuple_Check(held) && PyTuple_GET_SIZE(held) >= 2 && Py_IS_TYPE(PyTuple_GET_ITEM(held, 0), &sa_cell_type))

@@ -12,10 +12,6 @@
  * -1 with an exception. */
 int sa_hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers, PyObject *given);
 
-/* True if there is a list in which cells are noted, and a dictionary for their headers, or both are None; false with an
- * exception. */
-int sa_are_noted_with_headers(const char *by, PyObject *noted, PyObject *headers);
-
 /* results(*, held, topic, deleted_at, before, behind): the records of cells that are held as (cell, key, ...), and a
  * tombstone for one that was deleted at deleted_at(key, ...). */
 PyObject *sa_results(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names);

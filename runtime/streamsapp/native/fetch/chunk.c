@@ -4,15 +4,11 @@
 #include <string.h>
 #include <structmember.h>
 
-#include "base/fields.h"
-#include "base/objects.h"
 #include "fetch/fetched_batch.h"
-#include "fetch/fetched_fields.h"
 #include "fetch/packed_records.h"
 #include "fetch/record.h"
 #include "format/batch_format.h"
 #include "format/crc32c.h"
-#include "format/reader.h"
 
 typedef struct {
     int64_t producer, first;
@@ -315,31 +311,25 @@ static const Field chunk_fields[] = {
     FIELD(Chunk, unchecked, TRUTH, .may_be_left_out = 1),
     FIELD(Chunk, log_end, LONG, .may_be_left_out = 1, .otherwise = INT64_MAX),
     FIELD(Chunk, most, LONG, .most = INT64_MAX, .may_be_left_out = 1, .otherwise = INT64_MAX),
+    FIELD(Chunk, plain, OWN),
+    FIELD(Chunk, refused, OWN),
     {0}};
 
-static void chunk_dealloc(PyObject *object) {
+static int complete_chunk(PyObject *made) {
+    Chunk *self = (Chunk *)made;
+    self->epoch = -1;
+    if (PyObject_GetBuffer(self->data, &self->view, PyBUF_SIMPLE) || chunk_take_aborted(self)) return -1;
+    self->next = self->view.buf;
+    self->end = self->next + self->view.len;
+    return chunk_measure(self);
+}
+
+static void chunk_free(PyObject *object) {
     Chunk *self = (Chunk *)object;
     if (self->view.obj) PyBuffer_Release(&self->view);
     PyMem_Free(self->transactions);
     PyMem_Free(self->producers);
-    Py_XDECREF(self->plain);
-    Py_XDECREF(self->refused);
-    sa_clear_fields(chunk_fields, self);
-    Py_TYPE(self)->tp_free(self);
-}
-
-static PyObject *chunk_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Chunk *self = (Chunk *)sa_make(type, chunk_fields, given, flags, names);
-    if (!self) return NULL;
-    self->epoch = -1;
-    int failed = PyObject_GetBuffer(self->data, &self->view, PyBUF_SIMPLE) || chunk_take_aborted(self);
-    if (!failed) {
-        self->next = self->view.buf;
-        self->end = self->next + self->view.len;
-        failed = chunk_measure(self);
-    }
-    if (failed) Py_CLEAR(self);
-    return (PyObject *)self;
+    sa_free(object);
 }
 
 static PyMethodDef chunk_methods[] = {{"take", (PyCFunction)chunk_take, METH_O, NULL},
@@ -354,12 +344,9 @@ static PyMemberDef chunk_members[] = {{"position", T_LONGLONG, offsetof(Chunk, p
                                       {"left", T_INT, offsetof(Chunk, left), READONLY, NULL},
                                       {0}};
 
-PyTypeObject sa_chunk_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Chunk",
-    .tp_basicsize = sizeof(Chunk),
-    .tp_dealloc = chunk_dealloc,
-    .tp_vectorcall = chunk_new,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = chunk_methods,
-    .tp_members = chunk_members,
+MadeType sa_chunk_type = {
+    .type = {MADE(Chunk), .tp_dealloc = chunk_free, .tp_flags = Py_TPFLAGS_DEFAULT, .tp_methods = chunk_methods,
+             .tp_members = chunk_members},
+    .fields = chunk_fields,
+    .complete = complete_chunk,
 };

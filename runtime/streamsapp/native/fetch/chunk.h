@@ -3,8 +3,8 @@
 #ifndef SA_FETCH_CHUNK_H
 #define SA_FETCH_CHUNK_H
 
-#include <Python.h>
+#include "base/fields.h"
 
-extern PyTypeObject sa_chunk_type;
+extern MadeType sa_chunk_type;
 
 #endif

@@ -1,8 +1,5 @@
 #include "fetch/record.h"
 
-#include "base/fields.h"
-#include "base/objects.h"
-
 static void record_dealloc(Record *self) {
     Py_XDECREF(self->topic);
     Py_XDECREF(self->key);
@@ -37,7 +34,7 @@ static PyObject *record_timestamp(Record *self, PyObject *none) {
 static Py_ssize_t record_length(Record *self) { return self->value == Py_None ? 0 : PyBytes_GET_SIZE(self->value); }
 
 Record *sa_new_record(PyObject *topic, PyObject *key, PyObject *value, PyObject *headers) {
-    Record *record = topic && key && value && headers ? PyObject_New(Record, &sa_record_type) : NULL;
+    Record *record = topic && key && value && headers ? PyObject_New(Record, &sa_record_type.type) : NULL;
     if (!record) {
         Py_XDECREF(topic);
         Py_XDECREF(key);
@@ -65,10 +62,9 @@ static const Field record_fields[] = {FIELD(Record, topic, OBJECT, .type = &PyUn
                                       {0}};
 
 /* As if it had been fetched, for records that Python has. */
-static PyObject *record_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Record *record = (Record *)sa_make(type, record_fields, given, flags, names);
-    if (record) record->timestamp_type = 1;
-    return (PyObject *)record;
+static int complete_record(PyObject *made) {
+    ((Record *)made)->timestamp_type = 1;
+    return 0;
 }
 
 #define METHOD(name) {#name, (PyCFunction)record_##name, METH_NOARGS, NULL}
@@ -78,12 +74,38 @@ static PyMethodDef record_methods[] = {METHOD(topic), METHOD(partition), METHOD(
 
 static PySequenceMethods record_sequence = {.sq_length = (lenfunc)record_length};
 
-PyTypeObject sa_record_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Record",
-    .tp_basicsize = sizeof(Record),
-    .tp_dealloc = (destructor)record_dealloc,
-    .tp_vectorcall = record_new,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = record_methods,
-    .tp_as_sequence = &record_sequence,
+MadeType sa_record_type = {
+    .type = {MADE(Record), .tp_dealloc = (destructor)record_dealloc, .tp_flags = Py_TPFLAGS_DEFAULT,
+             .tp_methods = record_methods, .tp_as_sequence = &record_sequence},
+    .fields = record_fields,
+    .complete = complete_record,
 };
+
+/* (name, value), or the exception that the name raises; NULL with another one. */
+static PyObject *read_header(Reader *reader) {
+    int64_t size = read_varint(reader);
+    const unsigned char *at = size < 0 ? NULL : read_bytes(reader, (uint64_t)size);
+    if (!at) break_reader(reader);
+    PyObject *value = read_field(reader);
+    PyObject *name = value ? PyUnicode_DecodeUTF8((const char *)at, at ? (Py_ssize_t)size : 0, NULL) : NULL;
+    PyObject *pair = name ? PyTuple_Pack(2, name, value) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(value);
+    return pair || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) ? pair : sa_caught();
+}
+
+PyObject *sa_read_headers(Reader *reader) {
+    int64_t count = read_varint(reader);
+    if (count < 0 || (uint64_t)count > left_in(reader) / 2) break_reader(reader);
+    if (!count || reader->broken) return Py_NewRef(Py_None);
+    PyObject *result = PyList_New(0);
+    for (int64_t i = 0; result && i < count && !reader->broken; i++) {
+        PyObject *header = read_header(reader);
+        if (header && PyTuple_Check(header)) {
+            if (PyList_CheckExact(result) && PyList_Append(result, header)) Py_CLEAR(result);
+            Py_DECREF(header);
+        } else if (!header || PyList_CheckExact(result)) Py_XSETREF(result, header); /* of several names the first */
+        else Py_DECREF(header);
+    }
+    return result;
+}

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/byte_order.h"
-#include "base/fields.h"
 #include "base/objects.h"
 #include "base/output_record.h"
 #include "format/batch_format.h"
@@ -360,22 +359,17 @@ static PyObject *outbox_clear(Outbox *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-static const Field outbox_fields[] = {
-    FIELD(Outbox, batch_size, SIZE, .most = INT32_MAX), FIELD(Outbox, most, SIZE, .most = INT32_MAX), {0}};
+static const Field outbox_fields[] = {FIELD(Outbox, batch_size, SIZE, .most = INT32_MAX),
+                                      FIELD(Outbox, most, SIZE, .most = INT32_MAX),
+                                      FIELD(Outbox, topics, OWN),
+                                      FIELD(Outbox, ready, OWN),
+                                      {0}};
 
-static PyObject *outbox_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Outbox *self = (Outbox *)sa_make(type, outbox_fields, given, flags, names);
-    if (!self) return NULL;
+static int complete_outbox(PyObject *made) {
+    Outbox *self = (Outbox *)made;
     self->topics = PyDict_New();
     self->ready = PyList_New(0);
-    if (!self->topics || !self->ready) Py_CLEAR(self);
-    return (PyObject *)self;
-}
-
-static void outbox_dealloc(Outbox *self) {
-    Py_XDECREF(self->topics);
-    Py_XDECREF(self->ready);
-    Py_TYPE(self)->tp_free((PyObject *)self);
+    return self->topics && self->ready ? 0 : -1;
 }
 
 static PyMethodDef outbox_methods[] = {
@@ -393,12 +387,9 @@ static PyMemberDef outbox_members[] = {{"bytes", T_PYSSIZET, offsetof(Outbox, by
                                        {"now", T_DOUBLE, offsetof(Outbox, now), 0, NULL},
                                        {0}};
 
-PyTypeObject sa_outbox_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Outbox",
-    .tp_basicsize = sizeof(Outbox),
-    .tp_dealloc = (destructor)outbox_dealloc,
-    .tp_vectorcall = outbox_new,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = outbox_methods,
-    .tp_members = outbox_members,
+MadeType sa_outbox_type = {
+    .type = {MADE(Outbox), .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT, .tp_methods = outbox_methods,
+             .tp_members = outbox_members},
+    .fields = outbox_fields,
+    .complete = complete_outbox,
 };

@@ -3,7 +3,7 @@
 #ifndef SA_OUTBOX_OUTBOX_H
 #define SA_OUTBOX_OUTBOX_H
 
-#include <Python.h>
+#include "base/fields.h"
 
 /* A batch that was taken, as it is sent: the producer's, from this sequence on. */
 PyObject *sa_stamped(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names);
@@ -13,6 +13,6 @@ int sa_make_taken_batch_type(void);
 
 extern PyTypeObject *sa_taken_batch_type;
 
-extern PyTypeObject sa_outbox_type;
+extern MadeType sa_outbox_type;
 
 #endif

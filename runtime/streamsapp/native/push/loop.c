@@ -3,7 +3,6 @@
 #include <string.h>
 #include <structmember.h>
 
-#include "base/fields.h"
 #include "base/objects.h"
 #include "cells/cells.h"
 #include "fetch/record.h"
@@ -123,7 +122,7 @@ static void look_at_next(const Loop *self, Turn *turn, Py_ssize_t waiting) {
     if (!turn->soon[SOON - 1]) PyErr_Clear();
     for (int i = 0; i < SOON; i++) {
         const Record *record = (Record *)turn->soon[i];
-        if (!record || !Py_IS_TYPE(record, &sa_record_type)) continue;
+        if (!record || !Py_IS_TYPE(record, &sa_record_type.type)) continue;
         if (i == SOON - 2) {
             __builtin_prefetch(record->key);
             __builtin_prefetch(record->value);
@@ -140,7 +139,7 @@ static int run_next(Loop *self, Turn *turn) {
     PyObject *record = PySequence_GetItem(self->buffer, 0);
     if (!record) return RAISED;
     look_at_next(self, turn, size);
-    int how = Py_IS_TYPE(record, &sa_record_type) ? run_record(self, (Record *)record, turn) : LEAVE;
+    int how = Py_IS_TYPE(record, &sa_record_type.type) ? run_record(self, (Record *)record, turn) : LEAVE;
     Py_DECREF(record);
     return how;
 }
@@ -185,37 +184,16 @@ static const Field loop_fields[] = {FIELD(Loop, buffer, OBJECT),
                                     FIELD(Loop, deserialize_value, FUNCTION, .may_be_none = 1),
                                     FIELD(Loop, context, OBJECT),
                                     FIELD(Loop, punctuate, FUNCTION),
+                                    FIELD(Loop, take, OWN),
+                                    FIELD(Loop, done, OWN),
+                                    FIELD(Loop, cells, OWN),
                                     {0}};
 
-static PyObject *loop_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Loop *self = (Loop *)sa_make(type, loop_fields, given, flags, names);
-    if (!self) return NULL;
+static int complete_loop(PyObject *made) {
+    Loop *self = (Loop *)made;
     self->done = Py_NewRef(Py_None);
     self->take = PyObject_GetAttrString(self->buffer, "popleft");
-    if (!self->take) Py_CLEAR(self);
-    return (PyObject *)self;
-}
-
-static int loop_traverse(PyObject *object, visitproc visit, void *arg) {
-    const Loop *self = (Loop *)object;
-    Py_VISIT(self->take);
-    Py_VISIT(self->done);
-    Py_VISIT(self->cells);
-    return sa_visit_fields(loop_fields, object, visit, arg);
-}
-
-static int loop_clear(PyObject *object) {
-    Loop *self = (Loop *)object;
-    Py_CLEAR(self->take);
-    Py_CLEAR(self->done);
-    Py_CLEAR(self->cells);
-    return sa_clear_fields(loop_fields, object);
-}
-
-static void loop_dealloc(PyObject *self) {
-    PyObject_GC_UnTrack(self);
-    loop_clear(self);
-    Py_TYPE(self)->tp_free(self);
+    return self->take ? 0 : -1;
 }
 
 static PyMemberDef loop_members[] = {{"done", T_OBJECT, offsetof(Loop, done), READONLY, NULL},
@@ -228,14 +206,9 @@ static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_r
                                       "run(*, control, push, due, limit, partition_time): records taken"},
                                      {0}};
 
-PyTypeObject sa_loop_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Loop",
-    .tp_basicsize = sizeof(Loop),
-    .tp_vectorcall = loop_new,
-    .tp_dealloc = loop_dealloc,
-    .tp_traverse = loop_traverse,
-    .tp_clear = loop_clear,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_members = loop_members,
-    .tp_methods = loop_methods,
+MadeType sa_loop_type = {
+    .type = {COLLECTED(Loop), .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+             .tp_members = loop_members, .tp_methods = loop_methods},
+    .fields = loop_fields,
+    .complete = complete_loop,
 };

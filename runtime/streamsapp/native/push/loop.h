@@ -4,10 +4,10 @@
 #ifndef SA_PUSH_LOOP_H
 #define SA_PUSH_LOOP_H
 
-#include <Python.h>
+#include "base/fields.h"
 
 int sa_make_names(void);
 
-extern PyTypeObject sa_loop_type;
+extern MadeType sa_loop_type;
 
 #endif

@@ -2,25 +2,24 @@
 
 #include <string.h>
 
-#include "push/count_push.h"
-#include "push/sink.h"
-#include "push/step.h"
-#include "push/windows.h"
-
 int sa_push(PyObject *to, PyObject *const *given) {
-    if (Py_IS_TYPE(to, &sa_step_type)) return sa_run_step(to, given);
-    if (Py_IS_TYPE(to, &sa_sink_type)) return sa_run_sink(to, given);
-    if (Py_IS_TYPE(to, &sa_count_push_type)) return sa_run_count(to, given);
-    if (Py_IS_TYPE(to, &sa_window_push_type)) return sa_run_window_count(to, given);
+    if (Py_TYPE(to)->tp_vectorcall == sa_make_push) return ((PushType *)Py_TYPE(to))->run(to, given);
     PyObject *done = PyObject_Vectorcall(to, given, PUSHED, NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
 
-PyObject *sa_call_push(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
+/* The call of a push function by Python. */
+static PyObject *call_push(PyObject *self, PyObject *const *given, size_t flags, PyObject *names) {
     if (PyVectorcall_NARGS(flags) != PUSHED || names)
         return PyErr_Format(PyExc_TypeError, "%s takes key, value, timestamp, headers", Py_TYPE(self)->tp_name);
     return sa_push(self, given) ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *sa_make_push(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
+    PyObject *self = sa_make(type, given, flags, names);
+    if (self) ((Push *)self)->call = call_push;
+    return self;
 }
 
 int sa_handled(PyObject *by, PyObject *const *given, size_t count) {
@@ -40,10 +39,4 @@ int sa_handled(PyObject *by, PyObject *const *given, size_t count) {
     Py_XDECREF(trace);
     Py_XDECREF(done);
     return done ? 0 : -1;
-}
-
-int sa_have_topic_to_emit(const char *by, PyObject *topic, PyObject *emit) {
-    if ((topic == Py_None) == (emit == Py_None)) return 1;
-    PyErr_Format(PyExc_TypeError, "%s: topic and emit are None together, or neither is", by);
-    return 0;
 }

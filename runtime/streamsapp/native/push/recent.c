@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/byte_order.h"
-#include "base/fields.h"
 #include "base/large_pages.h"
 #include "base/objects.h"
 
@@ -257,21 +256,20 @@ static Py_ssize_t recent_length(Recent *self) { return self->count; }
 
 static const Field recent_fields[] = {FIELD(Recent, segments, OBJECT), FIELD(Recent, room, FUNCTION), {0}};
 
-static PyObject *recent_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Recent *self = (Recent *)sa_make(type, recent_fields, given, flags, names);
-    if (self) self->begun = -1;
-    return (PyObject *)self;
+static int complete_recent(PyObject *made) {
+    ((Recent *)made)->begun = -1;
+    return 0;
 }
 
-static void recent_dealloc(Recent *self) {
+static void recent_free(PyObject *object) {
+    Recent *self = (Recent *)object;
     for (Py_ssize_t i = 0; self->slots && i <= self->mask; i++) {
         Group *group = self->slots[i].group;
         for (Py_ssize_t each = 0; group && each < group->count; each++) Py_DECREF(group->kept[each].stored);
         PyMem_Free(group);
     }
     PyMem_Free(self->slots);
-    sa_clear_fields(recent_fields, self);
-    Py_TYPE(self)->tp_free(self);
+    sa_free(object);
 }
 
 static PyMethodDef recent_methods[] = {
@@ -281,12 +279,9 @@ static PyMethodDef recent_methods[] = {
 
 static PySequenceMethods recent_sequence = {.sq_length = (lenfunc)recent_length};
 
-PyTypeObject sa_recent_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Recent",
-    .tp_basicsize = sizeof(Recent),
-    .tp_vectorcall = recent_new,
-    .tp_dealloc = (destructor)recent_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = recent_methods,
-    .tp_as_sequence = &recent_sequence,
+MadeType sa_recent_type = {
+    .type = {MADE(Recent), .tp_dealloc = recent_free, .tp_flags = Py_TPFLAGS_DEFAULT, .tp_methods = recent_methods,
+             .tp_as_sequence = &recent_sequence},
+    .fields = recent_fields,
+    .complete = complete_recent,
 };

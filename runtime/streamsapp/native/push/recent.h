@@ -4,8 +4,8 @@
 #ifndef SA_PUSH_RECENT_H
 #define SA_PUSH_RECENT_H
 
-#include <Python.h>
+#include "base/fields.h"
 
-extern PyTypeObject sa_recent_type;
+extern MadeType sa_recent_type;
 
 #endif

@@ -2,14 +2,11 @@
 
 #include <structmember.h>
 
-#include "base/fields.h"
 #include "base/objects.h"
 #include "base/output_record.h"
-#include "push/push.h"
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc call;
+    Push push;
     PyObject *topic, *serialize_key, *serialize_value, *check_headers, *emit, *on_error;
     PyObject *plain_sink;
     char keeps_key, keeps_value; /* say whether bytes are written as they are */
@@ -30,7 +27,7 @@ static PyObject *sent(const Sink *self, PyObject *const *given) {
     return made;
 }
 
-int sa_run_sink(PyObject *pushed, PyObject *const *given) {
+static int run_sink(PyObject *pushed, PyObject *const *given) {
     const Sink *self = (Sink *)pushed;
     PyObject *record = sent(self, given);
     return record ? emit_record(self->emit, record) : sa_handled(self->on_error, given, PUSHED);
@@ -47,35 +44,9 @@ static const Field sink_fields[] = {FIELD(Sink, topic, OBJECT, .type = &PyUnicod
                                     FIELD(Sink, plain_sink, OBJECT),
                                     {0}};
 
-static PyObject *sink_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Sink *self = (Sink *)sa_make(type, sink_fields, given, flags, names);
-    if (self) self->call = sa_call_push;
-    return (PyObject *)self;
-}
-
-static int sink_traverse(PyObject *self, visitproc visit, void *arg) {
-    return sa_visit_fields(sink_fields, self, visit, arg);
-}
-
-static int sink_clear(PyObject *self) { return sa_clear_fields(sink_fields, self); }
-
-static void sink_dealloc(PyObject *self) {
-    PyObject_GC_UnTrack(self);
-    sink_clear(self);
-    Py_TYPE(self)->tp_free(self);
-}
-
 static PyMemberDef sink_members[] = {{"plain_sink", T_OBJECT_EX, offsetof(Sink, plain_sink), READONLY, NULL}, {0}};
 
-PyTypeObject sa_sink_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Sink",
-    .tp_basicsize = sizeof(Sink),
-    .tp_vectorcall = sink_new,
-    .tp_dealloc = sink_dealloc,
-    .tp_traverse = sink_traverse,
-    .tp_clear = sink_clear,
-    .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(Sink, call),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_members = sink_members,
+PushType sa_sink_type = {
+    .made = {.type = {PUSH(Sink), .tp_members = sink_members}, .fields = sink_fields},
+    .run = run_sink,
 };

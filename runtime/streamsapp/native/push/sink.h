@@ -2,11 +2,8 @@
 #ifndef SA_PUSH_SINK_H
 #define SA_PUSH_SINK_H
 
-#include <Python.h>
+#include "push/push.h"
 
-/* Pushes a record; 0, or -1 with an exception. */
-int sa_run_sink(PyObject *pushed, PyObject *const *given);
-
-extern PyTypeObject sa_sink_type;
+extern PushType sa_sink_type;
 
 #endif

@@ -1,13 +1,7 @@
 #include "push/step.h"
 
-#include <stddef.h>
-
-#include "base/fields.h"
-#include "push/push.h"
-
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc call;
+    Push push;
     int kind;
     PyObject *function, *adapt, *forward, *on_error;
 } Step;
@@ -78,8 +72,8 @@ static int push_result(int kind, PyObject *to, PyObject *const *given, PyObject 
     }
 }
 
-int sa_run_step(PyObject *pushed, PyObject *const *given) {
-    Step *self = (Step *)pushed;
+static int run_step(PyObject *pushed, PyObject *const *given) {
+    const Step *self = (Step *)pushed;
     PyObject *found = NULL;
     int keep = given[KEY] != Py_None;
     if (self->kind != DROP_NULL_KEYS) {
@@ -103,40 +97,16 @@ static const Field step_fields[] = {FIELD(Step, kind, INT, .most = KINDS - 1),
                                     FIELD(Step, on_error, FUNCTION),
                                     {0}};
 
-static PyObject *step_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    Step *self = (Step *)sa_make(type, step_fields, given, flags, names);
-    if (!self) return NULL;
-    self->call = sa_call_push;
-    if (self->function == Py_None && self->kind != DROP_NULL_KEYS) {
-        PyErr_Format(PyExc_TypeError, "Step: steps of kind %d need a function", self->kind);
-        Py_CLEAR(self);
-    } else if (self->adapt == Py_None && adapts(self->kind)) {
-        PyErr_Format(PyExc_TypeError, "Step: steps of kind %d need adapt for what their function gives", self->kind);
-        Py_CLEAR(self);
-    }
-    return (PyObject *)self;
+static int complete_step(PyObject *made) {
+    const Step *self = (Step *)made;
+    const char *needed = self->function == Py_None && self->kind != DROP_NULL_KEYS ? "a function"
+                         : self->adapt == Py_None && adapts(self->kind) ? "adapt for what their function gives"
+                                                                        : NULL;
+    if (needed) PyErr_Format(PyExc_TypeError, "Step: steps of kind %d need %s", self->kind, needed);
+    return needed ? -1 : 0;
 }
 
-static int step_traverse(PyObject *self, visitproc visit, void *arg) {
-    return sa_visit_fields(step_fields, self, visit, arg);
-}
-
-static int step_clear(PyObject *self) { return sa_clear_fields(step_fields, self); }
-
-static void step_dealloc(PyObject *self) {
-    PyObject_GC_UnTrack(self);
-    step_clear(self);
-    Py_TYPE(self)->tp_free(self);
-}
-
-PyTypeObject sa_step_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Step",
-    .tp_basicsize = sizeof(Step),
-    .tp_vectorcall = step_new,
-    .tp_dealloc = step_dealloc,
-    .tp_traverse = step_traverse,
-    .tp_clear = step_clear,
-    .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(Step, call),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+PushType sa_step_type = {
+    .made = {.type = {PUSH(Step)}, .fields = step_fields, .complete = complete_step},
+    .run = run_step,
 };

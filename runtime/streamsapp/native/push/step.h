@@ -3,11 +3,8 @@
 #ifndef SA_PUSH_STEP_H
 #define SA_PUSH_STEP_H
 
-#include <Python.h>
+#include "push/push.h"
 
-/* Pushes a record; 0, or -1 with an exception. */
-int sa_run_step(PyObject *pushed, PyObject *const *given);
-
-extern PyTypeObject sa_step_type;
+extern PushType sa_step_type;
 
 #endif

@@ -3,12 +3,10 @@
 #include <string.h>
 #include <structmember.h>
 
-#include "base/fields.h"
 #include "base/objects.h"
 #include "cells/cells.h"
 #include "cells/held_cells.h"
-#include "push/push.h"
-#include "push/stream_time.h"
+#include "push/count_push.h"
 
 /* Of the store's keys, segment, key, start and number, those of time_windowed have the two in the middle. */
 static const Hidden OF_WINDOWS = {8, 4};
@@ -25,18 +23,18 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc call;
-    PyObject *cells, *segments;
-    PyObject *windows_of; /* finds the windows of a step of time */
-    PyObject *serialize_key, *on_error, *dropped;
-    PyObject *late;                  /* is called for each window that has closed */
-    PyObject *topic, *emit;          /* where records go in place of a function */
-    PyObject *noted, *noted_headers; /* for the commit; both None: nothing is */
-    PyObject *tell;                  /* pushes a count on; None: nothing is pushed at once */
-    PyObject *stream_time;           /* a StreamTime, of all push functions of the operator */
-    PyObject *windows;               /* of the step of the record before; NULL if they are not known */
+    int64_t latest; /* the highest timestamp of a record; -1 before the first */
+} StreamTime;
+
+typedef struct {
+    Counting as;
+    PyObject *segments;
+    PyObject *windows_of;  /* finds the windows of a step of time */
+    PyObject *late;        /* is called for each window that has closed */
+    PyObject *tell;        /* pushes a count on; None: nothing is pushed at once */
+    PyObject *stream_time; /* a StreamTime, of all push functions of the operator */
+    PyObject *windows;     /* of the step of the record before; NULL if they are not known */
     int64_t step, step_ms, grace_ms;
-    char keeps_bytes; /* says whether keys that are bytes are written as they are */
 } WindowPush;
 
 /* A record that is counted: borrowed references. */
@@ -60,27 +58,34 @@ static const Field window_fields[] = {FIELD(Window, before, OBJECT, .type = &PyB
                                       FIELD(Window, whole, TRUTH),
                                       {0}};
 
-static PyObject *window_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    return sa_make(type, window_fields, given, flags, names);
-}
-
-static void window_dealloc(PyObject *self) {
-    sa_clear_fields(window_fields, self);
-    Py_TYPE(self)->tp_free(self);
-}
-
 static PyMemberDef window_members[] = {{"before", T_OBJECT_EX, offsetof(Window, before), READONLY, NULL},
                                        {"after", T_OBJECT_EX, offsetof(Window, after), READONLY, NULL},
                                        {"whole", T_BOOL, offsetof(Window, whole), 0, NULL},
                                        {0}};
 
-PyTypeObject sa_window_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Window",
-    .tp_basicsize = sizeof(Window),
-    .tp_vectorcall = window_new,
-    .tp_dealloc = window_dealloc,
+MadeType sa_window_type = {
+    .type = {MADE(Window), .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT, .tp_members = window_members},
+    .fields = window_fields,
+};
+
+/* ---- stream time ---- */
+
+static PyObject *stream_time_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+    if (!PyArg_ParseTuple(args, "")) return NULL;
+    StreamTime *self = PyObject_New(StreamTime, type);
+    if (self) self->latest = NO_TIMESTAMP;
+    return (PyObject *)self;
+}
+
+static PyMemberDef stream_time_members[] = {{"latest", T_LONGLONG, offsetof(StreamTime, latest), 0, NULL}, {0}};
+
+PyTypeObject sa_stream_time_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.StreamTime",
+    .tp_basicsize = sizeof(StreamTime),
+    .tp_new = stream_time_new,
+    .tp_dealloc = (destructor)PyObject_Free,
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_members = window_members,
+    .tp_members = stream_time_members,
 };
 
 /* ---- counting ---- */
@@ -114,8 +119,8 @@ static int observe(const WindowPush *self, Window *window, PyObject *start) {
 static int forward_window(const WindowPush *self, const Counted *of, const Cell *cell, PyObject *start, PyObject *end) {
     PyObject *done, *made;
     if (of->straight) {
-        made = sa_told_by(cell, self->topic, sa_key_told(cell, OF_WINDOWS), cell->timestamp);
-        done = made ? PyObject_CallOneArg(self->emit, made) : NULL;
+        made = sa_told_by(cell, self->as.topic, sa_key_told(cell, OF_WINDOWS), cell->timestamp);
+        done = made ? PyObject_CallOneArg(self->as.emit, made) : NULL;
     } else {
         made = Py_BuildValue("(OOOLLO)", of->key, start, end, (long long)cell->count, (long long)cell->timestamp,
                              of->headers);
@@ -133,13 +138,13 @@ static PyObject *note_of(Cell *cell, const Counted *of, const Due *due) {
 
 static int count_in(const WindowPush *self, const Counted *of, const Due *due) {
     if (!due->physical) return notify(self->late);
-    Cells *cells = (Cells *)self->cells;
+    Cells *cells = (Cells *)self->as.cells;
     Cell *cell = sa_count_cell(cells, sa_cell_of(cells, due->physical, due->window->whole), of->timestamp);
     if (!cell) return -1;
     int failed = observe(self, due->window, due->start) ? -1
                  : self->tell != Py_None                ? forward_window(self, of, cell, due->start, due->end)
-                 : self->noted != Py_None
-                     ? sa_hold_cell(cell, note_of(cell, of, due), self->noted, self->noted_headers, of->headers)
+                 : self->as.noted != Py_None
+                     ? sa_hold_cell(cell, note_of(cell, of, due), self->as.noted, self->as.noted_headers, of->headers)
                      : 0;
     Py_DECREF(cell);
     return failed;
@@ -148,7 +153,7 @@ static int count_in(const WindowPush *self, const Counted *of, const Due *due) {
 /* Makes the key of a window, (start, end, Window), unless that has closed; 0, or -1 with an exception. */
 static int make_due(const Counted *of, PyObject *found, Due *due) {
     PyObject **part = PyTuple_Check(found) && PyTuple_GET_SIZE(found) == 3 ? &PyTuple_GET_ITEM(found, 0) : NULL;
-    if (!part || !Py_IS_TYPE(part[2], &sa_window_type)) {
+    if (!part || !Py_IS_TYPE(part[2], &sa_window_type.type)) {
         PyErr_SetString(PyExc_TypeError, "windows are (start, end, Window)");
         return -1;
     }
@@ -169,7 +174,7 @@ static int count_some(const WindowPush *self, const Counted *of, PyObject *windo
     int failed = made < size;
     for (int step = 0; step < 3 && !failed && size > 1; step++)
         for (Py_ssize_t i = 0; i < size; i++)
-            if (due[i].physical) look_up_soon((Cells *)self->cells, due[i].physical, step);
+            if (due[i].physical) look_up_soon((Cells *)self->as.cells, due[i].physical, step);
     for (; at < size && !failed; at++) failed = count_in(self, of, &due[at]);
     for (Py_ssize_t i = 0; i < made; i++) Py_XDECREF(due[i].physical);
     return failed ? -1 : 0;
@@ -210,17 +215,18 @@ static int count_in_windows(WindowPush *self, const Counted *of) {
     return failed;
 }
 
-int sa_run_window_count(PyObject *pushed, PyObject *const *given) {
+static int run_window_count(PyObject *pushed, PyObject *const *given) {
     WindowPush *self = (WindowPush *)pushed;
-    if (given[KEY] == Py_None) return notify(self->dropped);
+    const Counting *as = &self->as;
+    if (given[KEY] == Py_None) return notify(as->dropped);
     Counted of = {.key = given[KEY], .headers = given[HEADERS]};
     if (!are_integers(given + TIMESTAMP, 1, &of.timestamp)) return -1;
     StreamTime *time = (StreamTime *)self->stream_time;
     if (of.timestamp > time->latest) time->latest = of.timestamp;
     of.closed_until = time->latest - self->grace_ms;
-    of.straight = given[HEADERS] == Py_None && self->topic != Py_None;
-    PyObject *key = serialized(self->serialize_key, self->keeps_bytes, given[KEY]);
-    if (!key) return sa_handled(self->on_error, given, PUSHED);
+    of.straight = given[HEADERS] == Py_None && as->topic != Py_None;
+    PyObject *key = serialized(as->serialize_key, as->keeps_bytes, given[KEY]);
+    if (!key) return sa_handled(as->on_error, given, PUSHED);
     of.key_bytes = made_bytes(key);
     int failed = of.key_bytes ? count_in_windows(self, &of) : -1;
     Py_XDECREF(of.key_bytes);
@@ -233,63 +239,23 @@ static PyObject *window_push_forget(WindowPush *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-static const Field window_push_fields[] = {
-    FIELD(WindowPush, cells, OBJECT, .type = &sa_cells_type),
-    FIELD(WindowPush, segments, OBJECT),
-    FIELD(WindowPush, stream_time, OBJECT, .type = &sa_stream_time_type),
-    FIELD(WindowPush, windows_of, FUNCTION),
-    FIELD(WindowPush, step_ms, LONG, .least = 1, .most = INT64_MAX),
-    FIELD(WindowPush, grace_ms, LONG, .most = INT64_MAX),
-    FIELD(WindowPush, serialize_key, FUNCTION),
-    FIELD(WindowPush, keeps_bytes, TRUTH, .may_be_left_out = 1),
-    FIELD(WindowPush, on_error, FUNCTION),
-    FIELD(WindowPush, dropped, FUNCTION),
-    FIELD(WindowPush, late, FUNCTION),
-    FIELD(WindowPush, topic, OBJECT, .type = &PyUnicode_Type, .may_be_none = 1),
-    FIELD(WindowPush, emit, FUNCTION, .may_be_none = 1),
-    FIELD(WindowPush, noted, OBJECT, .type = &PyList_Type, .may_be_none = 1),
-    FIELD(WindowPush, noted_headers, OBJECT, .type = &PyDict_Type, .may_be_none = 1),
-    FIELD(WindowPush, tell, FUNCTION, .may_be_none = 1),
-    {0}};
-
-static PyObject *window_push_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    WindowPush *self = (WindowPush *)sa_make(type, window_push_fields, given, flags, names);
-    if (!self) return NULL;
-    self->call = sa_call_push;
-    if (!sa_have_topic_to_emit("WindowPush", self->topic, self->emit) ||
-        !sa_are_noted_with_headers("WindowPush", self->noted, self->noted_headers))
-        Py_CLEAR(self);
-    return (PyObject *)self;
-}
-
-static int window_push_traverse(PyObject *self, visitproc visit, void *arg) {
-    Py_VISIT(((WindowPush *)self)->windows);
-    return sa_visit_fields(window_push_fields, self, visit, arg);
-}
-
-static int window_push_clear(PyObject *self) {
-    Py_CLEAR(((WindowPush *)self)->windows);
-    return sa_clear_fields(window_push_fields, self);
-}
-
-static void window_push_dealloc(PyObject *self) {
-    PyObject_GC_UnTrack(self);
-    window_push_clear(self);
-    Py_TYPE(self)->tp_free(self);
-}
+static const Field window_push_fields[] = {COUNTING_FIELDS,
+                                           FIELD(WindowPush, segments, OBJECT),
+                                           FIELD(WindowPush, stream_time, OBJECT, .type = &sa_stream_time_type),
+                                           FIELD(WindowPush, windows_of, FUNCTION),
+                                           FIELD(WindowPush, step_ms, LONG, .least = 1, .most = INT64_MAX),
+                                           FIELD(WindowPush, grace_ms, LONG, .most = INT64_MAX),
+                                           FIELD(WindowPush, late, FUNCTION),
+                                           FIELD(WindowPush, tell, FUNCTION, .may_be_none = 1),
+                                           FIELD(WindowPush, windows, OWN),
+                                           {0}};
 
 static PyMethodDef window_push_methods[] = {
     {"forget", (PyCFunction)window_push_forget, METH_NOARGS, "forget(): windows are asked for anew"}, {0}};
 
-PyTypeObject sa_window_push_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.WindowPush",
-    .tp_basicsize = sizeof(WindowPush),
-    .tp_vectorcall = window_push_new,
-    .tp_dealloc = window_push_dealloc,
-    .tp_traverse = window_push_traverse,
-    .tp_clear = window_push_clear,
-    .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(WindowPush, call),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_methods = window_push_methods,
+PushType sa_window_push_type = {
+    .made = {.type = {PUSH(WindowPush), .tp_methods = window_push_methods},
+             .fields = window_push_fields,
+             .complete = sa_complete_counting},
+    .run = run_window_count,
 };

@@ -1,15 +1,15 @@
-/* The push function of a count of windows, for stores whose entries are cells. Called by push.h, with the interpreter's
- * lock. */
+/* The push function of a count of windows, for stores whose entries are cells; and the stream time that all push
+ * functions of an operator share. Called by push.h, with the interpreter's lock. */
 #ifndef SA_PUSH_WINDOWS_H
 #define SA_PUSH_WINDOWS_H
 
-#include <Python.h>
+#include "base/fields.h"
+#include "push/push.h"
 
-extern PyTypeObject sa_window_type;
+extern MadeType sa_window_type;
 
-/* Pushes a record; 0, or -1 with an exception. */
-int sa_run_window_count(PyObject *pushed, PyObject *const *given);
+extern PushType sa_window_push_type;
 
-extern PyTypeObject sa_window_push_type;
+extern PyTypeObject sa_stream_time_type;
 
 #endif

@@ -3,24 +3,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/fields.h"
 #include "tls/tls.h"
 #include "tls/tls_error.h"
 
 /* Bytes that are taken from a socket at a time, at most: some records of TLS, which have 16 KiB. */
 enum { READ_BUFFER = 128 << 10 };
 
-static const Field context_fields[] = {FIELD(TlsContext, verified, TRUTH), {0}};
+static const Field context_fields[] = {FIELD(TlsContext, verified, TRUTH), FIELD(TlsContext, password, OWN), {0}};
 
-static PyObject *context_new(PyObject *type, PyObject *const *given, size_t flags, PyObject *names) {
-    if (sa_find_openssl()) return NULL;
-    TlsContext *self = (TlsContext *)sa_make(type, context_fields, given, flags, names);
-    if (!self) return NULL;
+static int complete_context(PyObject *made) {
+    TlsContext *self = (TlsContext *)made;
+    if (sa_find_openssl()) return -1;
     sa_ERR_clear_error();
     self->context = sa_SSL_CTX_new(sa_TLS_client_method());
     if (!self->context) {
-        Py_DECREF(self);
-        return sa_raise_tls(0, 0);
+        sa_raise_tls(0, 0);
+        return -1;
     }
     long mode = MODE_PARTIAL_WRITE | MODE_MOVING_BUFFER | MODE_AUTO_RETRY;
     sa_SSL_CTX_ctrl(self->context, CONTROL_MODE, mode, NULL);
@@ -28,13 +26,13 @@ static PyObject *context_new(PyObject *type, PyObject *const *given, size_t flag
     sa_SSL_CTX_ctrl(self->context, CONTROL_READ_AHEAD, 1, NULL);
     sa_SSL_CTX_set_default_read_buffer_len(self->context, READ_BUFFER);
     sa_SSL_CTX_set_verify(self->context, self->verified ? VERIFY_PEER : VERIFY_NONE, NULL);
-    return (PyObject *)self;
+    return 0;
 }
 
-static void context_dealloc(TlsContext *self) {
+static void context_free(PyObject *object) {
+    TlsContext *self = (TlsContext *)object;
     if (self->context) sa_SSL_CTX_free(self->context); /* connections have it as well */
-    Py_XDECREF(self->password);
-    Py_TYPE(self)->tp_free(self);
+    sa_free(object);
 }
 
 /* None, or NULL with TlsError. */
@@ -145,11 +143,9 @@ static PyMethodDef context_methods[] = {
      "connection(*, descriptor, name, checked): a Tls over a socket that is connected"},
     {0}};
 
-PyTypeObject sa_tls_context_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.TlsContext",
-    .tp_basicsize = sizeof(TlsContext),
-    .tp_vectorcall = context_new,
-    .tp_dealloc = (destructor)context_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = context_methods,
+MadeType sa_tls_context_type = {
+    .type = {MADE(TlsContext), .tp_dealloc = context_free, .tp_flags = Py_TPFLAGS_DEFAULT,
+             .tp_methods = context_methods},
+    .fields = context_fields,
+    .complete = complete_context,
 };

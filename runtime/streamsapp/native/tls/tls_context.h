@@ -3,8 +3,7 @@
 #ifndef SA_TLS_TLS_CONTEXT_H
 #define SA_TLS_TLS_CONTEXT_H
 
-#include <Python.h>
-
+#include "base/fields.h"
 #include "tls/openssl.h"
 
 typedef struct {
@@ -14,6 +13,6 @@ typedef struct {
     char verified;      /* says whether the other side has to show a certificate that is believed */
 } TlsContext;
 
-extern PyTypeObject sa_tls_context_type;
+extern MadeType sa_tls_context_type;
 
 #endif
