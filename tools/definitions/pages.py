@@ -21,9 +21,9 @@ from msgspec import Struct
 from definitions.resource import PATH as RESOURCE, Schema, meanings
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.setting import Setting, defined_settings
-from streamsapp.declared.operations import OPERATIONS, Kind, Operation
-from streamsapp.declared.options import MATERIALIZED, NAMED
-from streamsapp.declared.roles import role_of
+from streamsapp.declared.operations import OPERATIONS, Operation
+from streamsapp.declared.options import MATERIALIZED, MATERIALIZED_WINDOWS, NAMED
+from streamsapp.declared.roles import PROCESSOR, role_of
 from streamsapp.manifest.model import Spec
 from streamsapp_operator.model.status import AppStatus
 
@@ -163,23 +163,31 @@ def _kinds(hint: Any) -> list[type]:
 
 
 def _operations() -> Iterator[Row]:
-    """Those whose one argument is a function, those with the same fields together."""
+    """Those whose arguments are functions and numbers, those with the same fields together."""
     yield "operation", "on", "gives", "fields"
     rows: dict[Row, list[str]] = {}
-    for kind in (Kind.STREAM, Kind.TABLE):
-        for name, operation in OPERATIONS[kind].items():
-            if _only_has_a_function(operation):
+    for kind, operations in OPERATIONS.items():
+        for name, operation in operations.items():
+            if _only_has_functions_and_numbers(operation):
                 gives = operation.gives.value.removeprefix("a ") if operation.gives else ""
-                kept = ["*kept*"] if MATERIALIZED in operation.options else []
-                fields = ", ".join([f"**{operation.first}**", *kept, "*name*"])
+                needed = [f"**{operation.written[argument]}**" for argument in operation.arguments]
+                options = [text for group, text in _OPTIONS if group in operation.options]
+                fields = ", ".join(needed + options)
                 rows.setdefault((kind.value.removeprefix("a "), gives, fields), []).append(f"`{name}`")
     for row, names in rows.items():
         yield ", ".join(names), *row
 
 
-def _only_has_a_function(operation: Operation) -> bool:
-    needed = [role_of(type_) is not None and NoneType not in get_args(type_) for type_ in operation.arguments.values()]
-    return needed == [True] and all(each in (NAMED, MATERIALIZED) for each in operation.options)
+#: The options that such an operation may have, in the order of the page.
+_OPTIONS = ((MATERIALIZED, "*kept*"), (MATERIALIZED_WINDOWS, "*kept*, `retentionMs`"), (NAMED, "*name*"))
+
+
+def _only_has_functions_and_numbers(operation: Operation) -> bool:
+    needed = [type_ for type_ in operation.arguments.values() if NoneType not in get_args(type_)]
+    plain = [role_of(type_) not in (None, PROCESSOR) or int in get_args(type_) for type_ in needed]
+    is_whole = len(needed) == len(operation.arguments) and not (operation.for_other or operation.for_field)
+    known = [group for group, _ in _OPTIONS]
+    return is_whole and plain != [] and all(plain) and all(each in known for each in operation.options)
 
 
 _PAGES: dict[str, Mapping[str, Callable[[], Iterable[Row]]]] = {

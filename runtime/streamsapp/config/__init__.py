@@ -2,6 +2,7 @@
 
 from streamsapp.config.memory import MemoryBudget
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.config.streams_config import AT_LEAST_ONCE, EXACTLY_ONCE, StreamsConfig
+from streamsapp.config.settings import AT_LEAST_ONCE, EXACTLY_ONCE
+from streamsapp.config.streams_config import StreamsConfig
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "MemoryBudget", "RemoteStateConfig", "StreamsConfig"]

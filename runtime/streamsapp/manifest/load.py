@@ -16,7 +16,7 @@ from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.known_properties import property_fault
 from streamsapp.config.redaction import is_secret
 from streamsapp.config.setting_checks import application_id_fault, bootstrap_servers_fault
-from streamsapp.config.streams_config import EXACTLY_ONCE
+from streamsapp.config.settings import EXACTLY_ONCE
 from streamsapp.config.times import time_faults
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
 from streamsapp.declared.graph import graph_faults

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-CONFIGURATION = "runtime/streamsapp/config/streams_config.py"
+CONFIGURATION = "runtime/streamsapp/config/settings.py"
 MANIFEST = "runtime/streamsapp/manifest/model.py"
 STATUS = "operator/streamsapp_operator/model/status.py"
 OPERATIONS = "runtime/streamsapp/declared/operations.py"
@@ -156,6 +156,18 @@ def test_an_operation_is_declared_in_one_file_and_random_programs_have_it(tree: 
         "print(operations('stream', PREDICATE), table_and_field('keep_some'))"
     )
     assert run(tree, "-c", program) == "['filter', 'filter_not', 'keep_some'] ('PREDICATES', 'predicate')\n"
+
+
+def test_an_operation_with_a_number_and_a_function_is_declared_in_one_file(tree: Path) -> None:
+    operation = '        "sample": Operation(Kind.STREAM, {"every": Positive, **_PREDICATE}, (NAMED,)),\n'
+
+    def by_hand() -> None:
+        add(tree, OPERATIONS, '        "selectKey": Operation(', operation)
+        add(tree, OPERATIONS, "    Pattern,\n)", "    Positive,\n")
+
+    assert changed_by(tree, by_hand) == {OPERATIONS, "docs/declared.md"}
+
+    assert "| `sample` | stream | stream | **every**, **predicate**, *name* |" in page(tree, "declared")
 
 
 def page(tree: Path, name: str) -> str:
