@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Row, Window, functions
+from pyspark.sql import DataFrame, Row, SparkSession, Window, functions
 
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
@@ -28,7 +29,6 @@ ACCEPT = "--accept-missing-offsets"
 
 #: Offsets, or gaps, that a message names.
 _NAMED = 5
-#: Spark counts in as few tasks as there are rows for, and not in two hundred. Only tasks of ours are not to be merged.
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 #: Gaps of one partition that are compared with Kafka; so many are a topic of transactions, and its user knows.
 _MOST_GAPS = 1_000_000
@@ -65,6 +65,10 @@ class Completeness:
 
     def ranges(self, bounds: PartitionOffsets) -> tuple[HistoryRange, ...]:
         """Returns the offsets that the table has of every partition; ``ManifestError`` names every fault."""
+        with adaptive(self.table.sparkSession):
+            return self._ranges(bounds)
+
+    def _ranges(self, bounds: PartitionOffsets) -> tuple[HistoryRange, ...]:
         counts, faults = self._counts(bounds.highs)
         ranges = []
         for partition in sorted(bounds.highs):
@@ -189,19 +193,26 @@ class Completeness:
         return [MissingOffsets(row["before"] + 1, row["offset"]) for row in rows]
 
 
+@contextmanager
+def adaptive(session: SparkSession) -> Iterator[None]:
+    """Has Spark count in as few tasks as there are rows for, and not in two hundred. Only tasks of ours are not to be
+    merged, which begin afterwards."""
+    before = str(session.conf.get(_ADAPTIVE))
+    session.conf.set(_ADAPTIVE, "true")
+    try:
+        yield
+    finally:
+        session.conf.set(_ADAPTIVE, before)
+
+
 def collected(rows: DataFrame) -> list[Row]:
     """Rows that are made of the history. Its files are read here for the first time, and may be damaged."""
-    conf = rows.sparkSession.conf
-    before = str(conf.get(_ADAPTIVE))
-    conf.set(_ADAPTIVE, "true")
     try:
         return rows.collect()
     except Exception as error:  # Spark's or Java's
         raise ManifestError(
             [f"--from: the history cannot be read: {reason(error)}; bring its files back whole, then begin again"]
         ) from error
-    finally:
-        conf.set(_ADAPTIVE, before)
 
 
 def _named(gaps: Sequence[MissingOffsets]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pytest
 
 from streamsapp.errors import ManifestError
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp_spark.history.completeness import collected
+from streamsapp_spark.history.completeness import adaptive, collected
 from streamsapp_spark.history.end_offsets import refuse_other
 
 
@@ -36,17 +37,22 @@ def test_a_name_that_no_file_has_is_told() -> None:
 
 
 def test_a_table_that_cannot_be_read_is_told_with_the_reason() -> None:
-    class Settings(dict[str, str]):
-        set = dict.__setitem__
-
     class Damaged:
-        sparkSession = SimpleNamespace(conf=Settings({"spark.sql.adaptive.enabled": "false"}))  # noqa: N815 - Spark's name
-
         def collect(self) -> None:
             raise RuntimeError("org.apache.spark.SparkException: part-0.parquet is not a Parquet file")
 
     with pytest.raises(ManifestError) as raised:
         collected(Damaged())  # type: ignore[arg-type]
     (line,) = raised.value.faults
-    assert Damaged.sparkSession.conf == {"spark.sql.adaptive.enabled": "false"}
     assert line.startswith("--from: the history cannot be read: org.apache.spark.SparkException: part-0.parquet is not")
+
+
+def test_a_session_gets_its_own_setting_back_once_history_was_counted_or_cannot_be() -> None:
+    class Settings(dict[str, str]):
+        set = dict.__setitem__
+
+    session = SimpleNamespace(conf=Settings({"spark.sql.adaptive.enabled": "false"}))
+    with suppress(ManifestError), adaptive(session):  # type: ignore[arg-type]
+        assert session.conf == {"spark.sql.adaptive.enabled": "true"}
+        raise ManifestError(["--from: the history cannot be read"])
+    assert session.conf == {"spark.sql.adaptive.enabled": "false"}
