@@ -31,10 +31,10 @@ from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fet
 from native_counts import counted, windows_counted
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
+from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.producer import RecordProducer
-from streamsapp.native import StepKind
 from streamsapp.outgoing import ChangelogSlice
 from streamsapp.state.engine.entries import TimestampedFormat
 from streamsapp.state.engine.segments import Segments

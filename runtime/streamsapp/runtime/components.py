@@ -39,8 +39,7 @@ from streamsapp.runtime.housekeeping import (
     StoreStatistics,
     TopicWatch,
 )
-from streamsapp.runtime.input_feeder import InputFeeder
-from streamsapp.runtime.input_polling import InputPolling
+from streamsapp.runtime.input_feeder import InputFeeder, InputPolling
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.layouts import topics_period

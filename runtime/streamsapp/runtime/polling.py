@@ -25,7 +25,7 @@ from streamsapp.errors import FencedError, StreamsAppError, StreamsError
 from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.kafka.rest import FEW
 from streamsapp.kafka.sending import AbortableError
-from streamsapp.runtime.input_polling import InputPolling
+from streamsapp.runtime.input_feeder import InputPolling
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.thread_failure import ThreadFailure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from streamsapp.kafka.fetching.fetched import Fetched
-from streamsapp.runtime.input_polling import CATCH_UP, FETCH, ROOM_WAIT, InputPolling
+from streamsapp.runtime.input_feeder import CATCH_UP, FETCH, ROOM_WAIT, InputPolling
 
 LONG = 3600.0
 

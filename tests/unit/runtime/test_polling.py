@@ -17,7 +17,7 @@ from streamsapp.kafka.sending import AbortableError
 from streamsapp.outgoing import OutputRecord
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.hang_detection import HangDetector
-from streamsapp.runtime.input_polling import InputPolling
+from streamsapp.runtime.input_feeder import InputPolling
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.thread_failure import ThreadFailure
