@@ -167,7 +167,7 @@ def build(application: str, start: str) -> Topology:
     first = records.process_values(lambda: Chain(FIRST, start), FIRST)
     first.to(topics.sink(FIRST), Produced(_TEXT, _JSON))
     grouped = first.select_key(lambda key, _: group_of(key)).repartition(
-        Repartitioned(_TEXT, _JSON, "groups", partitions=PARTITIONS)
+        Repartitioned("groups", _TEXT, _JSON, partitions=PARTITIONS)
     )
     second = grouped.process_values(lambda: Chain(SECOND, start), SECOND)
     second.to(topics.sink(SECOND), Produced(_TEXT, _JSON))

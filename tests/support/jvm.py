@@ -54,7 +54,7 @@ def topology(topics: Topics) -> Topology:
     )
     total.to_stream().to(topics.lengths, Produced(_TEXT, _LONG))
     by_parity = total.group_by(
-        lambda _, length: ("odd" if length % 2 else "even", length), Grouped(_TEXT, _LONG, "parities")
+        lambda _, length: ("odd" if length % 2 else "even", length), Grouped("parities", _TEXT, _LONG)
     )
     sums = by_parity.reduce(
         lambda total, length: total + length,
@@ -63,7 +63,7 @@ def topology(topics: Topics) -> Topology:
     )
     sums.to_stream().to(topics.parities, Produced(_TEXT, _LONG))
     words = lines.flat_map_values(lambda line: line.split(" ")).group_by(
-        lambda _, word: word, Grouped(_TEXT, _TEXT, "words")
+        lambda _, word: word, Grouped("words", _TEXT, _TEXT)
     )
     words.count(Materialized("counts")).to_stream().to(topics.counts, Produced(_TEXT, _LONG))
     return builder.build()

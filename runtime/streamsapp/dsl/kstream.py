@@ -184,7 +184,7 @@ class KStream(JavaNames, Generic[K, V]):
             produced.key_serde or self._place.key_serde,
             produced.value_serde or self._place.value_serde,
             produced.partitioner,
-            produced.name,
+            name=produced.name,
         )
         name = self._names.named(produced.name, "KSTREAM-SINK-")
         self._place.end(SinkGraphNode(name, topic, filled))

@@ -1,14 +1,16 @@
 """The options of the DSL's operators: names, serdes, materialisation. They are plain immutable data.
 
-Built by user code; read once while a program is built, on the user's thread.
+Built by user code; read once while a program is built, on the user's thread. All of them take the name first, which may
+be left out, and the serdes after it; what is not said to come by position is given by its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
+from streamsapp.dsl.arguments import arguments
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.names import validate_name
 from streamsapp.errors import TopologyError
@@ -41,7 +43,15 @@ class Named:
 
 
 class _Option:
-    """Checks the fields that all options have in common."""
+    """Takes the arguments of an option, and checks the fields that all have in common."""
+
+    #: The fields that are given by position, the name first.
+    _POSITIONS: ClassVar[tuple[str, ...]]
+
+    def _take(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        for name, value in arguments(type(self), self._POSITIONS, given, named).items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         for field_name in ("key_serde", "value_serde", "other_value_serde"):
@@ -58,7 +68,7 @@ class _Option:
 @java_names("Consumed")
 @dataclass(frozen=True)
 class Consumed(_Option, Generic[K, V]):
-    """Says how topics are read.
+    """Says how topics are read: ``Consumed(key_serde, value_serde)``, or ``Consumed("name", key_serde, value_serde)``.
 
     Serdes that are not given are the configured default ones. ``timestamp_extractor(record, key, value,
     partition_time_ms)`` returns milliseconds since 1970. ``name`` names the source node. ``offset_reset`` says where an
@@ -73,6 +83,31 @@ class Consumed(_Option, Generic[K, V]):
     name: str | None = None
     offset_reset: str | None = None
 
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "timestamp_extractor")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        *,
+        offset_reset: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        *,
+        name: str | None = None,
+        offset_reset: str | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.timestamp_extractor is not None:
@@ -83,7 +118,8 @@ class Consumed(_Option, Generic[K, V]):
 @java_names("Produced")
 @dataclass(frozen=True)
 class Produced(_Option, Generic[K, V]):
-    """Says how a topic is written.
+    """Says how a topic is written: ``Produced(key_serde, value_serde)``, or ``Produced("name", key_serde,
+    value_serde)``.
 
     Serdes that are not given come from the stream. ``partitioner`` chooses the partition of a record; without
     one the key's bytes decide, as in Kafka. ``name`` names the sink node.
@@ -94,11 +130,34 @@ class Produced(_Option, Generic[K, V]):
     partitioner: StreamPartitioner | None = None
     name: str | None = None
 
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "partitioner")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        partitioner: StreamPartitioner | None = None,
+        *,
+        name: str | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
+
 
 @java_names("Grouped")
 @dataclass(frozen=True)
 class Grouped(_Option, Generic[K, V]):
-    """Says how grouped records travel through a repartition topic, if one is needed.
+    """Says how grouped records travel through a repartition topic, if one is needed: ``Grouped(key_serde,
+    value_serde)``, or ``Grouped("name", key_serde, value_serde)``.
 
     ``name`` names the node that selects the key and the repartition topic. Serdes that are not given come from the
     stream, except for a key serde where the key was changed.
@@ -116,6 +175,29 @@ class Grouped(_Option, Generic[K, V]):
     name: str | None = None
     combine: bool = False
 
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        combine: bool = False,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        name: str | None = None,
+        combine: bool = False,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
+
 
 @java_names("Repartitioned")
 @dataclass(frozen=True)
@@ -132,6 +214,31 @@ class Repartitioned(_Option, Generic[K, V]):
     partitions: int | None = None
     partitioner: StreamPartitioner | None = None
 
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        partitions: int | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        name: str | None = None,
+        partitions: int | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.partitions is not None and self.partitions < 1:
@@ -141,7 +248,8 @@ class Repartitioned(_Option, Generic[K, V]):
 @java_names("Materialized")
 @dataclass(frozen=True)
 class Materialized(_Option, Generic[K, V]):
-    """Says how a table is kept. A table that is given a ``store_name`` can be queried by it.
+    """Says how a table is kept: ``Materialized("store-name", key_serde, value_serde)``, the name or the serdes alone. A
+    table that is given a ``store_name`` can be queried by it.
 
     ``store`` is the engine. ``logging=False`` leaves the changelog topic out: the store is then lost with the instance.
     ``log_config`` holds settings of the changelog topic.
@@ -163,6 +271,41 @@ class Materialized(_Option, Generic[K, V]):
     emit: Literal["update", "commit"] = "update"
     log_config: dict[str, str] = field(default_factory=dict)
     versioned: Duration | None = None
+
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("store_name", "key_serde", "value_serde")
+
+    @overload
+    def __init__(
+        self,
+        store_name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        store: Literal["rocksdb", "memory"] = "rocksdb",
+        retention: Duration | None = None,
+        logging: bool = True,
+        caching: bool = True,
+        emit: Literal["update", "commit"] = "update",
+        log_config: dict[str, str] | None = None,
+        versioned: Duration | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        store_name: str | None = None,
+        store: Literal["rocksdb", "memory"] = "rocksdb",
+        retention: Duration | None = None,
+        logging: bool = True,
+        caching: bool = True,
+        emit: Literal["update", "commit"] = "update",
+        log_config: dict[str, str] | None = None,
+        versioned: Duration | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -188,6 +331,31 @@ class Joined(_Option, Generic[K, V, VO]):
     name: str | None = None
     grace: Duration | None = None
 
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "other_value_serde")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VO] | None = None,
+        *,
+        grace: Duration | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VO] | None = None,
+        *,
+        name: str | None = None,
+        grace: Duration | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
+
 
 @java_names("StreamJoined")
 @dataclass(frozen=True)
@@ -210,6 +378,41 @@ class StreamJoined(_Option, Generic[K, V, VO]):
     log_config: dict[str, str] = field(default_factory=dict)
     this_store_supplier: WindowStoreSupplier | None = None
     other_store_supplier: WindowStoreSupplier | None = None
+
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "other_value_serde")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VO] | None = None,
+        *,
+        store_name: str | None = None,
+        store: Literal["rocksdb", "memory"] = "rocksdb",
+        logging: bool = True,
+        log_config: dict[str, str] | None = None,
+        this_store_supplier: WindowStoreSupplier | None = None,
+        other_store_supplier: WindowStoreSupplier | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VO] | None = None,
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        store: Literal["rocksdb", "memory"] = "rocksdb",
+        logging: bool = True,
+        log_config: dict[str, str] | None = None,
+        this_store_supplier: WindowStoreSupplier | None = None,
+        other_store_supplier: WindowStoreSupplier | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -242,6 +445,26 @@ class TableJoined(_Option, Generic[K, KO]):
     other_partitioner: StreamPartitioner | None = None
     name: str | None = None
 
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "partitioner", "other_partitioner")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        partitioner: StreamPartitioner | None = None,
+        other_partitioner: StreamPartitioner | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        partitioner: StreamPartitioner | None = None,
+        other_partitioner: StreamPartitioner | None = None,
+        *,
+        name: str | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
+
 
 @java_names("Branched")
 @dataclass(frozen=True)
@@ -255,6 +478,27 @@ class Branched(_Option, Generic[K, V]):
     name: str | None = None
     function: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None
     consumer: Callable[[KStream[K, V]], None] | None = None
+
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "function")
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None,
+        *,
+        consumer: Callable[[KStream[K, V]], None] | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        function: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None,
+        *,
+        name: str | None = None,
+        consumer: Callable[[KStream[K, V]], None] | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -276,6 +520,29 @@ class Printed(_Option, Generic[K, V]):
     mapper: Callable[[K, V], str] | None = None
     path: str | None = None
     name: str | None = None
+
+    _POSITIONS: ClassVar[tuple[str, ...]] = ("label",)
+
+    @overload
+    def __init__(
+        self,
+        label: str,
+        *,
+        mapper: Callable[[K, V], str] | None = None,
+        path: str | None = None,
+        name: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        label: str | None = None,
+        mapper: Callable[[K, V], str] | None = None,
+        path: str | None = None,
+        name: str | None = None,
+    ) -> None: ...
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._take(given, named)
 
 
 def name_of(named: Named | str | None) -> str | None:

@@ -86,7 +86,7 @@ MEMBERS: Mapping[str, Mapping[str, str]] = {
     "Materialized": {
         **_option(
             'as Materialized("store-name"), or Materialized(store=...) for a supplier of stores',
-            "with Materialized(key_serde=..., value_serde=...)",
+            "with Materialized(key_serde, value_serde)",
             *_SERDES_OPTION,
             "withRetention retention=...",
             "withLoggingEnabled log_config={...}",

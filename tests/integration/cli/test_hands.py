@@ -41,7 +41,7 @@ spec:
         text = Serdes.string()
         topology = StreamsBuilder()
         visits = topology.stream("{visits}", Consumed(text, Serdes.json()))
-        counts = visits.group_by(lambda key, value: value["page"], Grouped(text, Serdes.json(), "pages"))
+        counts = visits.group_by(lambda key, value: value["page"], Grouped("pages", text, Serdes.json()))
         counts.count(Materialized("counts")).to_stream().to("{totals}", Produced(text, Serdes.long(), by_length))
 """
 

@@ -36,7 +36,7 @@ def waits(events: str, rows: str, seen: str, visitors: str, visits: str) -> Topo
     builder = StreamsBuilder()
     stream = builder.stream(events, Consumed(_TEXT, _TEXT))
     table = builder.table(rows, Consumed(_TEXT, _TEXT), Materialized("versions", _TEXT, _TEXT, versioned=3_600_000))
-    joined = stream.join(table, lambda event, row: f"{event}/{row}", Joined(_TEXT, _TEXT, _TEXT, "seen", 60_000))
+    joined = stream.join(table, lambda event, row: f"{event}/{row}", Joined("seen", _TEXT, _TEXT, _TEXT, grace=60_000))
     joined.to(seen, Produced(_TEXT, _TEXT))
     visited = builder.stream(visitors, Consumed(_TEXT, _TEXT)).group_by_key()
     sessions = visited.windowed_by(SessionWindows.of(70_000)).count(Materialized("visits", _TEXT))

@@ -44,7 +44,7 @@ def test_records_state_and_changelogs_have_their_schemas_in_the_registry(
     source, sink = kafka.create_topic("orders"), kafka.create_topic("last")
     builder = StreamsBuilder()
     orders = builder.stream(source, Consumed(TEXT, serde))
-    last = orders.group_by(lambda key, _: key, Grouped(TEXT, serde, "again")).reduce(
+    last = orders.group_by(lambda key, _: key, Grouped("again", TEXT, serde)).reduce(
         lambda _, new: new, Materialized("last", TEXT, serde)
     )
     last.to_stream().to(sink, Produced(TEXT, serde))

@@ -38,7 +38,7 @@ class Last(Processor):
 def topology():
     builder = StreamsBuilder()
     words = builder.stream("{words}", Consumed(TEXT, TEXT))
-    by_value = words.map(lambda key, value: (value, key)).repartition(Repartitioned(TEXT, TEXT, "by-value"))
+    by_value = words.map(lambda key, value: (value, key)).repartition(Repartitioned("by-value", TEXT, TEXT))
     builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("last"), TEXT, LONG))
     by_value.process(Last, "last")
     by_value.group_by_key(Grouped(TEXT, TEXT)).count(Materialized("counts", key_serde=TEXT, value_serde=LONG))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from streamsapp import (
+    Branched,
     Consumed,
     Grouped,
+    Joined,
     Materialized,
     Named,
+    Printed,
     Processor,
     ProcessorContext,
     Produced,
@@ -22,14 +26,17 @@ from streamsapp import (
     Repartitioned,
     Serdes,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     StreamsConfig,
     StreamsRuntime,
+    TableJoined,
     TaskId,
     TopicPartition,
     Topology,
     Windowed,
 )
+from streamsapp.errors import TopologyError
 from streamsapp.record import InputRecord
 from streamsapp.runtime.data_path import ENGINE
 from streamsapp.testing import MockClock, TopologyTestDriver
@@ -54,12 +61,21 @@ def pairs(records: list[Record]) -> list[tuple[Any, Any]]:
     return [(record.key, record.value) for record in records]
 
 
+def as_any(option: Any) -> Any:
+    """What a type checker would refuse."""
+    return option
+
+
+def partition(topic: str, key: Any, value: Any, partitions: int) -> int:
+    return 0
+
+
 # ---- options -----------------------------------------------------------------------------------------------------
 
 
-def test_consumed_takes_serdes_extractor_and_name_in_this_order_and_by_name() -> None:
+def test_consumed_takes_name_serdes_and_extractor_in_this_order_and_by_name() -> None:
     for consumed in (
-        Consumed(text, text, from_value, "reader"),
+        Consumed("reader", text, text, from_value),
         Consumed(key_serde=text, value_serde=text, timestamp_extractor=from_value, name="reader"),
     ):
         builder = StreamsBuilder()
@@ -69,16 +85,56 @@ def test_consumed_takes_serdes_extractor_and_name_in_this_order_and_by_name() ->
         assert [record.timestamp for record in run(topology, ("k", "abc"))] == [3]
 
 
-def test_materialized_takes_its_options_in_this_order() -> None:
-    assert Materialized("s", text, number, "memory", timedelta(days=1), False, False) == Materialized(
-        store_name="s",
-        key_serde=text,
-        value_serde=number,
-        store="memory",
-        retention=timedelta(days=1),
-        logging=False,
-        caching=False,
-    )
+@pytest.mark.parametrize(
+    ("option", "values", "field"),
+    [
+        (Consumed, {"key_serde": text, "value_serde": number, "timestamp_extractor": from_value}, "name"),
+        (Produced, {"key_serde": text, "value_serde": number, "partitioner": partition}, "name"),
+        (Grouped, {"key_serde": text, "value_serde": number}, "name"),
+        (Repartitioned, {"key_serde": text, "value_serde": number}, "name"),
+        (Materialized, {"key_serde": text, "value_serde": number}, "store_name"),
+        (Joined, {"key_serde": text, "value_serde": number, "other_value_serde": text}, "name"),
+        (StreamJoined, {"key_serde": text, "value_serde": number, "other_value_serde": text}, "name"),
+        (TableJoined, {"partitioner": partition, "other_partitioner": partition}, "name"),
+        (Branched, {"function": str}, "name"),
+        (Printed, {}, "label"),
+    ],
+)
+def test_every_option_takes_its_name_first_or_leaves_it_out(option: Any, values: dict[str, Any], field: str) -> None:
+    named = option(**{field: "n"}, **values)
+    assert option("n", *values.values()) == named
+    assert option("n", **values) == named
+    assert option(*values.values(), **{field: "n"}) == named
+    assert option(*values.values()) == option(**values) == replace(named, **{field: None})
+    assert option(None, *values.values()) == option(**values)
+    if values:
+        with pytest.raises(
+            TopologyError, match=rf"name comes first, {option.__name__}\('n', .*, or by name: {field}='n'"
+        ):
+            option(*values.values(), "n")
+    with pytest.raises(TopologyError, match="by position, and all else by name"):
+        option("n", *values.values(), True, True)
+    with pytest.raises(TopologyError, match=f"{field} is given twice"):
+        option("n", **{field: "n"})
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: as_any(Materialized)(name="s"), "Materialized has no 'name'; did you mean store_name"),
+        (lambda: as_any(Consumed)(key=text), "Consumed has no 'key'; did you mean key_serde"),
+        (
+            lambda: as_any(Grouped)(partitions=3),
+            "Grouped has no 'partitions'; it has key_serde, value_serde, name, combine",
+        ),
+    ],
+)
+def test_an_option_that_is_not_there_is_answered_with_those_that_are(make: Callable[[], Any], told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        make()
+
+
+def test_materialized_has_these_defaults() -> None:
     default = Materialized[Any, Any]()
     assert (default.store_name, default.store, default.retention) == (None, "rocksdb", None)
     assert (default.key_serde, default.value_serde, default.logging, default.caching) == (None, None, True, True)
@@ -112,7 +168,7 @@ def test_a_split_gives_its_branches_by_name_and_merges_again() -> None:
 
 def test_groups_count_reduce_and_aggregate() -> None:
     builder = StreamsBuilder()
-    source = builder.stream("in", Consumed(text, text)).repartition(Repartitioned(text, text, "again"))
+    source = builder.stream("in", Consumed(text, text)).repartition(Repartitioned("again", text, text))
     source.group_by_key().count(Materialized("counts"))
     source.group_by(lambda k, v: v, Grouped(text, text)).reduce(lambda old, new: old + new, Materialized("joined"))
     source.group_by_key(Grouped(text, text)).aggregate(

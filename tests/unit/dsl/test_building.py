@@ -68,7 +68,7 @@ def test_names_may_be_members_of_enumerations() -> None:
         builder = StreamsBuilder()
         rows = builder.table(name(Names.ROWS), Consumed(STRING, STRING))
         grouped = builder.stream([name(Names.IN)], Consumed(STRING, STRING)).group_by(
-            lambda key, value: value, Grouped(STRING, STRING, name(Names.WORDS))
+            lambda key, value: value, Grouped(name(Names.WORDS), STRING, STRING)
         )
         counts = grouped.count(Materialized(name(Names.STORE)), named=Named(name(Names.STORE))).to_stream()
         counts.join(rows, lambda count, row: row).to(name(Names.OUT), Produced(STRING, STRING))
@@ -91,7 +91,7 @@ class Pass(Processor):
 
 
 def combining(name: str | None = None) -> Any:
-    return stream().group_by(lambda k, v: v, Grouped(STRING, STRING, name, combine=True))
+    return stream().group_by(lambda k, v: v, Grouped(name, STRING, STRING, combine=True))
 
 
 def combine_twice() -> None:

@@ -60,7 +60,7 @@ def word_count(b: StreamsBuilder) -> None:
 
 def word_count_named(b: StreamsBuilder) -> None:
     words = stream(b, name="lines").flat_map_values(str.split, Named("split"))
-    counts = words.group_by(lambda k, v: v, Grouped(STRING, STRING, "words")).count("counting", Materialized("counts"))
+    counts = words.group_by(lambda k, v: v, Grouped("words", STRING, STRING)).count("counting", Materialized("counts"))
     counts.to_stream(named="updates").to("out", Produced(name="sink"))
 
 
@@ -84,7 +84,7 @@ def key_change_then_two_groups(b: StreamsBuilder) -> None:
 
 def named_group_shares_topic(b: StreamsBuilder) -> None:
     lines = stream(b)
-    grouped = lines.group_by(first_letter, Grouped(STRING, STRING, "letters"))
+    grouped = lines.group_by(first_letter, Grouped("letters", STRING, STRING))
     grouped.count()
     texts = lines.map_values(str)
     grouped.reduce(concat)
@@ -136,7 +136,7 @@ def table_group_by(b: StreamsBuilder) -> None:
 
 
 def table_named_group_shares_topic(b: StreamsBuilder) -> None:
-    grouped = table(b).group_by(row, Grouped(STRING, STRING, "groups"))
+    grouped = table(b).group_by(row, Grouped("groups", STRING, STRING))
     grouped.count("counting")
     grouped.reduce(concat, concat, Materialized("joined"))
 

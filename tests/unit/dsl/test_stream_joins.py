@@ -62,8 +62,8 @@ def test_a_repartition_topic_gets_the_partitions_of_what_it_is_joined_with() -> 
 def test_the_test_driver_refuses_repartition_topics_that_were_given_different_partitions() -> None:
     builder = StreamsBuilder()
     orders, payments = streams(builder)
-    one = orders.repartition(Repartitioned(TEXT, TEXT, "one", 2))
-    two = payments.repartition(Repartitioned(TEXT, TEXT, "two", 3))
+    one = orders.repartition(Repartitioned("one", TEXT, TEXT, partitions=2))
+    two = payments.repartition(Repartitioned("two", TEXT, TEXT, partitions=3))
     one.join(two, both, WINDOWS).to("out", Produced(TEXT, TEXT))
     with pytest.raises(TopologyError, match="one-repartition: 2, two-repartition: 3; give the same partitions"):
         TopologyTestDriver(builder.build())

@@ -101,7 +101,7 @@ def joined(value: AnySerde, key: AnySerde) -> Topology:
     customers = builder.table("customers", Consumed(key, value))
     named = orders.join(customers, lambda order: order["id"], lambda order, _: order)
     named.to_stream().to("named", Produced(key, value))
-    grouped = orders.group_by(lambda _, order: (order["id"], order), Grouped(key, value, "by-id"))
+    grouped = orders.group_by(lambda _, order: (order["id"], order), Grouped("by-id", key, value))
     grouped.reduce(lambda _, new: new, lambda total, _: total, Materialized("sums", key, value))
     return builder.build()
 

@@ -132,7 +132,7 @@ SHORT = timedelta(milliseconds=40)
 
 
 def in_memory(emit: Emit) -> Materialized[Any, Any]:
-    return Materialized(None, store="memory", emit=emit)
+    return Materialized(store="memory", emit=emit)
 
 
 def joined_text(key: str, value: str, before: str) -> str:

@@ -1,0 +1,57 @@
+"""Takes the arguments of the DSL's options: a name first, which may be left out, and what follows it by position.
+
+Called by the constructors of the options, on the user's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
+from typing import Any
+
+from streamsapp.errors import TopologyError
+
+
+def arguments(option: Any, positions: Sequence[str], given: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the value of every field of an option, which is a dataclass; ``positions`` begin with its name.
+
+    Raises ``TopologyError`` for an argument too many, twice or unknown, and for a name that does not come first.
+    """
+    known = {each.name: each for each in fields(option)}
+    values = _by_position(option.__name__, positions, given, named)
+    for name, value in named.items():
+        if name not in known:
+            raise TopologyError(_unknown(option.__name__, name, [*known]))
+        if name in values:
+            raise TopologyError(f"{option.__name__}: {name} is given twice, by position and by name")
+        if value is not None or known[name].default_factory is MISSING:
+            values[name] = value
+    return {name: values[name] if name in values else _default(each) for name, each in known.items()}
+
+
+def _has_name(positions: Sequence[str], given: Sequence[Any], named: Container[str]) -> bool:
+    """Says whether the first argument is the name: text, or ``None`` where all that may follow is there, too."""
+    if not given or given[0] is not None:
+        return bool(given) and isinstance(given[0], str)
+    return len(given) == len(positions) or any(each in named for each in positions[1 : len(given) + 1])
+
+
+def _by_position(kind: str, positions: Sequence[str], given: Sequence[Any], named: Container[str]) -> dict[str, Any]:
+    order = positions if _has_name(positions, given, named) else positions[1:]
+    name = next((each for each in given[1:] if isinstance(each, str)), None)
+    if name is not None:
+        first = f"{kind}({', '.join([repr(name), *positions[1:]])})"
+        raise TopologyError(f"{kind}: the name comes first, {first}, or by name: {positions[0]}={name!r}")
+    if len(given) > len(order):
+        raise TopologyError(f"{kind} takes {', '.join(positions)} by position, and all else by name")
+    return dict(zip(order, given, strict=False))
+
+
+def _default(each: Field[Any]) -> Any:
+    return each.default_factory() if each.default_factory is not MISSING else each.default
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"{kind} has no {name!r}; " + (f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}")
