@@ -9,7 +9,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -33,11 +34,12 @@ from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
 from streamsapp.tasks.task_context import record_by_record
+from streamsapp.testing.given import unknown
 from streamsapp.testing.mock_clock import MockClock
 from streamsapp.testing.stores import PlainValues, PlainWindows
 from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.nodes import SubTopology
+from streamsapp.topology.nodes import SinkNode, SubTopology
 
 _TASK = TaskId(0, 0)
 
@@ -78,23 +80,37 @@ class TopologyTestDriver(JavaNames):
         topic: str,
         key_serde: AnySerde,
         value_serde: AnySerde,
-        start_ms: int = 0,
-        auto_advance_ms: int = 0,
+        start_ms: datetime | int = 0,
+        auto_advance_ms: Duration = 0,
     ) -> TestInputTopic:
-        """Returns a topic to pipe records into; ``start_ms`` and ``auto_advance_ms`` are its time in milliseconds.
-        Raises ``TopologyError`` if no source of the topology reads it."""
+        """Returns a topic to pipe records into; its time begins at ``start_ms`` (milliseconds since 1970, or a
+        ``datetime`` with a zone) and advances with each record by ``auto_advance_ms`` (milliseconds, or a
+        ``timedelta``). Raises ``TopologyError`` if no source of the topology reads the topic, and ``UserInputError``
+        for a serde that is none."""
         if topic not in self._global.by_topic:
             self._queue_of(TopicPartition(topic, 0))
         return TestInputTopic(topic, key_serde, value_serde, start_ms, auto_advance_ms, self._pipe)
 
     def create_output_topic(self, topic: str, key_serde: AnySerde, value_serde: AnySerde) -> TestOutputTopic:
-        """Returns a topic to read results from; internal topics have their full names."""
+        """Returns a topic to read results from; internal topics have their full names. Raises ``TopologyError`` if the
+        topology never writes the topic, and ``UserInputError`` for a serde that is none."""
+        self.require_written(topic)
         return TestOutputTopic(topic, key_serde, value_serde, self._outputs[topic])
 
     @property
     def produced_topic_names(self) -> set[str]:
         """Returns the names of the topics that were written so far, internal ones included."""
         return set(self._written)
+
+    def require_written(self, topic: str) -> None:
+        """Raises ``TopologyError`` for a topic that nothing writes; a sink that chooses by record may write any."""
+        sinks = [node.topic for node in self._whole.nodes if isinstance(node, SinkNode)]
+        fixed = {self._full_name(each) for each in sinks if isinstance(each, str)}
+        letters = {self._config.dead_letter_queue_topic or ""} - {""}
+        changelogs = {each.topic for each in self._task.plan.changelogs.values()}
+        if topic in fixed | letters | changelogs | self._written or not all(isinstance(each, str) for each in sinks):
+            return
+        raise TopologyError(f"the topology never writes topic {topic}; it writes: {unknown(topic, fixed | changelogs)}")
 
     # ---- stores ------------------------------------------------------------------------------------------------
 
@@ -106,7 +122,10 @@ class TopologyTestDriver(JavaNames):
         """Returns the store as the processors that write it see it; raises ``KeyError`` if there is none of that
         name. With a ``kind``, such as ``KeyValueStore[str, int]``, it raises ``TopologyError`` for a store of another
         kind, and is annotated as that."""
-        return of_kind({**self._task.stores.stores, **self._global.stores.stores}[name], name, kind)
+        stores = {**self._task.stores.stores, **self._global.stores.stores}
+        if name not in stores:
+            raise KeyError(f"the topology has no store {name!r}; it has: {unknown(name, stores)}")
+        return of_kind(stores[name], name, kind)
 
     def get_key_value_store(self, name: str) -> Any:
         """Returns the store with plain values, even if it keeps timestamps; raises ``KeyError`` if there is none of
@@ -129,7 +148,7 @@ class TopologyTestDriver(JavaNames):
     def _store_of(self, name: str, kind: type) -> Any:
         store = self.get_state_store(name)
         if not isinstance(store, kind):
-            raise KeyError(name)
+            raise KeyError(f"store {name!r} is of another kind; get_state_store({name!r}) returns it as it is")
         return store
 
     # ---- time --------------------------------------------------------------------------------------------------
@@ -211,8 +230,7 @@ class TopologyTestDriver(JavaNames):
             node = next((n for n in self._whole.sources if n.pattern and n.pattern.fullmatch(partition.topic)), None)
             if node is None:
                 read = {each.topic for each in self._task.queues} | self._global.by_topic.keys()
-                known = ", ".join(sorted(read)) or "none"
-                raise TopologyError(f"no source of the topology reads topic {partition.topic}; it reads: {known}")
+                raise TopologyError(not_read(partition.topic, read))
             self._task.add_input(partition, node)
         return partition
 
@@ -302,6 +320,11 @@ class TopologyTestDriver(JavaNames):
             fed_back = self._numbered(topic, 0, key, value, timestamp, headers)
             self._enqueue(fed_back)
             self._fill_global_store(fed_back)
+
+
+def not_read(topic: str, read: AbstractSet[str]) -> str:
+    """Returns the message about a topic that no source reads."""
+    return f"no source of the topology reads topic {topic}; it reads: {unknown(topic, read)}"
 
 
 def _whole(topology: Topology) -> SubTopology:

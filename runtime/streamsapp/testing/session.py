@@ -16,7 +16,7 @@ from typing import Any
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.dsl.builder import StreamsBuilder
-from streamsapp.errors import SerializationError, StreamsError, TopologyError
+from streamsapp.errors import SerializationError, TopologyError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.api import Duration, Processor, ProcessorContext
@@ -26,7 +26,8 @@ from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.kinds.window import WindowStoreImpl
 from streamsapp.tasks.fed_records import fed_record
-from streamsapp.testing.driver import TopologyTestDriver
+from streamsapp.testing.driver import TopologyTestDriver, not_read
+from streamsapp.testing.given import as_record, unknown
 from streamsapp.testing.topics import TestOutputTopic
 from streamsapp.topology.application_shape import application_shape, differences, misfits
 from streamsapp.topology.builder import Topology
@@ -56,26 +57,23 @@ class Session(JavaNames):
 
     def feed(self, topic: str, *records: Record | tuple[Any, Any]) -> None:
         """Processes records, or pairs of key and value, which have the session's time. Raises ``TopologyError`` for a
-        topic that nobody reads, ``SerializationError`` for a record that the serdes do not write, and whatever the
-        topology raises; the records before it were processed."""
+        topic that nobody reads, ``UserInputError`` for what is no record, ``SerializationError`` for a record that the
+        serdes do not write, and whatever the topology raises; the records before it were processed."""
         key, value = self._driver.serdes_of_input(topic)
         now = self._driver.now_ms()
         to = self._driver.create_input_topic(topic, key, value)
         for number, each in enumerate(records, 1):
-            record = each if isinstance(each, Record) else Record(*each, now)
+            record = as_record(each, f"record {number} of topic {topic}", now)
             try:
                 to.pipe_record(record)
-            except StreamsError:
-                raise
-            except Exception as error:  # a serde may raise anything; what the topology raises is a StreamsError
-                raise SerializationError(
-                    f"record {number} of topic {topic} has key {record.key!r} and value {record.value!r}, which "
-                    f"its serdes do not write: {error}"
-                ) from error
+            except SerializationError as error:
+                raise SerializationError(f"record {number}: {error}") from error
 
     def results(self, topic: str) -> list[Record]:
         """Returns the records that were written to a topic since they were last asked for; changelogs have their full
-        names. Bytes are given of topics that a sink chooses by record."""
+        names. Bytes are given of topics that a sink chooses by record. Raises ``TopologyError`` if the topology never
+        writes the topic."""
+        self._driver.require_written(topic)
         written = self._driver.written(topic)
         new = deque(written[self._given[topic] :])
         self._given[topic] = len(written)
@@ -87,7 +85,7 @@ class Session(JavaNames):
         writes."""
         tapped = self._driver.tapped
         if node not in tapped:
-            raise TopologyError(f"there is no node {node!r} to tap; there are: {', '.join(tapped)}")
+            raise TopologyError(f"there is no node {node!r} to tap; there are: {unknown(node, tapped)}")
         return list(tapped[node])[-last:] if last > 0 else []
 
     def store(self, name: str) -> Any:
@@ -162,8 +160,9 @@ class _Driver(TopologyTestDriver):
         for node in sources:
             if topic in node.topics or (node.pattern is not None and node.pattern.fullmatch(topic)):
                 return self._or_default(node.key_serde, node.value_serde)
-        known = sorted({*self._global.by_topic, *(each for node in self._whole.sources for each in node.topics)})
-        raise TopologyError(f"no source of the topology reads topic {topic}; it reads: {', '.join(known) or 'none'}")
+        raise TopologyError(
+            not_read(topic, {*self._global.by_topic, *(each for node in self._whole.sources for each in node.topics)})
+        )
 
     def serdes_of_output(self, topic: str) -> tuple[AnySerde, AnySerde]:
         for node in self._whole.nodes:

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
+from streamsapp.errors import DeserializationError, StreamsError, UserInputError
 from streamsapp.java_names.lookup import JavaNames
 from streamsapp.outgoing import OutputRecord
+from streamsapp.processor.api import Duration, duration_ms, instant_ms
 from streamsapp.record import Headers, Record
 from streamsapp.serdes.api import AnySerde
+from streamsapp.testing.given import as_bytes, as_pair, require_serdes
 
 #: ``(topic, key bytes, value bytes, timestamp, headers, partition)``
 Pipe = Callable[[str, bytes | None, bytes | None, int, Headers | None, int], None]
@@ -22,37 +26,49 @@ class TestInputTopic(JavaNames):
     __test__ = False  # not a test case, whatever its name suggests to pytest
 
     def __init__(
-        self, topic: str, key_serde: AnySerde, value_serde: AnySerde, start_ms: int, auto_advance_ms: int, pipe: Pipe
+        self,
+        topic: str,
+        key_serde: AnySerde,
+        value_serde: AnySerde,
+        start_ms: datetime | int,
+        auto_advance_ms: Duration,
+        pipe: Pipe,
     ) -> None:
+        require_serdes(topic, key_serde, value_serde)
         self._topic = topic
         self._key = key_serde.bind(topic, is_key=True)
         self._value = value_serde.bind(topic, is_key=False)
-        self._now_ms = start_ms
-        self._auto_advance_ms = auto_advance_ms
+        self._now_ms = instant_ms(start_ms)
+        self._auto_advance_ms = duration_ms(auto_advance_ms)
         self._pipe = pipe
 
     def pipe_input(
         self,
         key: Any,
         value: Any,
-        timestamp_ms: int | None = None,
+        timestamp_ms: datetime | int | None = None,
         headers: Headers | None = None,
         partition: int = 0,
     ) -> None:
-        """Processes one record. Without a timestamp (milliseconds since 1970) it gets the topic's own time, which then
-        advances.
+        """Processes one record. Without a timestamp (milliseconds since 1970, or a ``datetime`` with a zone) it gets
+        the topic's own time, which then advances.
 
-        Raises whatever the topology raises, as the uncaught exception handler would see it.
+        Raises ``SerializationError`` for a key or a value that the topic's serdes do not write, and whatever the
+        topology raises, as the uncaught exception handler would see it.
         """
+        key_bytes = as_bytes(self._key, self._topic, "key", key)
+        value_bytes = as_bytes(self._value, self._topic, "value", value)
         if timestamp_ms is None:
             timestamp_ms = self._now_ms
             self._now_ms += self._auto_advance_ms
-        key_bytes = None if key is None else self._key.serialize(key)
-        value_bytes = None if value is None else self._value.serialize(value)
-        self._pipe(self._topic, key_bytes, value_bytes, timestamp_ms, headers, partition)
+        self._pipe(self._topic, key_bytes, value_bytes, instant_ms(timestamp_ms), headers, partition)
 
     def pipe_record(self, record: Record, partition: int = 0) -> None:
-        """Processes one record, given whole."""
+        """Processes one record, given whole. Raises ``UserInputError`` for anything else."""
+        if not isinstance(record, Record):
+            raise UserInputError(
+                f"topic {self._topic}: {record!r:.100} is no Record; pairs of key and value go to pipe_key_values"
+            )
         self.pipe_input(record.key, record.value, record.timestamp, record.headers or None, partition)
 
     def pipe_records(self, records: Iterable[Record]) -> None:
@@ -66,13 +82,14 @@ class TestInputTopic(JavaNames):
             self.pipe_input(None, value)
 
     def pipe_key_values(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Processes pairs of key and value."""
-        for key, value in pairs:
-            self.pipe_input(key, value)
+        """Processes pairs of key and value. Raises ``UserInputError`` for anything else."""
+        for number, each in enumerate(pairs, 1):
+            self.pipe_input(*as_pair(each, f"record {number} of topic {self._topic}"))
 
-    def advance_time(self, milliseconds: int) -> None:
-        """Moves the topic's own time, from which records without a timestamp take theirs."""
-        self._now_ms += milliseconds
+    def advance_time(self, duration: Duration) -> None:
+        """Moves the topic's own time, from which records without a timestamp take theirs, by a ``timedelta`` or
+        milliseconds."""
+        self._now_ms += duration_ms(duration)
 
 
 class TestOutputTopic(JavaNames):
@@ -81,6 +98,7 @@ class TestOutputTopic(JavaNames):
     __test__ = False
 
     def __init__(self, topic: str, key_serde: AnySerde, value_serde: AnySerde, records: deque[OutputRecord]) -> None:
+        require_serdes(topic, key_serde, value_serde)
         self._topic = topic
         self._key = key_serde.bind(topic, is_key=True)
         self._value = value_serde.bind(topic, is_key=False)
@@ -95,16 +113,30 @@ class TestOutputTopic(JavaNames):
         return len(self._records)
 
     def read_record(self) -> Record:
-        """Returns the next record; raises ``LookupError`` if there is none."""
+        """Returns the next record; raises ``LookupError`` if there is none, and ``DeserializationError`` if the topic's
+        serdes do not read it."""
         if not self._records:
             raise LookupError(f"nothing (more) was written to topic {self._topic}")
         _, value, key, _, _, _, timestamp, headers = self._records.popleft()
         return Record(
-            None if key is None else self._key.read(key, headers),
-            None if value is None else self._value.read(value, headers),
+            self._read(self._key, "key", key, headers),
+            self._read(self._value, "value", value, headers),
             timestamp,
             list(headers or ()),
         )
+
+    def _read(self, serde: AnySerde, part: str, data: bytes | None, headers: Headers | None) -> Any:
+        if data is None:
+            return None
+        try:
+            return serde.read(data, headers)
+        except StreamsError:
+            raise
+        except Exception as error:  # a serde may raise anything
+            raise DeserializationError(
+                f"topic {self._topic}: its {part} serde {serde.name!r} does not read {data!r:.100}: {error}; create "
+                f"the output topic with the serde that the topology writes its {part}s with"
+            ) from error
 
     def read_records(self) -> list[Record]:
         """Returns all records that are left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -24,7 +25,7 @@ from streamsapp import (
     Topology,
     Windowed,
 )
-from streamsapp.errors import SerializationError, TopologyError
+from streamsapp.errors import SerializationError, TopologyError, UserInputError
 from streamsapp.state.kinds.versioned import VersionedRecord
 
 TEXT, LONG = Serdes.string(), Serdes.long()
@@ -33,7 +34,7 @@ TEXT, LONG = Serdes.string(), Serdes.long()
 def counting(sink: str = "totals", factor: int = 1) -> Topology:
     builder = StreamsBuilder()
     words = builder.stream("words", Consumed(TEXT, TEXT))
-    counts = words.group_by(lambda key, value: value, Grouped(TEXT, TEXT, "by-word")).count(Materialized("counts"))
+    counts = words.group_by(lambda key, value: value, Grouped("by-word", TEXT, TEXT)).count(Materialized("counts"))
     many = counts.to_stream(Named("as-stream")).map_values(lambda count: count * factor, Named("times"))
     many.to(sink, Produced(TEXT, LONG))
     return builder.build()
@@ -132,11 +133,33 @@ def test_what_begins_empty_is_told() -> None:
 def test_mistakes_are_told_and_the_session_goes_on(session: Session) -> None:
     with pytest.raises(TopologyError, match="no source of the topology reads topic word; it reads: "):
         session.feed("word", ("jane", "a"))
-    with pytest.raises(SerializationError, match="record 2 of topic words has key 'joe' and value 5, which "):
+    with pytest.raises(
+        SerializationError, match="record 2: topic words: the value 5 is of type int, which its value s"
+    ):
         session.feed("words", ("jane", "a"), ("joe", 5))
     assert pairs(session.results("totals")) == [("a", 1)]
-    with pytest.raises(KeyError, match="absent"):
+    with pytest.raises(KeyError, match="no store 'absent'; it has: counts"):
         session.store("absent")
+    with pytest.raises(TopologyError, match=r"never writes topic total; it writes: .*; did you mean 'totals'"):
+        session.results("total")
+    with pytest.raises(TopologyError, match=r"no node 'time' to tap; there are: .*; did you mean 'times'"):
+        session.tap("time")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([("a", "b")], r"a list of 1: \[\('a', 'b'\)\], not a pair of key and value or a Record; .*\*records"),
+        ([("a", "b"), ("c", "d")], r"a list of 2: .* with a star"),
+        (("a", "b", "c"), r"a tuple of 3: \('a', 'b', 'c'\), not a pair"),
+        ("ab", "a str: 'ab', not a pair"),
+        ({"key": "a"}, "a dict: "),
+    ],
+)
+def test_what_is_no_record_is_refused_by_its_number(session: Session, given: Any, told: str) -> None:
+    with pytest.raises(UserInputError, match=f"record 2 of topic words is {told}"):
+        session.feed("words", ("jane", "a"), given)
+    assert pairs(session.results("totals")) == [("a", 1)]
 
 
 def test_time_stands_still_until_it_is_moved() -> None:
