@@ -71,6 +71,16 @@ class Tally:
 LateAnswer: TypeAlias = Callable[[Any, Any, int, Headers | None], bool]
 
 
+class Reason(NamedTuple):
+    """The rule by which a record is skipped, and what to do if that is not wanted."""
+
+    text: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.remedy}"
+
+
 class NodeContext(Protocol):
     """The context that an operator is given when it is bound to a task."""
 
@@ -109,7 +119,7 @@ class NodeContext(Protocol):
         this happens once."""
         ...
 
-    def dropped(self, reason: str) -> None:
+    def dropped(self, reason: Reason) -> None:
         """Counts a record that is skipped by rule (null key, expired window), and logs it with its offset."""
         ...
 

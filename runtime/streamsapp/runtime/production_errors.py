@@ -18,6 +18,7 @@ from streamsapp.kafka.refusals import FORBIDDEN, production_error
 from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.tasks.dead_letters import DeadLetters
+from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class ProductionErrors:
         self.tasks: Callable[[], Sequence[StreamTask]] = list
         self._internal_prefix = f"{config.application_id}-"
         self.dropped = 0
+        self._warnings = RepeatedWarnings(clock)
 
     def failed(self, error: KafkaError, record: InputRecord) -> None:
         """Returns to go on without the record; raises ``ProductionError`` to fail."""
@@ -66,7 +68,17 @@ class ProductionErrors:
         elif response is not Response.CONTINUE:  # a handler that forgot to return one has not allowed anything
             raise failure
         self.dropped += 1
-        log.warning("%s; the production exception handler answers %s", failure, response.value)
+        told = f"the production exception handler answers {response.value}"
+        level = self._warnings.level(f"topic {topic}, {error.name()}; {told}")
+        log.log(level, "%s; %s", failure, told)
+
+    def tell_due(self) -> None:
+        """Writes the log lines about records of the last minute."""
+        self._warnings.tell_due(self._clock.now_ms())
+
+    def end(self) -> None:
+        """Writes the log lines that are left."""
+        self._warnings.tell_all()
 
     def _remembered(
         self, tasks: Sequence[StreamTask], described: ErrorContext, failure: ProductionError, response: object

@@ -69,6 +69,7 @@ class StreamsProducer:
 
     def new_commit(self, tasks: TaskManager) -> Commit:
         """A commit of all tasks, to be advanced by the caller."""
+        self._failures.tell_due()
         give_up_after = self._config.max_poll_interval_ms / 1000
         return Commit(tasks, self._collector, self.client, self._membership, self._clock, give_up_after, self._confirm)
 
@@ -90,6 +91,7 @@ class StreamsProducer:
         """Abort what was not committed, and close."""
         self.client.abort(self._closing.end.left(ABORT, part=0.5))
         self.client.close()
+        self._failures.end()
 
     def _may_write(self) -> bool:
         return self._clock.monotonic() < self._membership.safe_until

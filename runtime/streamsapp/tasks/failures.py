@@ -27,6 +27,7 @@ from streamsapp.errors import (
 )
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
+from streamsapp.processor.operator import Reason
 from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks import remedies
 from streamsapp.tasks.dead_letters import DeadLetters
@@ -115,18 +116,21 @@ class FailureHandling:
         failure = SerializationError(f"cannot serialise {what} for topic {topic} at {self._name(described)}: {told}")
         self._decide(self._on_production, described, error, failure)
 
-    def log_dropped(self, node: str, reason: str) -> None:
+    def log_dropped(self, node: str, reason: Reason) -> None:
         """A record was skipped by rule."""
         described = self._describe(node, self._context.message, -1)
-        self._remember(described, "skipped", reason)
-        log.warning("skipped a record at %s: %s", self._name(described), reason, extra=_subject(described))
+        self._remember(described, "skipped", reason.text)
+        self._warn(described, "skipped", f"{reason}", lambda: f"skipped a record at {self._name(described)}: {reason}")
 
     def log_invalid_timestamp(self, node: str, message: InputRecord, timestamp: int) -> None:
         """The timestamp extractor gave a negative timestamp."""
         described = self._describe(node, message, timestamp)
         self._remember(described, "skipped", f"its timestamp extractor gave {timestamp}")
-        log.warning(
-            "skipped %s: its timestamp extractor gave %d", self._name(described), timestamp, extra=_subject(described)
+        self._warn(
+            described,
+            "skipped",
+            "the timestamp extractor gave a negative timestamp",
+            lambda: f"skipped {self._name(described)}: its timestamp extractor gave {timestamp}",
         )
 
     def _decide(
@@ -137,10 +141,11 @@ class FailureHandling:
             response = Response.FAIL
         self._remember(described, response.value, f"{type(error).__name__}: {_told(error)}")
         if response is Response.CONTINUE:
-            log.warning("%s; the exception handler drops it", failure, exc_info=error, extra=_subject(described))
+            told = "the exception handler drops it"
+            self._warn(described, told, type(error).__name__, lambda: f"{failure}; {told}", error)
         elif response is Response.DEAD_LETTER:
-            topic = self._dead_letters.topic
-            log.warning("%s; it goes to the dead letter topic %s", failure, topic, extra=_subject(described))
+            told = f"it goes to the dead letter topic {self._dead_letters.topic}"
+            self._warn(described, told, type(error).__name__, lambda: f"{failure}; {told}")
             timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
             self._emit(self._dead_letters.letter(described, error, timestamp))
         else:
@@ -151,6 +156,14 @@ class FailureHandling:
             "task": str(described.task_id), "node": described.node, "record": place_of_record(described)
         }  # fmt: skip
         raise failure from cause
+
+    def _warn(
+        self, described: ErrorContext, outcome: str, why: str, line: Callable[[], str], error: Exception | None = None
+    ) -> None:
+        """Log a record: the first of a kind for all to see, those that follow within a minute at DEBUG."""
+        level = self._context.warnings.level(f"node {self.named(described.node)}, {outcome}: {why}")
+        if log.isEnabledFor(level):
+            log.log(level, "%s", line(), exc_info=error, extra=_subject(described))
 
     def _remember(self, described: ErrorContext, outcome: str, reason: str) -> None:
         self._context.mishaps.add(described, self._context.clock.now_ms(), outcome, reason)

@@ -16,7 +16,7 @@ from typing import Any
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import java_names
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms, instant_ms
-from streamsapp.processor.operator import LateAnswer, Push, Tally, nowhere
+from streamsapp.processor.operator import LateAnswer, Push, Reason, Tally, nowhere
 from streamsapp.processor.timestamps import whole_number
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
 from streamsapp.serdes.api import DefaultSerdes
@@ -143,7 +143,7 @@ class NodeBinding:
         """Log what is probably a slip of the user's, with the node and its place."""
         log.warning("node %s: %s", self._failures.named(self.node_name), text)
 
-    def dropped(self, reason: str) -> None:
+    def dropped(self, reason: Reason) -> None:
         """Count and log a record that is skipped by rule."""
         self._failures.log_dropped(self.node_name, reason)
 

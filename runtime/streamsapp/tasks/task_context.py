@@ -14,6 +14,7 @@ from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
 from streamsapp.tasks.mishaps import Mishaps
 from streamsapp.tasks.punctuation import Firing, PunctuationQueue
+from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 
 #: Results that wait for a window to close are looked for at most once in so many milliseconds of wall-clock time, as in
 #: Kafka Streams (``__emit.interval.ms.kstreams.windowed.aggregation__``).
@@ -63,6 +64,7 @@ class TaskContext:
         "timestamp",
         "unwritten",
         "wall_clock_punctuation",
+        "warnings",
     )
 
     def __init__(self, application_id: str, task_id: TaskId, clock: Clock, execution: Execution | None = None) -> None:
@@ -77,6 +79,8 @@ class TaskContext:
         self.mishaps = Mishaps()
         #: Results that the producer could not write.
         self.unwritten = Mishaps()
+        #: The log lines about them; kept, too.
+        self.warnings = RepeatedWarnings(clock, f"task {task_id}, ")
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()

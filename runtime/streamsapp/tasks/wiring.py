@@ -17,7 +17,7 @@ from streamsapp.errors import ProcessingError, StreamsError, TopologyError, User
 from streamsapp.outgoing import OutputRecord
 from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
-from streamsapp.processor.operator import LateAnswer, Operator, PlainSink, Push, nowhere
+from streamsapp.processor.operator import LateAnswer, Operator, PlainSink, Push, Reason, nowhere
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
@@ -30,6 +30,10 @@ from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.tracing import Tracing
 from streamsapp.topology.name_rules import topic_name
 from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode, SubTopology
+
+NO_PARTITION = Reason(
+    "the partitioner chose no partition", "return a partition, or None for the one that the key's bytes choose"
+)
 
 
 @dataclass(frozen=True)
@@ -317,7 +321,7 @@ class _TopicSink:
                 failures.processing(node, error, timestamp, headers)
                 return
             if not partitions:
-                failures.log_dropped(node, "the partitioner chose no partition")
+                failures.log_dropped(node, NO_PARTITION)
                 return
             try:
                 key_bytes = None if key is None else serialize_key(key)

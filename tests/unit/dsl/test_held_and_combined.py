@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOperator
-from streamsapp.dsl.operators.combine import MAX_NUMBERS, MAX_PARTIALS, PARTIAL_BYTES, Combine, Merge
+from streamsapp.dsl.operators.combine import MAX_NUMBERS, MAX_PARTIALS, NULL_VALUE, PARTIAL_BYTES, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.processor.api import ProcessorContext
-from streamsapp.processor.operator import LateAnswer, Operator, Push, Tally
+from streamsapp.processor.operator import LateAnswer, Operator, Push, Reason, Tally
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde, DefaultSerdes
 from streamsapp.serdes.serdes import Serdes
@@ -87,7 +87,7 @@ class Context:
     def of_row(self, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any, int], Any]:
         raise NotImplementedError
 
-    def dropped(self, reason: str) -> None:
+    def dropped(self, reason: Reason) -> None:
         self.drops.append(reason)
 
     def outdated(self) -> None:
@@ -251,7 +251,7 @@ def test_combining_ignores_records_that_belong_to_no_group() -> None:
     push(None, "v", 1)
     push("a", None, 1)
     assert operator.emit_held(context, 10) == 0
-    assert context.drops == ["null value"]
+    assert context.drops == [NULL_VALUE]
 
 
 def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:

@@ -15,14 +15,14 @@ from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update, VersionedTable, forward_updates
 from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
 from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
-from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import identity
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.kinds.versioned import VersionedStoreImpl
 
-NULL_KEY_OR_VALUE = "null key or value"
+NULL_KEY_OR_VALUE = Reason("null key or value", "give records both, or filter out those without")
 DELETES = (
     "the aggregator returned None, which deletes the aggregate; if that is not meant, return the new aggregate "
     "(list.append and dict.update return None). Told once"

@@ -16,13 +16,14 @@ from typing import Any
 
 from streamsapp.dsl.operators.held import drain
 from streamsapp.errors import StreamsError
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.serdes.numbers import FixedSizeSerde
 from streamsapp.state.engine.entries import NO_TIMESTAMP
 from streamsapp.topology.partitioning import repartition_topic
 
+NULL_VALUE = Reason("null value", "filter out records without a value")
 #: Partial aggregates that are held at most, if their values may be of any size.
 MAX_PARTIALS = 10_000
 #: Numbers that are held at most. The more keys there is room for, the more of their records travel as one: of words by
@@ -82,7 +83,7 @@ class Combine(Operator):
             if key is None:
                 return
             if value is None:
-                dropped("null value")
+                dropped(NULL_VALUE)
                 return
             gone = None
             try:

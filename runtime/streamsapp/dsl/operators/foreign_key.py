@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.forward_updates import LateChange
 from streamsapp.dsl.operators.held import drain, without_bytes
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.foreign_key_messages import (
@@ -29,7 +29,7 @@ from streamsapp.serdes.murmur3 import murmur3_128
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl, prefix_end
 from streamsapp.topology.partitioning import repartition_topic
 
-NULL_FOREIGN_KEY = "null foreign key"
+NULL_FOREIGN_KEY = Reason("null foreign key", "a left join keeps rows without a foreign key")
 
 _SIZE_BYTES = 4
 #: Every record is compared with some of them, and to look a member up in its class is slow.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
-from streamsapp.processor.operator import NodeContext, Push, nowhere
+from streamsapp.processor.operator import NodeContext, Push, Reason, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.kinds.versioned import (
@@ -17,7 +17,9 @@ from streamsapp.state.kinds.versioned import (
     VersionedStoreImpl,
 )
 
-EXPIRED_VERSION = "it is older than the history of the versioned table"
+EXPIRED_VERSION = Reason(
+    "it is older than the history of the versioned table", "a longer history of the table lets older updates in"
+)
 
 #: ``(key, identity, new, old, timestamp, headers)``: the table's value of a key has changed. ``identity`` is hashable
 #: and differs where keys do, as a key's bytes do.

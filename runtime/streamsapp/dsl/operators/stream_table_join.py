@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.table_views import TableView
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason
 from streamsapp.record import Headers
 from streamsapp.state.kinds.buffered_record import Buffered
 from streamsapp.state.kinds.grace_buffer import GraceBuffer
 
-NULL_JOIN_KEY_OR_VALUE = "null join key or value"
+NULL_JOIN_KEY_OR_VALUE = Reason("null join key or value", "give records both, or filter out those without")
 
 
 class JoinWithTable(Operator):

@@ -13,14 +13,17 @@ from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.forward_updates import LateChange, Update
 from streamsapp.dsl.operators.table_views import Get, GetAsOf, TableView
 from streamsapp.processor.api import ProcessorContext
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason
 from streamsapp.record import Headers
 from streamsapp.state.engine.entries import ABSENT
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
-NULL_KEY = "null key"
+NULL_KEY = Reason("null key", "give records a key, or filter out those without")
 #: The reason why a late change is dropped where tables are joined (KIP-914).
-OUT_OF_ORDER = "out-of-order update of a versioned table"
+OUT_OF_ORDER = Reason(
+    "out-of-order update of a versioned table",
+    "a table without versions takes updates in the order of their offsets",
+)
 
 
 class ValueTransformer(Protocol):

@@ -15,12 +15,12 @@ from streamsapp.dsl.operators.emit_final import EmitFinal, TimedStore, later
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.stream_time import ObservedTime, StreamTime
 from streamsapp.dsl.windows import EmitStrategy
-from streamsapp.processor.operator import NodeContext, Push
+from streamsapp.processor.operator import NodeContext, Push, Reason
 
 W = TypeVar("W")
 
-NULL_KEY = "null key"
-EXPIRED_WINDOW = "its window has closed"
+NULL_KEY = Reason("null key", "give records a key, or filter out those without")
+EXPIRED_WINDOW = Reason("its window has closed", "a longer grace of the windows lets later records in")
 
 
 class Aggregation(NamedTuple):

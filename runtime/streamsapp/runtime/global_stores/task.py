@@ -27,6 +27,7 @@ from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
+from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
@@ -55,8 +56,8 @@ class GlobalTask:
             self._context,
             _send_nothing,
             DeadLetters(config.dead_letter_queue_topic),
-            _without_dead_letters(config.on_deserialization_error),
-            _without_dead_letters(config.on_processing_error),
+            _without_dead_letters(config.on_deserialization_error, self._context.warnings),
+            _without_dead_letters(config.on_processing_error, self._context.warnings),
             config.on_production_error,
         )
         self._control = ProcessingControl()
@@ -118,6 +119,8 @@ class GlobalTask:
         queue = self._queues.get(partition) or self._add_queue(partition)
         queue.add(records)
         queue.run(self._control, NO_BOUND, len(records))
+        self._context.warnings.taken += len(records)
+        self._context.warnings.tell_due(self._context.clock.now_ms())
 
     def _add_queue(self, partition: TopicPartition) -> RecordQueue:
         source, config = self.by_topic[partition.topic].source, self._config
@@ -156,6 +159,7 @@ class GlobalTask:
         self._queues.clear()
         wired, self._wired = self._wired, WiredTopology()
         wired.close()
+        self._context.warnings.tell_all()
 
 
 class _NoPunctuation(PunctuationQueue):
@@ -170,14 +174,15 @@ def _send_nothing(record: OutputRecord) -> NoReturn:
     raise TopologyError(f"bug: a global store sends a record to topic {record[0]}")
 
 
-def _without_dead_letters(handler: ExceptionHandler) -> ExceptionHandler:
+def _without_dead_letters(handler: ExceptionHandler, warnings: RepeatedWarnings) -> ExceptionHandler:
     """No producer belongs to global stores."""
+    told = "global stores send no dead letters; the record is dropped"
 
     def handle(described: ErrorContext, error: Exception) -> Response:
         response = handler(described, error)
         if response is not Response.DEAD_LETTER:
             return response
-        log.warning("global stores send no dead letters; the record is dropped")
+        log.log(warnings.level(told), told)
         return Response.CONTINUE
 
     return handle
