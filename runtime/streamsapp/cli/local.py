@@ -291,7 +291,7 @@ def _create_missing(config: StreamsConfig, topics: TopologyTopics, partitions: i
     missing = sorted((topics.sources | topics.sinks | dead_letters) - cluster.partitions().keys())
     if missing:
         cluster.create_topics(missing, partitions)
-        log.info("created with %d partitions each: %s", partitions, ", ".join(missing))
+        log.info("created topics with %d partitions each: %s", partitions, ", ".join(missing))
 
 
 def _forget(folder: LocalFolder, state_dir: Path | None, application_id: str) -> None:

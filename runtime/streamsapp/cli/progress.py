@@ -65,7 +65,13 @@ class RestoreBar:
                 self._began = self._shown = self._clock.monotonic()
             self._changelogs[topic_partition] = _Changelog(starting_offset, ending_offset, starting_offset)
         if not self._draws:
-            log.info("restoring %s from %s: %d to %d", store_name, topic_partition, starting_offset, ending_offset)
+            log.info(
+                "restoring store %s from changelog %s: offsets %d to %d",
+                store_name,
+                topic_partition,
+                starting_offset,
+                ending_offset,
+            )
 
     def on_batch_restored(
         self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
@@ -85,7 +91,7 @@ class RestoreBar:
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         """A changelog is applied whole; after the last one the bar makes way for a summary."""
         if not self._draws:
-            log.info("restored %s from %s: %d records", store_name, topic_partition, total_restored)
+            log.info("restored store %s from changelog %s: %d records", store_name, topic_partition, total_restored)
         with self._lock:
             changelog = self._changelogs.get(topic_partition)
             if changelog is not None:
@@ -95,7 +101,12 @@ class RestoreBar:
     def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         """The task moved elsewhere before it was restored."""
         if not self._draws:
-            log.info("stopped restoring %s from %s after %d records", store_name, topic_partition, total_restored)
+            log.info(
+                "stopped restoring store %s from changelog %s after %d records",
+                store_name,
+                topic_partition,
+                total_restored,
+            )
         with self._lock:
             self._changelogs.pop(topic_partition, None)
             self._finish_if_all_ended()

@@ -130,7 +130,7 @@ class GroupMembership:
                 if in_vain < AT_ONCE:
                     pause = FIRST_PAUSE
                     continue
-                log.info("group %s: joining took %d tries by now", self._settings.group_id, in_vain)
+                log.info("group %s: others join or leave meanwhile; this was try %d", self._settings.group_id, in_vain)
                 await self._connection.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             except UnreachableError as error:
@@ -217,7 +217,7 @@ class GroupMembership:
     async def _join(self, nodes: tuple[Node, Node]) -> Any:
         """The answer, or ``None`` if it is to be tried again at once."""
         reason, self._rejoin = self._rejoin or "", None
-        log.info("group %s: joining (%s)", self._settings.group_id, reason)
+        log.info("group %s: this instance asks for its tasks: %s", self._settings.group_id, reason or "it starts")
         request = wire.join(self._settings, self._member_id.value, self._delegate.subscription(), reason)
         try:
             answer = await self.coordinator.wait(request, nodes, wire.check_joined)
@@ -320,4 +320,5 @@ class GroupMembership:
         except UnreachableError as error:
             log.warning("group %s: the others learn later that this member left: %s", self._settings.group_id, error)
         else:
-            log.info("group %s: left (%s) %s", self._settings.group_id, reason, KafkaError(answer.error_code).str())
+            refused = f"; the broker says {KafkaError(answer.error_code).str()}" if answer.error_code else ""
+            log.info("group %s: this instance has left: %s%s", self._settings.group_id, reason, refused)

@@ -110,9 +110,11 @@ class RebalanceHandler:
         self._in_group = True
         self._mailbox.open(identity)
         log.info(
-            "generation %d: %d active tasks, %d standbys, %d warm-up replicas, %d members",
+            "group %s, generation %d: this instance runs tasks %s, keeps %d standbys and %d warm-up replicas; "
+            "the group has %d members",
+            self._settings.group_id,
             identity.generation,
-            len(assignment.active),
+            ", ".join(map(str, sorted(assignment.active))) or "none",
             len(assignment.standby),
             len(assignment.warmup),
             len(assignment.peers),

@@ -124,7 +124,7 @@ class StreamsRuntime(JavaNames):
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            log.info("data path: %s", data_path.described(self._config))
+            log.info("records are read and written by %s", data_path.described(self._config))
             with ExitStack() as clients:
                 components = Components(
                     self._topology, self._config, self._clock, self._state, self._extensions, clients

@@ -289,7 +289,7 @@ class RestorationThread(threading.Thread):
             lows, highs = self.reading.ends(tasks)
         except KafkaException:
             if len(arrived) > 1:
-                log.info("the broker does not tell where all changelogs end; asking for each task alone")
+                log.info("the broker does not say where all changelogs end; it is asked for those of each task alone")
             for here in arrived:
                 self._guarded(here.task, partial(self._start_alone, here))
             return

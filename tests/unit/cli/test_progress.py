@@ -68,9 +68,9 @@ def test_elsewhere_start_and_end_are_log_lines(caplog: pytest.LogCaptureFixture)
     progress.on_restore_end(FIRST, "s", 100)
     assert out.getvalue() == ""
     assert [line.partition(":")[0][:30] for line in caplog.messages] == [
-        "restoring s from app-s-changel",
+        "restoring store s from changel",
         caplog.messages[1][:30],
-        "restored s from app-s-changelo",
+        "restored store s from changelo",
         "restored 1 changelog partition",
     ]
     assert "100%" in caplog.messages[1]
