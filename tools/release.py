@@ -92,11 +92,17 @@ def chart_archive(chart: Path, moment: int) -> bytes:
 def image_list(root: Path) -> str:
     """Returns the images that the chart names, and the base images of their Dockerfiles, one a line; what comes from a
     registry has its digest there."""
-    values = yaml.safe_load((root / "charts" / "streamsapp" / "values.yaml").read_text("utf-8"))
+    chart = root / "charts" / "streamsapp"
+    values = yaml.safe_load((chart / "values.yaml").read_text("utf-8"))
+    version = yaml.safe_load((chart / "Chart.yaml").read_text("utf-8"))["appVersion"]
     kinds = ("operator", "runtime", "spark")
     texts = [(root / "images" / f"{kind}.Dockerfile").read_text("utf-8") for kind in kinds]
     bases = {found[1] for text in texts for found in _BASE.finditer(text)}
-    named = [f"{values[kind]['image']}  # {kind}.image of the chart\n" for kind in kinds]
+    images = {kind: values[kind]["image"] for kind in kinds}
+    named = [
+        f"{image['repository']}:{image['tag'] or version}  # {kind}.image of the chart\n"
+        for kind, image in images.items()
+    ]
     return "".join([*named, *(f"{base}  # its base, to build it\n" for base in sorted(bases))])
 
 

@@ -28,7 +28,8 @@ To run it on your own machine against the cluster of your kubeconfig:
   head -c 32 /dev/urandom > key
   streamsapp-operator --namespaces default --key-file key --runtime-image registry.example/streamsapp-runtime:1.0
 
-  helm install streamsapp "$(streamsapp-operator chart)"    # the chart that this installation brings
+  # the chart that this installation brings, with the place where you pushed the images
+  helm install streamsapp "$(streamsapp-operator chart)" --set global.imageRegistry=registry.example/team
 
 It must reach the pods' addresses: what it cannot ask it takes for unsafe, and then restarts nothing.
 
@@ -68,6 +69,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             runtime_image=given.runtime_image or None,
             operator_namespace=given.own_namespace,
             image_pull_policy=given.image_pull_policy,
+            image_pull_secrets=tuple(each.strip() for each in given.image_pull_secrets.split(",") if each.strip()),
             spark_image=given.spark_image or None,
             operator_labels=_labels(given.own_labels),
             fixed_user=given.fixed_user == "on",
@@ -112,6 +114,12 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "IfNotPresent",
         "pull policy of both images",
         choices=("Always", "IfNotPresent", "Never"),
+    )
+    add(
+        "--image-pull-secrets",
+        "STREAMSAPP_IMAGE_PULL_SECRETS",
+        "",
+        "Secrets to pull applications' images with, separated by commas, in the namespace of each StreamsApp",
     )
     add(
         "--fixed-user",

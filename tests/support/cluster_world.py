@@ -32,6 +32,11 @@ from streamsapp.manifest.yaml_text import parse_yaml
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "streamsapp"
 RELEASE = "streamsapp"
+#: The images that the node has.
+_IMAGES = (
+    "--set=global.imageRegistry=localhost",
+    *(f"--set={each}.image.tag=dev" for each in ("operator", "runtime", "spark")),
+)
 WORDCOUNT, SNAPSHOTS = "wordcount", "wordcount-snapshots"
 
 
@@ -66,7 +71,7 @@ class World:
     def helm(self, action: str, *options: str) -> None:
         """``install`` or ``upgrade``, of the chart in this tree."""
         where = [f"--namespace={self.namespace}", "--wait", "--timeout=2m"]
-        self.kubectl.helm(action, RELEASE, str(CHART), *where, *options)
+        self.kubectl.helm(action, RELEASE, str(CHART), *where, *_IMAGES, *options)
 
     def manifest(self, example: str, *, topics: str = "", **spec: Any) -> dict[str, Any]:
         """An example, its spec changed; with ``topics`` it reads and writes others than the example's, so that both

@@ -29,16 +29,47 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* Of everything but the pods of `helm test`, which must not look like the operator. */}}
 {{- define "streamsapp.labels" -}}
-{{ include "streamsapp.selector" . }}
-{{ include "streamsapp.commonLabels" . }}
-app.kubernetes.io/component: operator
+{{- include "streamsapp.labelsWith" (list . (include "streamsapp.selector" . | fromYaml) (dict "app.kubernetes.io/component" "operator")) }}
 {{- end }}
 
-{{- define "streamsapp.commonLabels" -}}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: streamsapp
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{/* The labels of a context, with more dicts of labels; the chart's own win over the user's, which come last. */}}
+{{- define "streamsapp.labelsWith" -}}
+{{- $context := first . }}
+{{- $labels := dict
+  "app.kubernetes.io/version" $context.Chart.AppVersion
+  "app.kubernetes.io/part-of" "streamsapp"
+  "app.kubernetes.io/managed-by" $context.Release.Service
+  "helm.sh/chart" (printf "%s-%s" $context.Chart.Name $context.Chart.Version | replace "+" "_") }}
+{{- range rest . }}{{ $labels = merge $labels . }}{{ end }}
+{{- merge $labels $context.Values.commonLabels | toYaml }}
+{{- end }}
+
+{{/* The name of an image, of its values; the chart's version is the tag where neither tag nor digest is given. */}}
+{{- define "streamsapp.image" -}}
+{{- $root := index . 0 }}
+{{- $image := index . 1 }}
+{{- $registry := default $image.registry $root.Values.global.imageRegistry }}
+{{- $name := printf "%s/%s" $registry $image.repository }}
+{{- $tag := default (ternary "" $root.Chart.AppVersion (ne $image.digest "")) $image.tag }}
+{{- $name }}{{ if $tag }}:{{ $tag }}{{ end }}{{ if $image.digest }}@{{ $image.digest }}{{ end }}
+{{- end }}
+
+{{/* Secrets to pull images with, as a JSON list of names: those of the values, and those of all charts. */}}
+{{- define "streamsapp.pullSecrets" -}}
+{{- $names := list }}
+{{- range concat (index . 1) (index . 0).Values.global.imagePullSecrets }}
+{{- $names = append $names (kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name")) }}
+{{- end }}
+{{- $names | uniq | toJson }}
+{{- end }}
+
+{{- define "streamsapp.serviceAccount" -}}
+{{- $made := .Values.serviceAccount.create | ternary (include "streamsapp.fullname" .) "default" }}
+{{- default $made .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "streamsapp.monitoringNamespace" -}}
+{{- default .Release.Namespace .Values.monitoring.namespace }}
 {{- end }}
 
 {{/* Watched namespaces as a JSON list; without meaning where the whole cluster is watched. */}}
@@ -91,21 +122,10 @@ more. CEL has no recursion, so each level is written out, once for objects and o
 {{- if or (eq $fixed "always") (and (eq $fixed "auto") (not (.Capabilities.APIVersions.Has "security.openshift.io/v1"))) }}yes{{ end }}
 {{- end }}
 
-{{/* Both the operator and `helm test` pass the restricted Pod Security Standard. */}}
+{{/* Both the operator and `helm test` pass the restricted Pod Security Standard, as the values are by default. */}}
 {{- define "streamsapp.podSecurity" -}}
-runAsNonRoot: true
-{{- if include "streamsapp.fixedUser" . }}
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-{{- end }}
-seccompProfile: {type: RuntimeDefault}
-{{- end }}
-
-{{- define "streamsapp.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- $user := ternary (dict "runAsUser" 65532 "runAsGroup" 65532 "fsGroup" 65532) dict (eq (include "streamsapp.fixedUser" .) "yes") }}
+{{- merge (deepCopy .Values.operator.podSecurityContext) $user | toYaml }}
 {{- end }}
 
 {{- define "streamsapp.testSelector" -}}

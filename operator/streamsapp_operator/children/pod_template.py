@@ -103,8 +103,14 @@ def _template(
             "topologySpreadConstraints": [_over_nodes(name)],
             "containers": [_container(app, settings, image, grace, volumes)],
             "volumes": [volume for volume, _ in volumes],
-        },
+        }
+        | _pull_secrets(settings),
     }
+
+
+def _pull_secrets(settings: RenderSettings) -> dict[str, Any]:
+    names = [{"name": each} for each in settings.image_pull_secrets]
+    return {"imagePullSecrets": names} if names else {}
 
 
 def _container(

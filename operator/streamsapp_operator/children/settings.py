@@ -19,6 +19,8 @@ class RenderSettings:
         default_factory=lambda: {"app.kubernetes.io/name": "streamsapp-operator"}
     )
     image_pull_policy: str = "IfNotPresent"
+    #: Names of the Secrets to pull images with; ``spec.podTemplate`` may name more.
+    image_pull_secrets: tuple[str, ...] = ()
     #: Of bootstraps and queries whose manifest names no image with Spark; ``None``: it must name one.
     spark_image: str | None = None
     #: Pods have the images' user and group; otherwise the cluster gives them some, as OpenShift does.

@@ -13,6 +13,8 @@ import yaml
 from api_server import ApiServer
 from cluster.binaries import executable
 
+#: A release names the place of its images.
+IMAGES = '--set-json=global.imageRegistry="registry.example/team"'
 CHART = Path(__file__).resolve().parents[3] / "charts" / "streamsapp"
 
 Document = dict[str, Any]
@@ -48,7 +50,7 @@ def render(helm: Helm) -> Render:
 
     def run(*values: str, release: str = "streamsapp") -> list[Document]:
         options = [option for value in values for option in ("--set-json", value)]
-        text = helm("template", release, str(CHART), "-n", "apps", "--kube-version", "1.34.0", *options)
+        text = helm("template", release, str(CHART), "-n", "apps", "--kube-version", "1.34.0", IMAGES, *options)
         return [document for document in yaml.safe_load_all(text) if document]
 
     return run

@@ -17,6 +17,8 @@ from operator_process import until
 
 CHART = Path(__file__).resolve().parents[3] / "charts" / "streamsapp"
 Helm = Callable[..., str]
+#: A release names the place of its images.
+IMAGES = '--set-json=global.imageRegistry="registry.example/team"'
 
 KEY = ("get", "secret", "streamsapp-operator-key", "-o=jsonpath={.data.key}")
 
@@ -36,7 +38,7 @@ def installed(cluster: ApiServer, helm: Helm) -> Iterator[tuple[str, str]]:
     """A release in a namespace that admits restricted pods; what helm said of it. Everything is taken away afterwards.
     The tests of this module share it: those that upgrade it come last, and those of releases of their own first."""
     namespace = _restricted(cluster)
-    said = helm("install", "streamsapp", str(CHART), "-n", namespace, kubeconfig=cluster.kubeconfig)
+    said = helm("install", "streamsapp", str(CHART), IMAGES, "-n", namespace, kubeconfig=cluster.kubeconfig)
     until(lambda: serves(cluster, namespace), "the resource")
     yield namespace, said
     helm("uninstall", "streamsapp", "-n", namespace, kubeconfig=cluster.kubeconfig)
@@ -52,7 +54,7 @@ def serves(cluster: ApiServer, namespace: str) -> bool:
 
 
 def test_applications_outlive_the_release(cluster: ApiServer, helm: Helm, restricted: str) -> None:
-    helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
+    helm("install", "streamsapp", str(CHART), IMAGES, "-n", restricted, kubeconfig=cluster.kubeconfig)
     until(lambda: serves(cluster, restricted), "the resource")
     example = CHART.parents[1] / "examples" / "wordcount" / "streamsapp.yaml"
     cluster.kubectl("apply", "-n", restricted, "-f", str(example))
@@ -64,7 +66,7 @@ def test_applications_outlive_the_release(cluster: ApiServer, helm: Helm, restri
 @pytest.mark.long
 def test_comes_back_after_it_was_uninstalled(cluster: ApiServer, helm: Helm, restricted: str) -> None:
     for _ in range(2):
-        said = helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)
+        said = helm("install", "streamsapp", str(CHART), IMAGES, "-n", restricted, kubeconfig=cluster.kubeconfig)
         assert "belongs to somebody else" not in said
         helm("uninstall", "streamsapp", "-n", restricted, kubeconfig=cluster.kubeconfig)
     cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev")
@@ -75,7 +77,8 @@ def test_says_what_to_do_next_and_where_applications_are_run(installed: tuple[st
     assert f"The operator runs StreamsApps in the namespace {namespace}, and nowhere else." in said
     assert f"kubectl apply -n {namespace} -f examples/wordcount/streamsapp.yaml" in said
     assert f"--set 'watch.namespaces={{{namespace},other}}'" in said
-    assert "operator.image is localhost/streamsapp-operator:dev" in said
+    assert "  registry.example/team/streamsapp-operator:" in said
+    assert "ImagePullBackOff, the registry lacks one of them" in said
     assert "belongs to somebody else" not in said
 
 
@@ -106,7 +109,7 @@ def test_the_pod_of_helm_test_is_admitted_too(cluster: ApiServer, helm: Helm, in
 def test_an_upgrade_keeps_the_key(cluster: ApiServer, helm: Helm, installed: tuple[str, str]) -> None:
     namespace, _ = installed
     before = cluster.kubectl(*KEY, "-n", namespace)
-    helm("upgrade", "streamsapp", str(CHART), "-n", namespace, kubeconfig=cluster.kubeconfig)
+    helm("upgrade", "streamsapp", str(CHART), IMAGES, "-n", namespace, kubeconfig=cluster.kubeconfig)
     assert cluster.kubectl(*KEY, "-n", namespace) == before
 
 
@@ -133,7 +136,7 @@ def test_an_upgrade_brings_the_new_resource(
     resource = yaml.safe_load(file.read_text("utf-8"))
     resource["spec"]["names"]["shortNames"].append("newer")
     file.write_text(yaml.safe_dump(resource), "utf-8")
-    helm("upgrade", "streamsapp", str(newer), "-n", namespace, kubeconfig=cluster.kubeconfig)
+    helm("upgrade", "streamsapp", str(newer), IMAGES, "-n", namespace, kubeconfig=cluster.kubeconfig)
     names = cluster.kubectl("get", "crd", "streamsapps.streamsapp.dev", "-o=jsonpath={.spec.names.shortNames}")
     assert names == '["sapp","newer"]'
 
@@ -144,7 +147,7 @@ def test_a_second_release_leaves_the_firsts_resource_alone_and_says_so(
 ) -> None:
     first, _ = installed
     other = cluster.namespace("chart")
-    said = helm("install", "streamsapp", str(CHART), "-n", other, kubeconfig=cluster.kubeconfig)
+    said = helm("install", "streamsapp", str(CHART), IMAGES, "-n", other, kubeconfig=cluster.kubeconfig)
     assert "belongs to somebody else" in said
     helm("uninstall", "streamsapp", "-n", other, kubeconfig=cluster.kubeconfig)
     owner = "{.metadata.annotations.meta\\.helm\\.sh/release-namespace}"

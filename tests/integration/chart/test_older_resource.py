@@ -17,6 +17,8 @@ from operator_process import until
 CHART = Path(__file__).resolve().parents[3] / "charts" / "streamsapp"
 CRD = CHART.parents[1] / "crds" / "streamsapps.yaml"
 Helm = Callable[..., str]
+#: A release names the place of its images.
+IMAGES = '--set-json=global.imageRegistry="registry.example/team"'
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,8 @@ def upgraded(cluster: ApiServer, helm: Helm, older_chart: Path) -> Iterator[str]
     """A namespace with a release that was upgraded from the older chart, and an application that uses newer fields. The
     tests of this module share it: each leaves the newer resource there."""
     namespace = cluster.namespace("chart")
-    helm("install", "streamsapp", str(older_chart), "-n", namespace, kubeconfig=cluster.kubeconfig)
-    helm("upgrade", "streamsapp", str(CHART), "-n", namespace, kubeconfig=cluster.kubeconfig)
+    helm("install", "streamsapp", str(older_chart), IMAGES, "-n", namespace, kubeconfig=cluster.kubeconfig)
+    helm("upgrade", "streamsapp", str(CHART), IMAGES, "-n", namespace, kubeconfig=cluster.kubeconfig)
     topology = {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "k:9092"}}
     application = {
         "apiVersion": "streamsapp.dev/v1alpha1",
@@ -86,7 +88,7 @@ def test_a_rollback_keeps_the_newer_resource_and_says_how_to_go_back_without_it(
 def test_the_older_operator_is_installed_beside_the_newer_resource(
     cluster: ApiServer, helm: Helm, older_chart: Path, upgraded: str
 ) -> None:
-    release = ("streamsapp", str(older_chart), "-n", upgraded)
+    release = ("streamsapp", str(older_chart), IMAGES, "-n", upgraded)
     with pytest.raises(RuntimeError, match="older than the one in the cluster"):
         helm("upgrade", *release, kubeconfig=cluster.kubeconfig)
     helm("upgrade", *release, "--set", "crds.install=false", kubeconfig=cluster.kubeconfig)

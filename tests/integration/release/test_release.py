@@ -84,9 +84,9 @@ def test_a_release_has_wheels_for_both_processors_and_other_parts_and_their_hash
 
 
 def test_the_images_that_a_cluster_without_a_way_out_needs_are_listed(dist: Path) -> None:
-    values = yaml.safe_load((ROOT / "charts" / "streamsapp" / "values.yaml").read_text("utf-8"))
+    version = yaml.safe_load((ROOT / "charts" / "streamsapp" / "Chart.yaml").read_text("utf-8"))["appVersion"]
     named = [line.partition("  #")[0] for line in (dist / release.IMAGES).read_text().splitlines()]
-    assert named[:3] == [values[kind]["image"] for kind in ("operator", "runtime", "spark")]
+    assert named[:3] == [f"streamsapp-{kind}:{version}" for kind in ("operator", "runtime", "spark")]
     assert "docker.io/library/python:3.11-slim" in named[3:]
 
 

@@ -53,6 +53,25 @@ def mounts(found: Children) -> dict[str, dict[str, Any]]:
     return {mount["mountPath"]: volumes[mount["name"]] for mount in spec["containers"][0]["volumeMounts"]}
 
 
+def test_images_are_pulled_with_the_operators_secrets_and_those_of_the_manifest() -> None:
+    settings = replace(SETTINGS, image_pull_secrets=("ours",))
+    app = decode(
+        {
+            "apiVersion": "streamsapp.dev/v1alpha1",
+            "kind": "StreamsApp",
+            "metadata": {"name": "wordcount"},
+            "spec": {
+                "topology": {"entrypoint": "words:topology"},
+                "podTemplate": {"spec": {"imagePullSecrets": [{"name": "theirs"}]}},
+            },
+        }
+    )
+    named = revision_of(app, settings, app.spec.code.files).template["spec"]["imagePullSecrets"]
+    assert sorted(each["name"] for each in named) == ["ours", "theirs"]
+    bare = find(children(), "StatefulSet")["spec"]["template"]["spec"]
+    assert "imagePullSecrets" not in bare
+
+
 def test_everything_is_there_before_the_stateful_set() -> None:
     made = children()
 
