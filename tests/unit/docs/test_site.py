@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -92,13 +93,30 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(site
     assert "group_by_key" in pages["api/dsl.html"]
 
 
-@pytest.mark.long
-def test_the_search_finds_a_page_of_files_that_are_opened_from_a_disk(site: Path, tmp_path: Path) -> None:
+def found(site: Path, profile: Path, query: str) -> list[str]:
+    """The pages that the search shows for a query, best first, when the site's files are opened from a disk."""
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("there is no Chromium")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-    page = f"{(site / 'index.html').as_uri()}?q=rebalance"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
+    page = f"{(site / 'index.html').as_uri()}?q={quote(query)}"
     command = [browser, *options, "--virtual-time-budget=60000", "--dump-dom", page]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.search(r"\d+ matching documents", shown)
+    links = re.findall(r'<a href="([^"]+)" class="md-search-result__link"', shown)
+    pages = [link.removeprefix(f"{site.as_uri()}/").partition("?")[0].partition("#")[0] for link in links]
+    return list(dict.fromkeys(pages))
+
+
+@pytest.mark.long
+def test_the_search_finds_a_page_of_files_that_are_opened_from_a_disk(site: Path, tmp_path: Path) -> None:
+    assert "architecture.html" in found(site, tmp_path, "rebalance")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("query", ["timestamp extractor", "late records"])
+def test_the_search_finds_the_guide_first_and_decisions_last(site: Path, tmp_path: Path, query: str) -> None:
+    pages = found(site, tmp_path, query)
+    decisions = [each.startswith("decisions/") for each in pages]
+    assert pages[0] == "guide.html"
+    assert decisions == sorted(decisions), pages
