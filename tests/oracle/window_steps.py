@@ -137,7 +137,7 @@ class WindowSteps:
                 table_joined=TableJoined(
                     functions.PARTITIONERS[step["partitioner"]] if "partitioner" in step else None,
                     functions.PARTITIONERS[step["other_partitioner"]] if "other_partitioner" in step else None,
-                    step.get("table_joined"),
+                    name=step.get("table_joined"),
                 ),
                 materialized=materialized(step),
             )
