@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamsapp.dsl.builder import StreamsBuilder as StreamsBuilder
     from streamsapp.dsl.cogrouped import CogroupedKStream as CogroupedKStream
     from streamsapp.dsl.global_table import GlobalKTable as GlobalKTable
+    from streamsapp.dsl.join_options import Joined as Joined, StreamJoined as StreamJoined, TableJoined as TableJoined
     from streamsapp.dsl.kgroupedstream import KGroupedStream as KGroupedStream
     from streamsapp.dsl.kgroupedtable import KGroupedTable as KGroupedTable
     from streamsapp.dsl.kstream import KStream as KStream
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
         Branched as Branched,
         Consumed as Consumed,
         Grouped as Grouped,
-        Joined as Joined,
         Materialized as Materialized,
         Named as Named,
         Printed as Printed,
         Produced as Produced,
         Repartitioned as Repartitioned,
-        StreamJoined as StreamJoined,
-        TableJoined as TableJoined,
     )
     from streamsapp.dsl.session_windowed import SessionWindowedKStream as SessionWindowedKStream
     from streamsapp.dsl.suppressed import Suppressed as Suppressed
@@ -83,18 +81,16 @@ _HOMES = {
     "streamsapp.dsl.kgroupedtable": ("KGroupedTable",),
     "streamsapp.dsl.kstream": ("KStream",),
     "streamsapp.dsl.ktable": ("KTable",),
+    "streamsapp.dsl.join_options": ("Joined", "StreamJoined", "TableJoined"),
     "streamsapp.dsl.options": (
         "Branched",
         "Consumed",
         "Grouped",
-        "Joined",
         "Materialized",
         "Named",
         "Printed",
         "Produced",
         "Repartitioned",
-        "StreamJoined",
-        "TableJoined",
     ),
     "streamsapp.dsl.session_windowed": ("SessionWindowedKStream",),
     "streamsapp.dsl.suppressed": ("Suppressed",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -22,6 +23,9 @@ import org.apache.kafka.streams.kstream.*; import org.apache.kafka.streams.proce
 import org.apache.kafka.streams.processor.api.ProcessorContext; import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.*;
 """
+
+#: The name that a description has for a function without one.
+_LAMBDA = re.compile(r"(?<=extractor class: ).*lambda.*", re.IGNORECASE)
 
 
 def _statement(row: Row) -> str:
@@ -81,4 +85,5 @@ def test_both_sides_of_a_row_build_the_same_topology(described: dict[int, str], 
     names = dict(NAMES)
     exec(prelude("python"), names)  # noqa: S102 - our own page
     eval(row.python, names)  # noqa: S307 - our own page
-    assert str(names["builder"].build().describe()).strip() == described[row.line]
+    ours, theirs = str(names["builder"].build().describe()).strip(), described[row.line]
+    assert _LAMBDA.sub("", ours) == _LAMBDA.sub("", theirs)

@@ -15,17 +15,8 @@ from msgspec import Meta, Struct
 
 from streamsapp.declared.faults import shown
 from streamsapp.declared.roles import MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
-from streamsapp.dsl.options import (
-    Consumed,
-    Grouped,
-    Joined,
-    Materialized,
-    Printed,
-    Produced,
-    Repartitioned,
-    StreamJoined,
-    TableJoined,
-)
+from streamsapp.dsl.join_options import Joined, StreamJoined, TableJoined
+from streamsapp.dsl.options import Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
 from streamsapp.dsl.suppressed import BufferConfig, Suppressed
 from streamsapp.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError

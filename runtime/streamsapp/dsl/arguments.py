@@ -1,4 +1,4 @@
-"""Takes the arguments of the DSL's options: a name first, which may be left out, and what follows it by position.
+"""The base of the DSL's options: their arguments are a name, which may be left out, and what follows it by position.
 
 Called by the constructors of the options, on the user's thread.
 """
@@ -8,12 +8,38 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
+from streamsapp.dsl.names import validate_name
 from streamsapp.errors import TopologyError
+from streamsapp.plain_text import plain_text
+from streamsapp.serdes.api import Serde
 
 
-def arguments(option: Any, positions: Sequence[str], given: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+class Option:
+    """Takes the arguments of an option, and checks the fields that all have in common."""
+
+    #: The fields that are given by position, the name first.
+    _POSITIONS: ClassVar[tuple[str, ...]]
+
+    def _take(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        for name, value in _arguments(type(self), self._POSITIONS, given, named).items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        for field_name in ("key_serde", "value_serde", "other_value_serde"):
+            serde = getattr(self, field_name, None)
+            if serde is not None and not isinstance(serde, Serde):
+                raise TopologyError(f"{type(self).__name__}({field_name}={serde!r}): that is no serde; see Serdes")
+        for field_name in ("name", "store_name"):
+            name = getattr(self, field_name, None)
+            if name is not None:
+                validate_name(name)
+                object.__setattr__(self, field_name, plain_text(name))
+
+
+def _arguments(option: Any, positions: Sequence[str], given: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
     """Returns the value of every field of an option, which is a dataclass; ``positions`` begin with its name.
 
     Raises ``TopologyError`` for an argument too many, twice or unknown, and for a name that does not come first.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from streamsapp.dsl.arity import require, require_arguments, require_arity, takes_key
 from streamsapp.dsl.graph import GraphNode
+from streamsapp.dsl.join_options import TableJoined
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.nodes import ProcessorGraphNode, SinkGraphNode, StreamSourceNode
 from streamsapp.dsl.operators.foreign_key import (
@@ -21,7 +22,7 @@ from streamsapp.dsl.operators.foreign_key import (
     SendSubscriptions,
     SubscriptionFormat,
 )
-from streamsapp.dsl.options import Consumed, Materialized, Produced, TableJoined
+from streamsapp.dsl.options import Consumed, Materialized, Produced
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_join import TableJoinType, TableSide, join_by_key
 from streamsapp.dsl.table_store import table_store

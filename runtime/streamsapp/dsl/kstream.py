@@ -15,6 +15,7 @@ from streamsapp.dsl.arity import require, require_arguments, require_arity, take
 from streamsapp.dsl.branched import BranchedKStream
 from streamsapp.dsl.fitting import fit_place
 from streamsapp.dsl.global_table import GlobalKTable
+from streamsapp.dsl.join_options import Joined, StreamJoined
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.dsl.ktable import KTable
@@ -41,13 +42,11 @@ from streamsapp.dsl.operators.stateless import (
 )
 from streamsapp.dsl.options import (
     Grouped,
-    Joined,
     Materialized,
     Named,
     Printed,
     Produced,
     Repartitioned,
-    StreamJoined,
     name_of,
     table_options,
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.foreign_key_join import join_tables
+from streamsapp.dsl.join_options import TableJoined
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import ToStream
 from streamsapp.dsl.operators.table_groups import RegroupTable
@@ -23,7 +24,7 @@ from streamsapp.dsl.operators.tables import (
     UnstoredTableValues,
     ValueTransformer,
 )
-from streamsapp.dsl.options import Grouped, Materialized, Named, TableJoined, name_of, table_options
+from streamsapp.dsl.options import Grouped, Materialized, Named, name_of, table_options
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.suppress import SuppressedTable
 from streamsapp.dsl.suppressed import Suppressed

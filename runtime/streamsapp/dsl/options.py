@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
-from streamsapp.dsl.arguments import arguments
+from streamsapp.dsl.arguments import Option
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.names import validate_name
 from streamsapp.errors import TopologyError
@@ -19,7 +19,6 @@ from streamsapp.plain_text import plain_text
 from streamsapp.processor.api import Duration, StreamPartitioner
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.api import Serde
-from streamsapp.state.builders import WindowStoreSupplier
 
 if TYPE_CHECKING:
     from streamsapp.dsl.kstream import KStream
@@ -42,32 +41,9 @@ class Named:
         object.__setattr__(self, "name", plain_text(self.name))
 
 
-class _Option:
-    """Takes the arguments of an option, and checks the fields that all have in common."""
-
-    #: The fields that are given by position, the name first.
-    _POSITIONS: ClassVar[tuple[str, ...]]
-
-    def _take(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        for name, value in arguments(type(self), self._POSITIONS, given, named).items():
-            object.__setattr__(self, name, value)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        for field_name in ("key_serde", "value_serde", "other_value_serde"):
-            serde = getattr(self, field_name, None)
-            if serde is not None and not isinstance(serde, Serde):
-                raise TopologyError(f"{type(self).__name__}({field_name}={serde!r}): that is no serde; see Serdes")
-        for field_name in ("name", "store_name"):
-            name = getattr(self, field_name, None)
-            if name is not None:
-                validate_name(name)
-                object.__setattr__(self, field_name, plain_text(name))
-
-
 @java_names("Consumed")
 @dataclass(frozen=True)
-class Consumed(_Option, Generic[K, V]):
+class Consumed(Option, Generic[K, V]):
     """Says how topics are read: ``Consumed(key_serde, value_serde)``, or ``Consumed("name", key_serde, value_serde)``.
 
     Serdes that are not given are the configured default ones. ``timestamp_extractor(record, key, value,
@@ -117,7 +93,7 @@ class Consumed(_Option, Generic[K, V]):
 
 @java_names("Produced")
 @dataclass(frozen=True)
-class Produced(_Option, Generic[K, V]):
+class Produced(Option, Generic[K, V]):
     """Says how a topic is written: ``Produced(key_serde, value_serde)``, or ``Produced("name", key_serde,
     value_serde)``.
 
@@ -155,7 +131,7 @@ class Produced(_Option, Generic[K, V]):
 
 @java_names("Grouped")
 @dataclass(frozen=True)
-class Grouped(_Option, Generic[K, V]):
+class Grouped(Option, Generic[K, V]):
     """Says how grouped records travel through a repartition topic, if one is needed: ``Grouped(key_serde,
     value_serde)``, or ``Grouped("name", key_serde, value_serde)``.
 
@@ -201,7 +177,7 @@ class Grouped(_Option, Generic[K, V]):
 
 @java_names("Repartitioned")
 @dataclass(frozen=True)
-class Repartitioned(_Option, Generic[K, V]):
+class Repartitioned(Option, Generic[K, V]):
     """Says how ``KStream.repartition`` writes its topic (KIP-221).
 
     ``partitions`` is the number of the topic's partitions, by default that of the stream's source topics. ``name`` is
@@ -247,7 +223,7 @@ class Repartitioned(_Option, Generic[K, V]):
 
 @java_names("Materialized")
 @dataclass(frozen=True)
-class Materialized(_Option, Generic[K, V]):
+class Materialized(Option, Generic[K, V]):
     """Says how a table is kept: ``Materialized("store-name", key_serde, value_serde)``, the name or the serdes alone. A
     table that is given a ``store_name`` can be queried by it.
 
@@ -315,160 +291,9 @@ class Materialized(_Option, Generic[K, V]):
             raise TopologyError(f"Materialized(emit={self.emit!r}): use 'update' or 'commit'")
 
 
-@java_names("Joined")
-@dataclass(frozen=True)
-class Joined(_Option, Generic[K, V, VO]):
-    """Says how a stream is joined with a table: the serdes of a repartition topic, if one is needed, and its name.
-
-    ``grace`` (a ``timedelta`` or milliseconds) holds records of the stream back until stream time has passed them by so
-    much, so that a versioned table is joined as of each record's timestamp, late updates of the table included
-    (KIP-923).
-    """
-
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
-    other_value_serde: Serde[VO] | None = None
-    name: str | None = None
-    grace: Duration | None = None
-
-    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "other_value_serde")
-
-    @overload
-    def __init__(
-        self,
-        name: str,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VO] | None = None,
-        *,
-        grace: Duration | None = None,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VO] | None = None,
-        *,
-        name: str | None = None,
-        grace: Duration | None = None,
-    ) -> None: ...
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self._take(given, named)
-
-
-@java_names("StreamJoined")
-@dataclass(frozen=True)
-class StreamJoined(_Option, Generic[K, V, VO]):
-    """Says how two streams are joined: serdes, names, and the window stores that keep both sides (KIP-479).
-
-    ``name`` names the join's nodes and repartition topics, ``store_name`` the stores and their changelogs. A supplier
-    names the store of one side alone and says where it is kept; its windows have to be the join's, its retention their
-    size and grace, and it has to retain duplicates. As in Kafka Streams such a store is logged, and ``logging``,
-    ``log_config`` and ``store`` are those of the others.
-    """
-
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
-    other_value_serde: Serde[VO] | None = None
-    name: str | None = None
-    store_name: str | None = None
-    store: Literal["rocksdb", "memory"] = "rocksdb"
-    logging: bool = True
-    log_config: dict[str, str] = field(default_factory=dict)
-    this_store_supplier: WindowStoreSupplier | None = None
-    other_store_supplier: WindowStoreSupplier | None = None
-
-    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "key_serde", "value_serde", "other_value_serde")
-
-    @overload
-    def __init__(
-        self,
-        name: str,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VO] | None = None,
-        *,
-        store_name: str | None = None,
-        store: Literal["rocksdb", "memory"] = "rocksdb",
-        logging: bool = True,
-        log_config: dict[str, str] | None = None,
-        this_store_supplier: WindowStoreSupplier | None = None,
-        other_store_supplier: WindowStoreSupplier | None = None,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VO] | None = None,
-        *,
-        name: str | None = None,
-        store_name: str | None = None,
-        store: Literal["rocksdb", "memory"] = "rocksdb",
-        logging: bool = True,
-        log_config: dict[str, str] | None = None,
-        this_store_supplier: WindowStoreSupplier | None = None,
-        other_store_supplier: WindowStoreSupplier | None = None,
-    ) -> None: ...
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self._take(given, named)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.store not in ("rocksdb", "memory"):
-            raise TopologyError(f"StreamJoined(store={self.store!r}): use 'rocksdb' or 'memory'")
-        for side in ("this_store_supplier", "other_store_supplier"):
-            supplier = getattr(self, side)
-            if supplier is not None and not isinstance(supplier, WindowStoreSupplier):
-                raise TopologyError(
-                    f"StreamJoined({side}={supplier!r}): that supplies no window store; make it with "
-                    "Stores.persistent_window_store(...) or Stores.in_memory_window_store(...)"
-                )
-        this, other = self.this_store_supplier, self.other_store_supplier
-        if this is not None and other is not None and this.name == other.name:
-            raise TopologyError(
-                f"StreamJoined: both suppliers name their store {this.name!r}; give each a name of its own"
-            )
-
-
-@java_names("TableJoined")
-@dataclass(frozen=True)
-class TableJoined(_Option, Generic[K, KO]):
-    """Says how a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775).
-
-    A partitioner is given a key and no value, and has to choose one partition, or return ``None`` for the usual one. A
-    record for which it chooses several partitions, or an empty collection, fails with a ``ValueError``.
-    """
-
-    partitioner: StreamPartitioner | None = None
-    other_partitioner: StreamPartitioner | None = None
-    name: str | None = None
-
-    _POSITIONS: ClassVar[tuple[str, ...]] = ("name", "partitioner", "other_partitioner")
-
-    @overload
-    def __init__(
-        self,
-        name: str,
-        partitioner: StreamPartitioner | None = None,
-        other_partitioner: StreamPartitioner | None = None,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        partitioner: StreamPartitioner | None = None,
-        other_partitioner: StreamPartitioner | None = None,
-        *,
-        name: str | None = None,
-    ) -> None: ...
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self._take(given, named)
-
-
 @java_names("Branched")
 @dataclass(frozen=True)
-class Branched(_Option, Generic[K, V]):
+class Branched(Option, Generic[K, V]):
     """Names a branch, and says what becomes of it (KIP-418).
 
     ``function`` maps the branch to the stream that is returned under its name (``None`` keeps it out of the result).
@@ -508,7 +333,7 @@ class Branched(_Option, Generic[K, V]):
 
 @java_names("Printed")
 @dataclass(frozen=True)
-class Printed(_Option, Generic[K, V]):
+class Printed(Option, Generic[K, V]):
     """Says how ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into the file ``path``.
 
     Numbers, lists and windows are written as Java prints them: ``1.0E7``, ``true``, ``null``.

@@ -13,6 +13,7 @@ from typing import Any
 from streamsapp.dsl.arity import require, takes_key
 from streamsapp.dsl.fitting import fit_place, same_keys
 from streamsapp.dsl.join_nodes import StreamJoinNode
+from streamsapp.dsl.join_options import StreamJoined
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stream_join import (
@@ -25,7 +26,6 @@ from streamsapp.dsl.operators.stream_join import (
     SelfJoin,
 )
 from streamsapp.dsl.operators.unjoined import Outer
-from streamsapp.dsl.options import StreamJoined
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError

@@ -11,11 +11,12 @@ from typing import Any, Literal, TypeAlias
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.fitting import fit_place, same_keys
+from streamsapp.dsl.join_options import Joined
 from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stream_table_join import JoinAfterGrace, JoinWithTable
 from streamsapp.dsl.operators.table_views import StoredView, TableView
-from streamsapp.dsl.options import Joined, Named, name_of
+from streamsapp.dsl.options import Named, name_of
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_supplier import TableSupplier
 from streamsapp.errors import TopologyError
