@@ -38,7 +38,7 @@ def count_per_key(source: str, sink: str, emit: str = "update", store: str = "ro
     """The number of records of each key, every update of it to ``sink``."""
     builder = StreamsBuilder()
     stream: KStream[bytes, bytes] = builder.stream(source)
-    counts = stream.group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[arg-type]
+    counts = stream.group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[call-overload]
     counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
     return builder.build()
 
@@ -51,7 +51,7 @@ def count_windows(source: str, sink: str, emit: str = "update") -> Topology:
     """The number of records of each key and window, every update of it to ``sink``."""
     builder = StreamsBuilder()
     stream: KStream[bytes, bytes] = builder.stream(source)
-    counts = stream.group_by_key().windowed_by(COUNTED_WINDOWS).count(Materialized("counts", emit=emit))  # type: ignore[arg-type]
+    counts = stream.group_by_key().windowed_by(COUNTED_WINDOWS).count(Materialized("counts", emit=emit))  # type: ignore[call-overload]
     counts.to_stream().to(sink, Produced(time_windowed(Serdes.bytes(), COUNTED_WINDOWS.size_ms), Serdes.long()))
     return builder.build()
 

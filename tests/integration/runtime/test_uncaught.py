@@ -55,7 +55,7 @@ def word_counts(source: str, sink: str, unsteady: RaisesNowAndThen, store: str =
     words = builder.stream(source, Consumed(key_serde=TEXT, value_serde=TEXT)).select_key(lambda _, word: word)
     repartitioned = words.repartition(Repartitioned(TEXT, TEXT)).map_values(unsteady)
     grouped = repartitioned.group_by_key(Grouped(key_serde=TEXT, value_serde=TEXT))
-    counts = grouped.count(Materialized("counts", store=store))  # type: ignore[arg-type]
+    counts = grouped.count(Materialized("counts", store=store))  # type: ignore[call-overload]
     counts.to_stream().to(sink, Produced(key_serde=TEXT, value_serde=Serdes.long()))
     return builder.build()
 

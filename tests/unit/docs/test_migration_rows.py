@@ -26,7 +26,7 @@ from streamsapp import Stores, StreamsBuilder, StreamsConfig
 from streamsapp.testing import TopologyTestDriver
 
 
-def of(*tables: str) -> Any:
+def of(*tables: str) -> pytest.MarkDecorator:
     """Runs a test for each row of tables."""
     return pytest.mark.parametrize("row", [row for table in tables for row in rows(table)], ids=lambda row: row.python)
 

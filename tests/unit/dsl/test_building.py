@@ -91,7 +91,7 @@ class Pass(Processor):
 
 
 def combining(name: str | None = None) -> Any:
-    return stream().group_by(lambda k, v: v, Grouped(name, STRING, STRING, combine=True))
+    return stream().group_by(lambda k, v: v, Grouped(STRING, STRING, name=name, combine=True))
 
 
 def combine_twice() -> None:

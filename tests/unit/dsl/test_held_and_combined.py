@@ -62,7 +62,7 @@ class Context:
     def __init__(self) -> None:
         self.forwarded: list[tuple[Any, Any, int]] = []
         self.errors: list[str] = []
-        self.drops: list[str] = []
+        self.drops: list[Reason] = []
         self.kept = MemoryStore()
 
     @property
