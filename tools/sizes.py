@@ -81,7 +81,9 @@ def _sizes_of_class(node: ast.ClassDef, where: str) -> Iterator[Size]:
             for limit, known in zip((PARAMETERS, ATTRIBUTES), LARGE_CLASSES[node.name], strict=True)
         )
     methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for made in (each.args for each in methods if each.name == "__init__"):
+    # An overload is a type of the constructor, as the fields of a dataclass are.
+    made_by = [each for each in methods if each.name == "__init__" and not each.decorator_list]
+    for made in (each.args for each in made_by):
         count = len(made.posonlyargs) + len(made.args) + len(made.kwonlyargs) - 1
         yield Size(count, parameters, where, "constructor parameters")
     yield Size(len({name for each in methods for name in _set_on_self(each)}), attributes, where, "attributes")

@@ -103,7 +103,7 @@ class _Dsl(WindowSteps):
             split.no_default_branch()
 
     def _branched(self, branch: Step) -> Branched[Any, Any]:
-        return Branched(branch.get("name"), function=lambda stream: self.made.setdefault(branch["id"], stream))
+        return Branched(name=branch.get("name"), function=lambda stream: self.made.setdefault(branch["id"], stream))
 
     def on_repartition(self, step: Step, of: Any) -> Any:
         options = {name: step.get(name) for name in ("name", "partitions")}

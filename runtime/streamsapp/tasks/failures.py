@@ -161,7 +161,7 @@ class FailureHandling:
         self, described: ErrorContext, outcome: str, why: str, line: Callable[[], str], error: Exception | None = None
     ) -> None:
         """Log a record: the first of a kind for all to see, those that follow within a minute at DEBUG."""
-        level = self._context.warnings.level(f"node {self.named(described.node)}, {outcome}: {why}")
+        level = self._context.mishaps.warnings.level(f"node {self.named(described.node)}, {outcome}: {why}")
         if log.isEnabledFor(level):
             log.log(level, "%s", line(), exc_info=error, extra=_subject(described))
 

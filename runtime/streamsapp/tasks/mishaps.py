@@ -11,6 +11,7 @@ from collections import Counter, deque
 from typing import NamedTuple
 
 from streamsapp.processor.handlers import ErrorContext, Response
+from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 from streamsapp.tasks.shown_values import expressible
 
 #: Records of a task that are remembered, and bytes of a key or a value of theirs.
@@ -41,9 +42,11 @@ def place_of_record(described: ErrorContext) -> str:
 class Mishaps:
     """The records of one task."""
 
-    __slots__ = ("by_node", "dropped", "last")
+    __slots__ = ("by_node", "dropped", "last", "warnings")
 
-    def __init__(self) -> None:
+    def __init__(self, warnings: RepeatedWarnings) -> None:
+        #: Their log lines.
+        self.warnings = warnings
         #: Those that did not fail their task.
         self.dropped = 0
         #: All that were not processed, by node.

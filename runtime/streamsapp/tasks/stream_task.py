@@ -224,7 +224,7 @@ class StreamTask:
         wired, empty = self._wired, WiredTopology()
         wired.close()
         self._wire_up(empty)
-        self.context.warnings.tell_all()
+        self.context.mishaps.warnings.tell_all()
 
     def _wire_up(self, wired: WiredTopology) -> None:
         self._wired = wired
@@ -317,7 +317,7 @@ class StreamTask:
         lateness.begin_batch(self.context.clock.now_ms())
         taken = self._group.run(control, limit)
         self.processed_records += taken
-        self.context.warnings.taken += taken
+        self.context.mishaps.warnings.taken += taken
         if probed is not None:
             self.probes.took(taken)
         lateness.count(taken)
@@ -345,8 +345,8 @@ class StreamTask:
     def punctuate_wall_clock(self) -> None:
         """Fire the wall-clock callbacks that are due."""
         now = self.context.clock.now_ms()
-        if now >= self.context.warnings.next_due:
-            self.context.warnings.tell_due(now)
+        if now >= self.context.mishaps.warnings.next_due:
+            self.context.mishaps.warnings.tell_due(now)
         if now >= self.context.wall_clock_punctuation.next_due:
             self.touched = True
             self._go_through(self.probes.for_results())

@@ -64,7 +64,6 @@ class TaskContext:
         "timestamp",
         "unwritten",
         "wall_clock_punctuation",
-        "warnings",
     )
 
     def __init__(self, application_id: str, task_id: TaskId, clock: Clock, execution: Execution | None = None) -> None:
@@ -76,11 +75,10 @@ class TaskContext:
         #: The counters of single nodes, by node and metric.
         self.counts: dict[tuple[str, str], Tally] = {}
         #: The records that it could not process, by reason and node; kept when the task starts again.
-        self.mishaps = Mishaps()
+        warnings = RepeatedWarnings(clock, f"task {task_id}, ")
+        self.mishaps = Mishaps(warnings)
         #: Results that the producer could not write.
-        self.unwritten = Mishaps()
-        #: The log lines about them; kept, too.
-        self.warnings = RepeatedWarnings(clock, f"task {task_id}, ")
+        self.unwritten = Mishaps(warnings)
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()
