@@ -62,7 +62,7 @@ public class Rows {{
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
-    """What Kafka Streams says of the topology of each row, by line."""
+    """The descriptions that Kafka Streams gives of the rows' topologies, by line."""
     folder = tmp_path_factory.mktemp("rows")
     source = folder / "Rows.java"
     source.write_text(program([row for table in TOPOLOGIES for row in rows(table)]), "utf-8")

@@ -62,7 +62,7 @@ def pairs(records: list[Record]) -> list[tuple[Any, Any]]:
 
 
 def as_any(option: Any) -> Any:
-    """What a type checker would refuse."""
+    """Returns it without its types: a type checker would refuse the call."""
     return option
 
 

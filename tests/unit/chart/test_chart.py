@@ -19,7 +19,7 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text("utf-8"))
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text("utf-8"))
-#: What only a schema has: fields of a pod.
+#: Fields of a pod, which only a schema has.
 UNSET = {"operator.resources.requests", "operator.resources.limits"}
 POD_FIELDS = ("operator.podSecurityContext.", "operator.containerSecurityContext.")
 

@@ -1,4 +1,4 @@
-"""What a test gives to the driver wrongly is answered with the topic, the serde, the type and the remedy."""
+"""The driver answers what a test gives wrongly with the topic, the serde, the type and the remedy."""
 
 from __future__ import annotations
 
