@@ -118,20 +118,6 @@ def test_a_topic_that_is_missing_for_a_moment_is_read(start: Start, read: Read) 
     assert reader.offsets == {A: list(range(5)), B: list(range(5))}
 
 
-def test_a_topic_that_was_missing_when_it_was_assigned_before_is_waited_for_again(
-    start: Start, read: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leaders, "PROPAGATION", 0.5)
-    brokers = start({"a": 1})
-    brokers.fate_of_look_ups = once(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 2)
-    reader = read(brokers, {A: 0})
-    reader.threads.end()  # the look-up's, which notes that the topic is missing
-    reader.fetcher.unassign([A])
-    time.sleep(0.6)
-    reader.fetcher.assign({A: 0})
-    reader.until(lambda: reader.ends)
-
-
 def test_what_is_wrong_with_a_topic_is_not_told_after_it_was_unassigned(start: Start, read: Read) -> None:
     brokers = start({"a": 1, "b": 1})
     brokers.fate_of_look_ups = lambda topic: KafkaError.TOPIC_AUTHORIZATION_FAILED if topic == "b" else 0
