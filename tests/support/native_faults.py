@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from compiled_parts import count_push, window_push
-from data_paths import mock_brokers
+from data_paths import mock_brokers, send_all
 from native_counts import Times, staged
 from native_stress import consumer, producer
 from streamsapp import TopicPartition, native
@@ -66,7 +66,7 @@ def transactions(broker: str) -> None:
             )
             with closing(sender):
                 sender.start()
-                assert sender.send(numbered("transactions", number * BATCH)) == []
+                send_all(sender, numbered("transactions", number * BATCH))
                 if number % 2:
                     sender.abort()
                     sender.poll()  # tells of records that failed: those that an abort drops have not
@@ -367,7 +367,7 @@ def nomemory(broker: str) -> None:
     )
     assert without_memory(lambda: sent_out(path, outbox(), batch)) > 1
     with closing(producer(broker, [])) as sender:  # whose thread must have memory
-        assert sender.send(numbered("nomemory", 3, MOST_ALLOCATIONS * 4)) == []
+        send_all(sender, numbered("nomemory", 3, MOST_ALLOCATIONS * 4))
         assert sender.flush(60)
     assert without_memory(taking(path)) > 1
     gc.collect()
