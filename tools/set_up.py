@@ -1,6 +1,6 @@
 """Sets up this tree from nothing but Python 3.11+: an environment with the runtime, whose C part is compiled, and the
 parts it is asked for: ``development`` (all locked packages), ``broker``, ``jdk``, ``object-store``, ``kubernetes``,
-``shells``, ``browser``, ``docs``.
+``shells``, ``browser``, ``docs``. With ``build`` the environment has only what builds wheels.
 
 Run by every target of the Makefile with the parts that it needs, by the system's Python: nothing but the standard
 library is needed. Each part has a thread of its own, as one of them downloads while another compiles; packages of the
@@ -40,7 +40,8 @@ STAMP = VENV / ".installed"
 TREE_STAMP = VENV / ".compiled"
 #: The packages that the runtime needs, and those that install this tree; its development needs only more of the same
 #: versions.
-RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", ROOT / "images" / "build.lock")
+BUILD_LOCKS = (ROOT / "images" / "build.lock",)
+RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", *BUILD_LOCKS)
 LOCK = ROOT / "requirements.lock"
 NATIVE = ROOT / "runtime" / "streamsapp" / "native"
 _PIP = (str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -63,7 +64,10 @@ class SetupError(Exception):
 
 
 def main() -> int:
-    environment = partial(set_up_environment, (LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
+    if "build" in sys.argv:
+        environment: Callable[[], None] = set_up_build
+    else:
+        environment = partial(set_up_environment, (LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
     wanted: list[Callable[[], None]] = [environment, *(PARTS[name] for name in PARTS if name in sys.argv)]
     try:
         with ThreadPoolExecutor(len(wanted)) as threads:
@@ -85,9 +89,23 @@ def set_up_environment(locks: Sequence[Path]) -> None:
         _install_java()
 
 
+def set_up_build() -> None:
+    """The virtual environment with what builds wheels, and a compiler; what runs one is left out."""
+    _install_packages_of(BUILD_LOCKS)
+    _bring_compiler()
+
+
+def _bring_compiler() -> None:
+    if compiler.is_missing():
+        with step("a C compiler"):
+            run([*_PIP, "install", "--require-hashes", "-r", str(compiler.LOCK)])
+
+
 def _install_packages_of(locks: Sequence[Path]) -> None:
-    """An environment that has all packages is left as it is where the runtime's are asked for."""
-    if _read(STAMP) in {fingerprint(locks), fingerprint([LOCK])} and _works(VENV_PYTHON):
+    """An environment that has more packages is left as it is where fewer are asked for."""
+    fewest_first = [BUILD_LOCKS, RUNTIME_LOCKS, (LOCK,)]
+    enough = [fingerprint(each) for each in fewest_first[fewest_first.index(tuple(locks)) :]]
+    if _read(STAMP) in enough and _works(VENV_PYTHON):
         return
     if not _works(VENV_PYTHON):
         _make_environment(VENV)
@@ -109,9 +127,7 @@ def _install_tree() -> None:
         settings = compiler.settings(VENV_PYTHON, cache_dir())
     except compiler.NoHeadersError as error:
         raise SetupError(str(error)) from error
-    if compiler.is_missing():
-        with step("a C compiler"):
-            run([*_PIP, "install", "--require-hashes", "-r", str(compiler.LOCK)])
+    _bring_compiler()
     with step("streamsapp, editable, with its C part"):
         run([*_PIP, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], settings)
     TREE_STAMP.write_text(wanted, encoding="utf-8")

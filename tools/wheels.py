@@ -1,11 +1,13 @@
 """Builds the wheels of a release from its source archive: one for each Python and each processor.
 
-Called by ``release.py``. A Python builds its own, with its own headers, in an environment of its own; PyPI's compiler
-makes them for both processors, with no newer part of C's library than ``GLIBC``.
+Called by ``release.py``. As a program, for ``make wheel``, it builds the one of this tree for this Python. A Python
+builds its own, with its own headers, in an environment of its own; PyPI's compiler makes them for both processors, with
+no newer part of C's library than ``GLIBC``.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,21 @@ _HAS_HEADERS = (
     "sys.exit(f'{sys.version_info[0]}.{sys.version_info[1]}' != sys.argv[1] "
     "or not Path(sysconfig.get_path('include'), 'Python.h').exists())"
 )
+
+
+def main() -> int:
+    out = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, **compiler.settings(Path(sys.executable), cache_dir())}
+        options = ["--no-deps", "--no-build-isolation", "--no-cache-dir", "--wheel-dir", folder]
+        _pip(sys.executable, "wheel", *options, str(ROOT), environment=environment)
+        [made] = Path(folder).iterdir()
+        out.mkdir(exist_ok=True)
+        for older in out.glob("streamsapp-*.whl"):
+            older.unlink()
+        wheel = shutil.move(made, out)
+    print(f"in an environment of your own, type:  pip install '{wheel}[local]'")
+    return 0
 
 
 def build_wheels(source: Path, out: Path, versions: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -97,3 +114,7 @@ def _build(builder: str, source: Path, out: Path, processor: str, environment: M
 def _pip(python: str, command: str, *options: str, environment: Mapping[str, str] | None = None) -> None:
     quietly = [python, "-m", "pip", command, "--quiet", "--disable-pip-version-check"]
     subprocess.run([*quietly, *options], env=environment, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

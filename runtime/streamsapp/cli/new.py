@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import tempfile
+from importlib.metadata import distribution
 from importlib.resources import as_file, files
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from streamsapp.cli.arguments import new_command
 from streamsapp.cli.output import add_output, print_json
@@ -23,6 +27,7 @@ TEMPLATES = {
 #: The files that every project has.
 _EVERY = "every"
 _NAME = "__NAME__"
+_LIBRARY = "__STREAMSAPP__"
 #: Under these names, packages and git would take the files for their own.
 _RENAMED = {"gitignore": ".gitignore"}
 _GO_ON = """\
@@ -55,12 +60,14 @@ def new(options: argparse.Namespace) -> int:
     _check_name(folder.name)
     if os.path.exists(folder):  # noqa: PTH110  # that of Path raises where one may not look
         raise UserInputError(f"{options.name}: is there already; choose another name, or remove it")
+    installed = distribution("streamsapp")
+    library = requirement(installed.version, installed.read_text("direct_url.json"))
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / "project"
         made.mkdir()
         with as_file(files("streamsapp.cli") / "templates") as templates:
             for source in sorted([*(templates / _EVERY).iterdir(), *(templates / options.template).glob("*.*")]):
-                text = source.read_text("utf-8").replace(_NAME, folder.name)
+                text = source.read_text("utf-8").replace(_NAME, folder.name).replace(_LIBRARY, library)
                 (made / _RENAMED.get(source.name, source.name)).write_text(text, encoding="utf-8")
         try:
             shutil.copytree(made, folder)
@@ -73,6 +80,17 @@ def new(options: argparse.Namespace) -> int:
     print(f"{folder}: {', '.join(written)}")
     print(_GO_ON.format(folder=folder))
     return 0
+
+
+def requirement(version: str, direct_url: str | None) -> str:
+    """Returns the line by which pip finds this library again: at the address that it was installed from, such as a
+    wheel's file, which pip keeps in ``direct_url`` (PEP 610); on an index where there is none."""
+    if direct_url is None:
+        return f"streamsapp=={version}"
+    origin = json.loads(direct_url)
+    if origin.get("dir_info", {}).get("editable"):
+        return f"-e {url2pathname(urlsplit(origin['url']).path)}"
+    return f"streamsapp @ {origin['url']}"
 
 
 def _check_name(name: str) -> None:

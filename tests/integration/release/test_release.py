@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -46,7 +47,7 @@ class Installed:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
         self.environment = {**kept, "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-        self.run(str(self.bin / "pip"), "install", "--quiet", f"{wheel}[operator]", "pytest")
+        self.run(str(self.bin / "pip"), "install", "--quiet", f"{wheel}[local,operator]", "pytest")
 
     def run(self, *command: str, stdin: str = "", cwd: Path | None = None) -> str:
         answer = subprocess.run(
@@ -163,13 +164,24 @@ def test_commands_and_files_are_there(installed: Installed) -> None:
 
 
 @pytest.fixture
-def project(installed: Installed, tmp_path: Path) -> Iterator[Path]:
+def bare(installed: Installed, tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that has Python alone: no Java, no Maven, no compiler, and nothing in its cache."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "seq", "sleep"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    settings = {"PATH": f"{installed.bin}:{programs}", "STREAMSAPP_CACHE": str(tmp_path / "cache")}
+    return {**{name: value for name, value in installed.environment.items() if name != "JAVA_HOME"}, **settings}
+
+
+@pytest.fixture
+def project(installed: Installed, bare: dict[str, str], tmp_path: Path) -> Iterator[Path]:
     """A new project that runs."""
     installed.run("streamsapp", "new", "hello", cwd=tmp_path)
     folder = tmp_path / "hello"
     command = [str(installed.bin / "streamsapp"), "local", "-f", "app.yaml", "--http-port", "0"]
     with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=folder, env=installed.environment, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=folder, env=bare, stdout=log, stderr=log)
     try:
 
         def runs() -> bool:
@@ -181,6 +193,25 @@ def project(installed: Installed, tmp_path: Path) -> Iterator[Path]:
     finally:
         process.terminate()
         process.wait(120)
+
+
+def test_a_new_project_asks_for_the_wheel_that_is_installed(installed: Installed, tmp_path: Path) -> None:
+    installed.run("streamsapp", "new", "hello", cwd=tmp_path)
+    answer = installed.run("pip", "install", "--no-index", "-r", "requirements.txt", cwd=tmp_path / "hello")
+    assert "streamsapp @ file:///" in answer
+
+
+def test_an_extra_is_added_where_the_library_is_installed(installed: Installed) -> None:
+    answer = installed.run("pip", "install", "--dry-run", "streamsapp[s3]")
+    assert re.search(r"Would install .*boto3-", answer)
+
+
+def test_the_wheel_of_this_machine_is_built_by_one_command(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "wheels.py"), str(tmp_path / "dist")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    [wheel] = (tmp_path / "dist").iterdir()
+    assert wheel.name.startswith(f"streamsapp-{release.project_version()}-{TAG}-{TAG}-")
+    assert said == f"in an environment of your own, type:  pip install '{wheel}[local]'\n"
 
 
 def test_a_stranger_has_a_result_in_five_commands(installed: Installed, project: Path) -> None:

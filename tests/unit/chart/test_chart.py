@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from metric_names import series
+from release import project_version
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "streamsapp"
@@ -31,11 +32,8 @@ def test_the_chart_has_no_crd_but_the_one_of_the_tree() -> None:
 
 
 def test_the_version_is_that_of_the_project() -> None:
-    project = (ROOT / "pyproject.toml").read_text("utf-8")
-    version = re.search(r'^version = "(.*)"$', project, re.MULTILINE)
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
-    assert version is not None
-    assert chart["appVersion"] == version[1]
+    assert {chart["version"], chart["appVersion"]} == {project_version()}
 
 
 def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

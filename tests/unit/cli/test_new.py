@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamsapp.cli.main import main
-from streamsapp.cli.new import TEMPLATES
+from streamsapp.cli.new import TEMPLATES, requirement
 
 COMMANDS = ("README.md", "app.yaml", "requirements.txt", "test_topology.py", ".gitignore")
 
@@ -44,10 +44,25 @@ def test_a_project_is_valid_and_names_its_application(
     assert main(["new", f"my-{template}", "--template", template]) == 0
     folder = tmp_path / f"my-{template}"
     assert set(COMMANDS) <= {each.name for each in folder.iterdir()}
-    assert "__NAME__" not in "".join(each.read_text() for each in folder.iterdir())
+    written = "".join(each.read_text() for each in folder.iterdir())
+    assert ("__NAME__" in written, "__STREAMSAPP__" in written) == (False, False)
     capsys.readouterr()
     assert main(["validate", "-f", str(folder / "app.yaml")]) == 0
     assert f": OK: my-{template}, " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "line"),
+    [
+        (None, "streamsapp==1.2.3"),
+        ('{"url": "file:///a%20b/x.whl", "archive_info": {}}', "streamsapp @ file:///a%20b/x.whl"),
+        ('{"url": "https://host/x.whl", "archive_info": {}}', "streamsapp @ https://host/x.whl"),
+        ('{"url": "file:///a%20b/clone", "dir_info": {}}', "streamsapp @ file:///a%20b/clone"),
+        ('{"url": "file:///a%20b/clone", "dir_info": {"editable": true}}', "-e /a b/clone"),
+    ],
+)
+def test_a_project_asks_for_the_library_where_it_was_installed_from(direct_url: str | None, line: str) -> None:
+    assert requirement("1.2.3", direct_url) == line
 
 
 @pytest.mark.parametrize("name", ["My_App", "a" * 64, "-a"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,17 @@ def test_a_url_names_a_bucket_or_a_folder(url: str, location: Bucket | Path) -> 
 def test_the_url_decides_which_store_is_opened(tmp_path: Path) -> None:
     assert isinstance(open_store(RemoteStateConfig(url=f"file://{tmp_path}")), DirectoryStore)
     assert isinstance(open_store(RemoteStateConfig(url="s3://bucket/x", region="eu-north-1")), S3Store)
+
+
+def test_a_bucket_without_the_extra_that_reaches_it_is_refused_and_a_folder_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    for name in ("s3_client", "s3_errors", "s3_store"):
+        monkeypatch.delitem(sys.modules, f"streamsapp.remote.{name}", raising=False)
+    with pytest.raises(ConfigError, match=r"s3://bucket/x is in a bucket, and boto3 is not .*'streamsapp\[s3\]'"):
+        open_store(RemoteStateConfig(url="s3://bucket/x"))
+    assert isinstance(open_store(RemoteStateConfig(url=f"file://{tmp_path}")), DirectoryStore)
 
 
 @pytest.mark.parametrize(
