@@ -129,8 +129,24 @@ def test_kubectl_shows_no_run_where_none_is_to_begin(
 
     header, row = cluster.kubectl("get", "sapp", "-o", "wide", "-n", namespace).splitlines()
 
-    assert header.split()[-3:] == ["LAST-RUN", "NEXT-RUN", "AGE"]
+    assert header.split()[-4:] == ["LAST-RUN", "NEXT-RUN", "AGE", "MESSAGE"]
     assert row[header.index("LAST-RUN") : header.index("AGE")].strip() == ""
+
+
+def test_wide_columns_show_pods_the_rollout_and_what_is_wrong(
+    cluster: ApiServer, applications: Applications, namespace: str
+) -> None:
+    wrong = replace(STATUS.conditions[0], type="Degraded", reason="PodFailing", message="wordcount-1: no image")
+    rollout = RolloutStatus(revision="r", updated=1, total=3)
+    status = replace(STATUS, target_replicas=3, rollout=rollout, conditions=(*STATUS.conditions, wrong))
+    applications.write_status(applications.create(document()), to_document(status))
+
+    header, row = cluster.kubectl("get", "sapp", "-o", "wide", "-n", namespace).splitlines()
+
+    columns = ["READY-PODS", "WANTED", "UPDATED", "OF"]
+    shown = [row[header.index(f" {each} ") :].split()[0] for each in columns]
+    assert shown == ["2", "3", "1", "3"]
+    assert row.endswith("wordcount-1: no image")
 
 
 def test_kubectl_scales(cluster: ApiServer, applications: Applications, namespace: str) -> None:

@@ -77,7 +77,7 @@ def test_an_application_that_was_made_under_an_older_resource_waits_for_the_oper
     until(lambda: world.operator.said(WROTE), "its log says so")
     until(lambda: world.has_told("spec.errors.processing, spec.rollout.soakSeconds"), "an event names the fields")
     app = world.app()
-    assert "status" not in app
+    assert app["status"] == {"observedGeneration": -1}, "nothing but the default of the schema"
     assert "finalizers" not in app["metadata"]
     assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
     define(world, CRD)

@@ -181,7 +181,8 @@ def test_the_printer_columns_are_those_that_are_promised() -> None:
     (version,) = yaml.safe_load(CRD.read_text("utf-8"))["spec"]["versions"]
 
     columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
-    expected = ["READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "ENGINE", "LAST-RUN", "NEXT-RUN", "AGE"]
+    expected = ["READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE"]
+    expected += ["READY-PODS", "WANTED", "UPDATED", "OF", "ENGINE", "LAST-RUN", "NEXT-RUN", "AGE", "MESSAGE"]
     assert list(columns) == expected
     # kubectl shows how long ago a date was, and nothing that can be read for one to come.
     assert [columns[each]["type"] for each in ("LAST-RUN", "NEXT-RUN")] == ["date", "string"]
