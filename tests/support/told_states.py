@@ -77,6 +77,15 @@ def crashing() -> Reconciles:
     return made
 
 
+def first_crashing() -> Reconciles:
+    """The first revision cannot run, and there is none to go back to."""
+    made = Reconciles(wanted(generation=4), NEW)
+    for _ in range(3):
+        failing = [broken(it, "CrashLoopBackOff", "one", restarts=5, last_exit="exit 2: no brokers") for it in range(3)]
+        made.plan(failing, checks=passed("one"))
+    return made
+
+
 def starting() -> Reconciles:
     """A pod that has not been made ready yet, and was not started again."""
     made = running()
@@ -142,6 +151,7 @@ STATES: dict[str, tuple[Callable[[], Reconciles], str, str]] = {
     "between windows": (between_windows, "InProgress", "Progressing"),
     "refused": (refused, "Failed", "Degraded"),
     "crashing": (crashing, "Failed", "Degraded"),
+    "first crashing": (first_crashing, "Failed", "Degraded"),
     "starting": (starting, "InProgress", "Progressing"),
     "without image": (without_image, "Failed", "Degraded"),
     "name taken": (name_taken, "Failed", "Degraded"),

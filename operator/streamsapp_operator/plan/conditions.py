@@ -22,7 +22,7 @@ from streamsapp_operator.model.status import (
     ScheduleStatus,
 )
 from streamsapp_operator.plan import preview, progress, summary
-from streamsapp_operator.plan.currency import Told, currency, of_trouble
+from streamsapp_operator.plan.currency import Told, cannot_run, currency, of_trouble
 from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost, strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import leading_word
@@ -51,6 +51,9 @@ def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
         "SnapshotsFresh": _snapshots_fresh(inputs),
         "Degraded": _degraded(inputs, status),
     }
+    stalled, reason, message = told["Stalled"]
+    if stalled == "True" and told["Progressing"][:1] == ("True",) and told["Progressing"][1] != "Scaling":
+        told["Progressing"] = "False", reason, message
     if status.rollout is not None and status.rollout.preview is not None:
         told["Previewed"] = _previewed(inputs, status.rollout.preview)
     return stamped(told, inputs.status, inputs.app.generation, inputs.time)
@@ -251,7 +254,7 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
         noted = [f"{pod.name}: {it}" for pod in inputs.pods if pod.report is not None for it in pod.report.notes]
         if noted:
             yield "TopologiesDiffer", noted[0]
-    unready = _unready(inputs)
+    unready = _unready(inputs) or cannot_run(inputs)
     if unready is not None:
         yield "PodFailing", unready
 

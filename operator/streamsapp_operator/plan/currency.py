@@ -40,7 +40,7 @@ def currency(inputs: PlanInput, status: AppStatus) -> dict[ConditionType, Told]:
     if why is None:
         message = "nothing runs, as spec.replicas is 0" if inputs.settings.replicas == 0 else _all_have(inputs)
         return told("UpToDate", message)
-    broken = _cannot_run(inputs)
+    broken = cannot_run(inputs)
     if broken is not None and status.last_good_revision in {None, inputs.settings.revision}:
         return told("PodFailing", broken, stalled=True)  # there is nothing to go back to
     return told(*why, stalled=_stalls(inputs, status))
@@ -83,7 +83,7 @@ def _stalls(inputs: PlanInput, status: AppStatus) -> bool:
     return rollout is not None and (rollout.phase in _ENDED_BADLY or rollout_holds.waits_for_approval(inputs, rollout))
 
 
-def _cannot_run(inputs: PlanInput) -> str | None:
+def cannot_run(inputs: PlanInput) -> str | None:
     """Returns the first pod whose container ends again and again, or cannot begin, and why. While Kafka or the object
     store is away, that is the reason, and waiting mends it."""
     if any(unreachable(inputs)):

@@ -33,6 +33,8 @@ def test_each_state_has_the_word_of_kstatus_for_it(state: str) -> None:
     assert [it.status for it in true].count("True") == 1
     assert all(it.reason for it in true)
     assert all(it.message for it in true if it.status == "True")
+    both = {it.type for it in made.status.conditions if it.status == "True"} & {"Progressing", "Stalled"}
+    assert len(both) < 2, "what is stalled does not progress"
     assert {it.observed_generation for it in made.status.conditions} == {made.app.generation}
 
 

@@ -161,7 +161,8 @@ class World:
         assert len(true & {"UpToDate", "Reconciling", "Stalled"}) == 1, true
         scales = told["Progressing"].reason == "Scaling"  # also while the new revision is refused
         assert scales or not {"Progressing", "Stalled"} <= true, told
-        assert not ("Stalled" in true and "Degraded" not in true), told
+        held = told["Stalled"].reason == "Paused"  # the user's will is no fault
+        assert held or not ("Stalled" in true and "Degraded" not in true), told
         rollout = self.status.rollout
         if "UpToDate" in true:
             assert rollout is not None
