@@ -66,7 +66,7 @@ def _add_nodes(
         probe = probes.get(node.name)
         if probe is not None and probe.rate is not None:
             told["rate"] = probe.rate + (told["rate"] or 0.0)
-        told["dropped"] += task.context.mishaps.by_node[node.name] + task.context.unwritten.by_node[node.name]
+        told["dropped"] += task.context.mishaps.by_node[node.name] + task.context.mishaps.unwritten.by_node[node.name]
     for queue in queues:
         told = nodes[queue.source]
         told["queued"] = len(queue) + (told["queued"] or 0)
@@ -81,7 +81,7 @@ def _mishaps(tasks: Iterable[StreamTask]) -> list[dict[str, Any]]:
     found = [
         (mishap, task)
         for task in tasks
-        for mishaps in (task.context.mishaps, task.context.unwritten)
+        for mishaps in (task.context.mishaps, task.context.mishaps.unwritten)
         for mishap in list(mishaps.last)
     ]
     found.sort(key=lambda each: each[0].at_ms, reverse=True)

@@ -40,7 +40,7 @@ def place_of_record(described: ErrorContext) -> str:
 
 
 class Mishaps:
-    """The records of one task."""
+    """Records that met the same part of a task: its nodes, or the producer."""
 
     __slots__ = ("by_node", "dropped", "last", "warnings")
 
@@ -61,3 +61,14 @@ class Mishaps:
         key, value = (data and data[:MOST_BYTES] for data in (described.key, described.value))
         told = expressible(reason[:_LONGEST_REASON])  # it may quote the record
         self.last.append(Mishap(at_ms, described.node, place, outcome, told, key, value))
+
+
+class TaskMishaps(Mishaps):
+    """The records of one task."""
+
+    __slots__ = ("unwritten",)
+
+    def __init__(self, warnings: RepeatedWarnings) -> None:
+        super().__init__(warnings)
+        #: Results that the producer could not write.
+        self.unwritten = Mishaps(warnings)

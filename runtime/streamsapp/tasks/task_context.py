@@ -12,7 +12,7 @@ from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
-from streamsapp.tasks.mishaps import Mishaps
+from streamsapp.tasks.mishaps import TaskMishaps
 from streamsapp.tasks.punctuation import Firing, PunctuationQueue
 from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 
@@ -62,7 +62,6 @@ class TaskContext:
         "stream_time_punctuation",
         "task_id",
         "timestamp",
-        "unwritten",
         "wall_clock_punctuation",
     )
 
@@ -76,9 +75,7 @@ class TaskContext:
         self.counts: dict[tuple[str, str], Tally] = {}
         #: The records that it could not process, by reason and node; kept when the task starts again.
         warnings = RepeatedWarnings(clock, f"task {task_id}, ")
-        self.mishaps = Mishaps(warnings)
-        #: Results that the producer could not write.
-        self.unwritten = Mishaps(warnings)
+        self.mishaps = TaskMishaps(warnings)
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()
@@ -86,7 +83,7 @@ class TaskContext:
     @property
     def dropped_records(self) -> int:
         """The records that were skipped by rule, or given up by a handler, and the results that were not written."""
-        return self.mishaps.dropped + self.unwritten.dropped
+        return self.mishaps.dropped + self.mishaps.unwritten.dropped
 
     @property
     def firing(self) -> Firing | None:
