@@ -12,8 +12,7 @@ from contextlib import contextmanager
 
 from benchmarks.workloads import Message
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Received, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4
 #: Names of the topics made here begin so, and internal topics of the applications contain it (Quix puts it in the

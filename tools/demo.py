@@ -23,8 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamsapp.errors import StreamsAppError, StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker

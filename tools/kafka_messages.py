@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
+from streamsapp.brokers.codec import NEVER
 from streamsapp.local.jars import KAFKA_VERSION, kafka_jars
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,10 +45,15 @@ RUNNING = {
     "SyncGroup": 5,
 }
 #: Those that only tests have types of.
-COMPARED = {"EndTxn": 5, "Fetch": 17, "Heartbeat": 4, "Produce": 12, "TxnOffsetCommit": 5}
+COMPARED = {
+    "EndTxn": 5,
+    "Fetch": 17,
+    "Heartbeat": 4,
+    "OffsetFetch": 7,
+    "Produce": 12,
+    "TxnOffsetCommit": 5,
+}
 
-#: Later than any version, as ``In`` has it.
-_NEVER = 0x7FFF
 _NUMBERS = {
     "bool": "Bool",
     "int8": "Int8",
@@ -133,54 +139,55 @@ class _Classes:
 
     def __init__(self, schema: Schema, greatest: int) -> None:
         self._schema = schema
-        self._greatest = greatest
+        self._known = _versions(schema["validVersions"])[0], greatest
         self._common = {each["name"]: each for each in schema.get("commonStructs", ())}
 
     def made(self) -> Iterator[tuple[str, str]]:
         """Each class's name and text, those that others are made of first."""
         schema, name = self._schema, self._schema["name"]
-        least, last = _versions(schema["validVersions"])
+        last = _versions(schema["validVersions"])[1]
         compact = _versions(schema["flexibleVersions"])[0]
-        if last < self._greatest:
-            raise UnknownSchemaError(f"{name} has versions up to {last}, and not {self._greatest}")
-        yield from self._parts(schema["fields"])
-        lines = [f"VERSIONS: ClassVar = ({least}, {self._greatest})", f"FIRST_COMPACT: ClassVar = {compact}"]
+        if last < self._known[1]:
+            raise UnknownSchemaError(f"{name} has versions up to {last}, and not {self._known[1]}")
+        yield from self._parts(schema["fields"], self._known)
+        lines = [f"VERSIONS: ClassVar = {self._known}", f"FIRST_COMPACT: ClassVar = {compact}"]
         above = "Whole"
         if schema["type"] == "request":
             answer = name.removesuffix("Request") + "Response"
             above = f"Asking[{answer}]"
             lines += [f"API_KEY: ClassVar = {schema['apiKey']}", f"ANSWER: ClassVar = {answer}"]
-        yield name, _class(name, above, [*lines, ""], self._fields(schema["fields"]))
+        yield name, _class(name, above, [*lines, ""], self._fields(schema["fields"], self._known))
 
-    def _parts(self, fields: Sequence[Schema]) -> Iterator[tuple[str, str]]:
+    def _parts(self, fields: Sequence[Schema], within: tuple[int, int]) -> Iterator[tuple[str, str]]:
         for field in self._present(fields):
             kind = field["type"].removeprefix("[]")
             inner = field.get("fields") or self._common.get(kind, {}).get("fields")
             if inner:
-                yield from self._parts(inner)
-                yield kind, _class(kind, "Structure", [], self._fields(inner))
+                present = _both(within, _versions(field["versions"]))
+                yield from self._parts(inner, present)
+                yield kind, _class(kind, "Structure", [], self._fields(inner, present))
 
     def _present(self, fields: Sequence[Schema]) -> list[Schema]:
         """The fields that any version has which is known."""
-        return [each for each in fields if _versions(each["versions"])[0] <= self._greatest]
+        return [each for each in fields if _versions(each["versions"])[0] <= self._known[1]]
 
-    def _fields(self, fields: Sequence[Schema]) -> list[Field]:
-        """A class's fields, tagged ones last, as the wire has them."""
-        made = [self._field(each) for each in self._present(fields)]
+    def _fields(self, fields: Sequence[Schema], within: tuple[int, int]) -> list[Field]:
+        """The fields of a class that ``within`` these versions is written; tagged ones last, as the wire has them."""
+        made = [self._field(each, within) for each in self._present(fields)]
         return sorted(made, key=lambda each: -1 if each.tag is None else each.tag)
 
-    def _field(self, field: Schema) -> Field:
+    def _field(self, field: Schema, within: tuple[int, int]) -> Field:
         kind = field["type"].removeprefix("[]")
         array, part = kind != field["type"], kind not in _NUMBERS and kind not in _SIZES
         hint = _NUMBERS.get(kind) or _SIZES.get(kind) or kind
         hint = f"list[{hint}]" if array else hint
         nullable = _versions(field.get("nullableVersions", "none"))[0]
         default = self._default(field, kind, array=array, part=part)
-        if nullable <= self._greatest or default == "None":
+        if nullable <= self._known[1] or default == "None":
             if part and not array:
                 raise UnknownSchemaError(f"{field['name']} of {self._schema['name']} is a structure that may be none")
             hint = f"{hint} | None"
-        return Field(_snake(field["name"]), self._annotated(field, hint, nullable), default, field.get("tag"))
+        return Field(_snake(field["name"]), self._annotated(field, hint, nullable, within), default, field.get("tag"))
 
     def _default(self, field: Schema, kind: str, *, array: bool, part: bool) -> str:
         told = field.get("default")
@@ -196,18 +203,25 @@ class _Classes:
             return str(told).capitalize()
         return json.dumps(told) if kind == "string" else str(int(str(told), 0))
 
-    def _annotated(self, field: Schema, hint: str, nullable: int) -> str:
+    def _annotated(self, field: Schema, hint: str, nullable: int, within: tuple[int, int]) -> str:
         if "flexibleVersions" in field or field.get("taggedVersions", field["versions"]) != field["versions"]:
             raise UnknownSchemaError(f"{field['name']} of {self._schema['name']} is otherwise in some versions")
         first, last = _versions(field["versions"])
         told = [str(first)] if first else []
-        if last < self._greatest:
+        if last < self._known[1]:
             told.append(f"last={last}")
-        if nullable <= self._greatest:
+        if nullable <= self._known[1]:
             told.append(f"nullable={nullable}")
         if "tag" in field:
             told.append(f"tag={field['tag']}")
+        if not field.get("ignorable") and _both(within, (first, last)) != within:
+            told.append("ignorable=False")
         return f"Annotated[{hint}, In({', '.join(told)})]" if told else hint
+
+
+def _both(some: tuple[int, int], others: tuple[int, int]) -> tuple[int, int]:
+    """The versions that are in both ranges."""
+    return max(some[0], others[0]), min(some[1], others[1])
 
 
 def _class(name: str, above: str, lines: Sequence[str], fields: Sequence[Field]) -> str:
@@ -217,9 +231,9 @@ def _class(name: str, above: str, lines: Sequence[str], fields: Sequence[Field])
 
 def _versions(text: str) -> tuple[int, int]:
     if text == "none":
-        return _NEVER, _NEVER
+        return NEVER, NEVER
     first, dash, last = text.partition("-")
-    return int(first.rstrip("+")), int(last) if dash else _NEVER if text.endswith("+") else int(first)
+    return int(first.rstrip("+")), int(last) if dash else NEVER if text.endswith("+") else int(first)
 
 
 def _snake(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kafka_cluster import START_TIMEOUT, Kafka
 from streamsapp.config import StreamsConfig, client_properties

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import (
+    NewTopic,
+    OffsetSpec,
+)
 
 from application import COUNTED, PARTITIONS, TASK, WINDOWS, WRITER, Json, Topics, window_name
 from kafka_cluster import wait_until_seen

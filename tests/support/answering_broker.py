@@ -1,5 +1,5 @@
-"""A broker that answers what it is asked in kafka-python's encoding, and whose answers a test may change: what can't be
-had from a real one. Each connection has a thread."""
+"""A broker that answers what it is asked, and whose answers a test may change: what can't be had from a real one. Each
+connection has a thread."""
 
 from __future__ import annotations
 
@@ -10,112 +10,96 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from kafka.protocol.consumer import (
-    JoinGroupResponse,
-    LeaveGroupResponse,
-    OffsetCommitResponse,
-    OffsetFetchResponse,
-    SyncGroupResponse,
-)
-from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
-from kafka.protocol.producer import (
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnResponse,
-    EndTxnResponse,
-    InitProducerIdResponse,
-    ProduceResponse,
+from broker_protocol import answered
+from messages_by_hand.end_txn import EndTxnResponse
+from messages_by_hand.offset_fetch import OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from messages_by_hand.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from messages_by_hand.txn_offset_commit import (
     TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
+from streamsapp.brokers.codec import Whole
+from streamsapp.brokers.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from streamsapp.brokers.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from streamsapp.brokers.messages.api_versions import ApiVersion, ApiVersionsResponse
+from streamsapp.brokers.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from streamsapp.brokers.messages.init_producer_id import InitProducerIdResponse
+from streamsapp.brokers.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from streamsapp.brokers.messages.leave_group import LeaveGroupResponse
+from streamsapp.brokers.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from streamsapp.brokers.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from streamsapp.brokers.messages.sync_group import SyncGroupResponse
 
 _SIZE = struct.Struct(">i")
 API_VERSIONS = 18
+_BOTH = range(2)
 
 
-def _join() -> Any:
-    member = JoinGroupResponse.JoinGroupResponseMember(member_id="m", group_instance_id=None, metadata=b"metadata")
-    return JoinGroupResponse(
-        throttle_time_ms=0, error_code=0, generation_id=1, protocol_type="consumer", protocol_name="streamsapp",
-        leader="m", skip_assignment=False, member_id="m", members=[member],
-    )  # fmt: skip
+def _metadata(port: int) -> MetadataResponse:
+    parts = [MetadataResponsePartition(0, each, 1, 0, [1], [1]) for each in _BOTH]
+    broker = MetadataResponseBroker(1, "127.0.0.1", port)
+    topic = MetadataResponseTopic(name="t", partitions=parts)
+    return MetadataResponse(brokers=[broker], cluster_id="c", controller_id=1, topics=[topic])
 
 
-def _topics(of: Any, part: str, **fields: Any) -> Any:
-    topic_of = getattr(of, f"{of.__name__}Topic")
-    part_of = getattr(topic_of, part)
-    return topic_of(name="t", partitions=[part_of(partition_index=each, **fields) for each in range(2)])
+def _join() -> JoinGroupResponse:
+    member = JoinGroupResponseMember("m", None, b"metadata")
+    return JoinGroupResponse(0, 0, 1, "consumer", "streamsapp", "m", member_id="m", members=[member])
 
 
-def _produce() -> Any:
-    topic_of = ProduceResponse.TopicProduceResponse
-    part_of = topic_of.PartitionProduceResponse
-    parts = [
-        part_of(index=each, error_code=0, base_offset=7, log_append_time_ms=-1, log_start_offset=0) for each in range(2)
-    ]
-    return ProduceResponse(responses=[topic_of(name="t", partition_responses=parts)], throttle_time_ms=0)
+def _produced() -> ProduceResponse:
+    return ProduceResponse([TopicProduceResponse("t", [PartitionProduceResponse(each, 0, 7) for each in _BOTH])])
 
 
-def _added() -> Any:
-    topic_of = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-    part_of = topic_of.AddPartitionsToTxnPartitionResult
-    parts = [part_of(partition_index=each, partition_error_code=0) for each in range(2)]
-    return AddPartitionsToTxnResponse(
-        throttle_time_ms=0, results_by_topic_v3_and_below=[topic_of(name="t", results_by_partition=parts)]
-    )
+def _added() -> AddPartitionsToTxnResponse:
+    parts = [AddPartitionsToTxnPartitionResult(each) for each in _BOTH]
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult("t", parts)])
 
 
-def _metadata(port: int) -> Any:
-    topic_of = MetadataResponse.MetadataResponseTopic
-    part_of = topic_of.MetadataResponsePartition
-    parts = [
-        part_of(error_code=0, partition_index=each, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1])
-        for each in range(2)
-    ]
-    broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=port, rack=None)
-    topic = topic_of(error_code=0, name="t", is_internal=False, partitions=parts)
-    return MetadataResponse(throttle_time_ms=0, brokers=[broker], cluster_id="c", controller_id=1, topics=[topic])
+def _fetched() -> OffsetFetchResponse:
+    parts = [OffsetFetchResponsePartition(each, 7, metadata="seven") for each in _BOTH]
+    return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("t", parts)])
 
 
-def _coordinator(port: int) -> Any:
-    one = FindCoordinatorResponse.Coordinator(key="g", node_id=1, host="127.0.0.1", port=port, error_code=0)
-    return FindCoordinatorResponse(throttle_time_ms=0, error_code=0, coordinators=[one])
+def _committed() -> OffsetCommitResponse:
+    parts = [OffsetCommitResponsePartition(each) for each in _BOTH]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("t", parts)])
+
+
+def _committed_later() -> TxnOffsetCommitResponse:
+    parts = [TxnOffsetCommitResponsePartition(each) for each in _BOTH]
+    return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic("t", parts)])
 
 
 #: By the number of the request: the answer, made for a port.
-ANSWERS: dict[int, Callable[[int], Any]] = {
-    0: lambda port: _produce(),
+ANSWERS: dict[int, Callable[[int], Whole]] = {
+    0: lambda port: _produced(),
     3: _metadata,
-    8: lambda port: OffsetCommitResponse(
-        throttle_time_ms=0,
-        topics=[_topics(OffsetCommitResponse, "OffsetCommitResponsePartition", error_code=0)],
-    ),
-    9: lambda port: OffsetFetchResponse(
-        throttle_time_ms=0,
-        error_code=0,
-        topics=[
-            _topics(
-                OffsetFetchResponse,
-                "OffsetFetchResponsePartition",
-                error_code=0,
-                committed_offset=7,
-                committed_leader_epoch=-1,
-                metadata="seven",
-            )
-        ],
-    ),
-    10: _coordinator,
+    8: lambda port: _committed(),
+    9: lambda port: _fetched(),
+    10: lambda port: FindCoordinatorResponse(coordinators=[Coordinator("g", 1, "127.0.0.1", port)]),
     11: lambda port: _join(),
-    13: lambda port: LeaveGroupResponse(throttle_time_ms=0, error_code=0, members=[]),
-    14: lambda port: SyncGroupResponse(
-        throttle_time_ms=0, error_code=0, protocol_type="consumer", protocol_name="streamsapp", assignment=b"assignment"
-    ),
-    22: lambda port: InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=1),
+    13: lambda port: LeaveGroupResponse(),
+    14: lambda port: SyncGroupResponse(0, 0, "consumer", "streamsapp", b"assignment"),
+    22: lambda port: InitProducerIdResponse(0, 0, 7, 1),
     24: lambda port: _added(),
-    25: lambda port: AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0),
-    26: lambda port: EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=2),
-    28: lambda port: TxnOffsetCommitResponse(
-        throttle_time_ms=0,
-        topics=[_topics(TxnOffsetCommitResponse, "TxnOffsetCommitResponsePartition", error_code=0)],
-    ),
+    25: lambda port: AddOffsetsToTxnResponse(),
+    26: lambda port: EndTxnResponse(0, 0, 7, 2),
+    28: lambda port: _committed_later(),
 }
 
 
@@ -168,11 +152,7 @@ class AnsweringBroker:
     def _answer(self, key: int, version: int, number: int) -> bytes:
         answer = self._versions() if key == API_VERSIONS else ANSWERS[key](self.port)
         self.rewritten(key, answer)
-        answer.API_VERSION = version
-        answer.with_header(correlation_id=number)
-        return bytes(answer.encode(header=True))
+        return answered(answer, version, number)
 
-    def _versions(self) -> Any:
-        of = ApiVersionsResponse.ApiVersion
-        known = [of(api_key=key, min_version=0, max_version=30) for key in (*ANSWERS, API_VERSIONS, 12)]
-        return ApiVersionsResponse(error_code=0, api_keys=known, throttle_time_ms=0)
+    def _versions(self) -> ApiVersionsResponse:
+        return ApiVersionsResponse(0, [ApiVersion(key, 0, 30) for key in (*ANSWERS, API_VERSIONS, 12)])

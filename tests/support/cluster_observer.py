@@ -20,7 +20,7 @@ from typing import Any
 
 import urllib3.exceptions
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 

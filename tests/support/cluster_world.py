@@ -16,8 +16,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from cluster.host_services import BUCKET, KAFKA, PARTITIONS, S3, HostServices
 from cluster.layout import ClusterLayout

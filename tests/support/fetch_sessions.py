@@ -7,11 +7,10 @@ from itertools import count
 from typing import Any
 
 from confluent_kafka import KafkaError
-from kafka.protocol.consumer import FetchRequest
 
+from messages_by_hand.fetch import FetchTopic
 from streamsapp import TopicPartition
 
-_TOPIC = FetchRequest.FetchTopic
 _CLOSING = -1
 
 
@@ -83,7 +82,7 @@ class FetchSessions:
         topics: dict[str, list[Any]] = {}
         for name, each in session.asked.items():
             topics.setdefault(name.topic, []).append(each)
-        request.topics = [_TOPIC(topic=topic, partitions=each) for topic, each in topics.items()]
+        request.topics = [FetchTopic(topic=topic, partitions=each) for topic, each in topics.items()]
         return request
 
     def news(self, number: int, parts: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
@@ -104,7 +103,9 @@ class FetchSessions:
 
 def told_something(part: Any) -> bool:
     """Says whether a broker answers at once with this part."""
-    return bool(part.records or part.error_code or part.diverging_epoch or part.preferred_read_replica >= 0)
+    return bool(
+        part.records or part.error_code or part.diverging_epoch.end_offset >= 0 or part.preferred_read_replica >= 0
+    )
 
 
 def _terms(each: Any) -> tuple[int, ...]:

@@ -7,9 +7,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka.record.default_records import DefaultRecordBatchBuilder
-from kafka.record.util import calc_crc32c
-
+from streamsapp.brokers.encoding import varint
 from streamsapp.kafka.producing.compression import CODECS as SENT_WITH
 
 #: Where the header of a record batch has its fields, and in which form.
@@ -21,7 +19,11 @@ FIELDS = {
     "crc": (17, ">I"),
     "attributes": (21, ">h"),
     "last_offset_delta": (23, ">i"),
+    "base_timestamp": (27, ">q"),
     "max_timestamp": (35, ">q"),
+    "producer": (43, ">q"),
+    "producer_epoch": (51, ">h"),
+    "sequence": (53, ">i"),
     "count": (57, ">i"),
 }
 HEADER = 61
@@ -35,7 +37,7 @@ def xerial(data: bytes, size: int = 1000) -> bytes:
     return b"\x82SNAPPY\0" + b"\0\0\0\1" * 2 + framed
 
 
-#: The ways to compress records, each with its number in a batch; kafka-python has most of them only with more packages.
+#: The ways to compress records, each with its number in a batch.
 CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     **{name: (codec.number, codec.compress) for name, codec in SENT_WITH.items()},
     "xerial": (2, xerial),
@@ -49,23 +51,63 @@ def changed(batch: bytes, **fields: int) -> bytes:
         at, form = FIELDS[name]
         struct.pack_into(form, data, at, value)
     if "crc" not in fields:
-        struct.pack_into(">I", data, FIELDS["crc"][0], calc_crc32c(memoryview(data)[FIELDS["attributes"][0] :]))
+        struct.pack_into(">I", data, FIELDS["crc"][0], crc32c(data[FIELDS["attributes"][0] :]))
     return bytes(data)
+
+
+def field_of(batch: bytes, name: str) -> int:
+    """A field in the header of a record batch."""
+    at, form = FIELDS[name]
+    return int(struct.unpack_from(form, batch, at)[0])
+
+
+def _remainder(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+_REMAINDERS = [_remainder(byte) for byte in range(256)]
+
+
+def crc32c(data: bytes | bytearray) -> int:
+    """As RFC 3720 has it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _REMAINDERS[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def number(value: int) -> bytes:
+    """As records have it, with its sign in the last bit."""
+    return varint(value << 1 if value >= 0 else ~(value << 1))
+
+
+def _sized(data: bytes | None) -> bytes:
+    return number(-1) if data is None else number(len(data)) + data
+
+
+def record(offset: int, time: int, key: bytes | None, value: bytes | None, headers: Any) -> bytes:
+    """A record; its offset and its time are those after the batch's."""
+    told = b"".join(_sized(name.encode()) + _sized(of_it) for name, of_it in headers or ())
+    parts = b"\0", number(time), number(offset), _sized(key), _sized(value), number(len(headers or ())), told
+    return _sized(b"".join(parts))
 
 
 def fetched_batch(
     base: int, given: Iterable[tuple[int, int, Any, Any, Any]], codec: str = "none", producer: int = -1, **fields: int
 ) -> bytes:
-    """Records, ``(offset after the base, time, key, value, headers)``, in kafka-python's encoding, as a broker has them
-    at an offset."""
-    builder = DefaultRecordBatchBuilder(2, 0, False, producer, 0, 0, 1 << 30)
-    for offset, time, key, value, headers in given:
-        builder.append(offset, time, key, value, headers or [])
-    built = bytes(builder.build())
-    number, compress = CODECS[codec]
-    data = built[:HEADER] + (compress(built[HEADER:]) if built[HEADER:] else b"")
-    attributes = fields.pop("attributes", 0) | number
-    return changed(data, base_offset=base, length=len(data) - 12, attributes=attributes, **fields)
+    """Records, ``(offset after the base, time, key, value, headers)``, as a broker has them at an offset."""
+    records = list(given)
+    times, last = [time for _, time, *_ in records], max((offset for offset, *_ in records), default=0)
+    first, (of_codec, compress) = next(iter(times), 0), CODECS[codec]
+    body = b"".join(record(offset, time - first, *rest) for offset, time, *rest in records)
+    data = bytes(HEADER) + (compress(body) if body else b"")
+    header = {
+        "base_offset": base, "length": len(data) - 12, "magic": 2, "last_offset_delta": last,
+        "base_timestamp": first, "max_timestamp": max(times, default=0), "producer": producer, "count": len(records),
+    }  # fmt: skip
+    return changed(data, **header | fields | {"attributes": fields.get("attributes", 0) | of_codec})
 
 
 def flipped(data: bytes, rng: random.Random) -> bytes:

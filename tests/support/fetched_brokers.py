@@ -19,17 +19,30 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException
-from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-from kafka.record.memory_records import MemoryRecordsBuilder
-from kafka.record.util import calc_crc32c
 
+from broker_protocol import answered, received
 from fetch_sessions import FetchSessions, told_something
+from fetched_batches import CONTROL, TRANSACTIONAL, fetched_batch
 from instances import TIMEOUT
+from messages_by_hand.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from streamsapp import TopicPartition
+from streamsapp.brokers.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from streamsapp.brokers.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from streamsapp.kafka.described import Described, Leader, Node, TopicLeaders
 from streamsapp.record import TopicIdentity
 
@@ -42,10 +55,7 @@ LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, SENSELESS, OF_ANOTHER, FAILED, SILENT,
 #: those above.
 Fate = Callable[[int, TopicPartition], int]
 
-_CRC_AT, _ATTRIBUTES_AT, _EPOCH_AT = 17, 21, 12
-_TRANSACTIONAL, _CONTROL = 16, 32
 _SIZE = struct.Struct(">i")
-_REQUESTS = {each.API_KEY: each for each in (ApiVersionsRequest, FetchRequest, ListOffsetsRequest)}
 #: The least code of an error that brokers tell.
 _LOCAL = -1000
 
@@ -103,7 +113,7 @@ class FetchedBrokers:
             for topic, count in topics.items()
             for number in range(count)
         }
-        self.ids = {topic: uuid4() for topic in topics}
+        self.ids = {topic: uuid4().bytes for topic in topics}
         self.fate: Fate = lambda broker, partition: 0
         self.fate_of_offsets: Fate = lambda broker, partition: 0
         #: Called before a broker tells which requests it knows.
@@ -170,41 +180,38 @@ class FetchedBrokers:
     # ---- what tests do -----------------------------------------------------------------------------------------
 
     def write(
-        self, partition: TopicPartition, count: int, *, codec: int = 0, producer: int = -1, skipped: int = 0
+        self, partition: TopicPartition, count: int, *, codec: str = "none", producer: int = -1, skipped: int = 0
     ) -> Batch:
         """Add a batch of records, perhaps of a transaction, of which some before the last one are gone."""
         with self._changed:
             log = self.partitions[partition]
-            epoch = -1 if producer < 0 else 0
-            builder = MemoryRecordsBuilder(2, codec, 1 << 24, 0, producer >= 0, producer, epoch, epoch)
             offsets = [*range(log.end, log.end + count - 1), log.end + count - 1 + skipped]
-            for offset in offsets:
-                if offset == offsets[-1]:
-                    builder.skip(skipped)
-                builder.append(1_000 + offset, b"k", value_of(partition, offset), [("h", b"%d" % offset)])
+            records = [(it - log.end, 1_000 + it, b"k", value_of(partition, it), [("h", b"%d" % it)]) for it in offsets]
             if producer >= 0:
                 log.open.setdefault(producer, log.end)
-            return self._add(log, builder, tuple(offsets))
+            return self._add(log, records, tuple(offsets), producer, TRANSACTIONAL if producer >= 0 else 0, codec)
 
     def end_transaction(self, partition: TopicPartition, producer: int, *, committed: bool) -> Batch:
         with self._changed:
             log = self.partitions[partition]
-            builder = MemoryRecordsBuilder(2, 0, 1 << 16, 0, True, producer, 0, 0)
-            builder.append(1_000, struct.pack(">hh", 0, committed), struct.pack(">hi", 0, 0))
+            marker = (0, 1_000, struct.pack(">hh", 0, committed), struct.pack(">hi", 0, 0), None)
             first = log.open.pop(producer)
             if not committed:
                 log.aborted.append((producer, first, log.end))
-            return self._add(log, builder, (), _CONTROL)
+            return self._add(log, [marker], (), producer, TRANSACTIONAL | CONTROL)
 
-    def _add(self, log: Partition, builder: Any, offsets: tuple[int, ...], attributes: int = 0) -> Batch:
+    def _add(
+        self,
+        log: Partition,
+        records: list[Any],
+        offsets: tuple[int, ...],
+        producer: int,
+        attributes: int,
+        codec: str = "none",
+    ) -> Batch:
         after = max(offsets, default=log.end) + 1
-        builder.close()
-        data = bytearray(builder.buffer())
-        struct.pack_into(">q", data, 0, log.end)
-        struct.pack_into(">i", data, _EPOCH_AT, log.epoch)
-        data[_ATTRIBUTES_AT + 1] |= attributes
-        struct.pack_into(">I", data, _CRC_AT, calc_crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
-        log.batches.append(Batch(log.end, after, log.epoch, bytes(data), offsets))
+        data = fetched_batch(log.end, records, codec, producer, epoch=log.epoch, attributes=attributes)
+        log.batches.append(Batch(log.end, after, log.epoch, data, offsets))
         log.end = after
         self._changed.notify_all()
         return log.batches[-1]
@@ -225,7 +232,7 @@ class FetchedBrokers:
     def make_anew(self, topic: str) -> None:
         """Delete a topic and create it again."""
         with self._changed:
-            self.ids[topic] = uuid4()
+            self.ids[topic] = uuid4().bytes
             for name, log in self.partitions.items():
                 if name.topic == topic:
                     self.partitions[name] = Partition(log.leader)
@@ -290,7 +297,7 @@ class FetchedBrokers:
     def identity(self, topic: str) -> TopicIdentity:
         """The topic that a name stands for."""
         of_it = self.ids.get(topic)
-        return TopicIdentity("", "cluster") if of_it is None else TopicIdentity.of(of_it.bytes, "cluster")
+        return TopicIdentity("", "cluster") if of_it is None else TopicIdentity.of(of_it, "cluster")
 
     # ---- connections -------------------------------------------------------------------------------------------
 
@@ -327,8 +334,7 @@ class FetchedBrokers:
 
     def _answer(self, broker: int, data: bytes) -> tuple[bytes, set[int]]:
         """The answer to a request, and what is to become of it."""
-        key, version = struct.unpack_from(">hh", data)
-        request = _REQUESTS[key].decode(data, version=version, header=True)
+        request, version, number, _ = received(data)
         fates = set[int]()
         if isinstance(request, ApiVersionsRequest):
             self.fate_of_versions()
@@ -336,8 +342,7 @@ class FetchedBrokers:
         else:
             answer, fates = (self._fetch if isinstance(request, FetchRequest) else self._list_offsets)(broker, request)
         self.rewritten(answer)
-        answer.with_header(correlation_id=request.header.correlation_id + (OF_ANOTHER in fates))
-        return bytes(answer.encode(header=True)), fates
+        return answered(answer, version, number + (OF_ANOTHER in fates)), fates
 
     def _send(self, connection: socket.socket, answer: bytes, fates: set[int]) -> bool:
         """Returns whether the connection stays."""
@@ -355,14 +360,12 @@ class FetchedBrokers:
     # ---- answers -----------------------------------------------------------------------------------------------
 
     def _versions(self) -> Any:
-        of = ApiVersionsResponse.ApiVersion
-        known = [of(api_key=key, min_version=least, max_version=most) for key, (least, most) in self.known.items()]
-        return ApiVersionsResponse(version=0, error_code=0, api_keys=known)
+        return ApiVersionsResponse(0, [ApiVersion(key, *versions) for key, versions in self.known.items()])
 
     def _list_offsets(self, broker: int, request: Any) -> tuple[Any, set[int]]:
         with self._changed:
             self._note(broker, request)
-        of_topic, fates, topics = ListOffsetsResponse.ListOffsetsTopicResponse, set[int](), []
+        fates, topics = set[int](), []
         for topic in request.topics:
             parts = []
             for each in topic.partitions:
@@ -376,12 +379,9 @@ class FetchedBrokers:
                     offset = -1 if code or log is None else log.start if each.timestamp == -2 else end
                 if each.timestamp not in (-1, -2):
                     self.broken.append(f"{name}: offsets of {each.timestamp}")
-                part_of = of_topic.ListOffsetsPartitionResponse
-                parts.append(
-                    part_of(partition_index=each.partition_index, error_code=code, timestamp=-1, offset=offset)
-                )
-            topics.append(of_topic(name=topic.name, partitions=parts))
-        return ListOffsetsResponse(version=5, throttle_time_ms=self.throttle_ms, topics=topics), fates
+                parts.append(ListOffsetsPartitionResponse(each.partition_index, code, offset=offset))
+            topics.append(ListOffsetsTopicResponse(topic.name, parts))
+        return ListOffsetsResponse(self.throttle_ms, topics), fates
 
     def _note(self, broker: int, request: Any) -> None:
         self.asked.append((broker, request))
@@ -392,7 +392,7 @@ class FetchedBrokers:
             self._name_topics(request)
             request, session, code = self.sessions.taken(broker, request)
             if code:
-                return FetchResponse(version=13, error_code=code, responses=[]), set()
+                return FetchResponse(error_code=code), set()
             self._note(broker, request)
         give_up = time.monotonic() + request.max_wait_ms / 1000
         asked = {
@@ -413,15 +413,14 @@ class FetchedBrokers:
                 self._changed.wait(wait)
             parts = self.sessions.news(session, parts)
         topics = [
-            FetchResponse.FetchableTopicResponse(
-                topic_id=self.ids.get(topic) or UUID(topic),
+            FetchableTopicResponse(
+                topic_id=self.ids.get(topic) or bytes.fromhex(topic),
                 partitions=[part for name, part in parts.items() if name.topic == topic],
             )
             for topic in dict.fromkeys(name.topic for name in parts)
         ]
         failed = FAILED in fates.values()
         answer = FetchResponse(
-            version=13,
             throttle_time_ms=self.throttle_ms,
             error_code=int(KafkaError.UNKNOWN) if failed else 0,
             session_id=session,
@@ -433,7 +432,7 @@ class FetchedBrokers:
         """Requests have ids, and the tests names; that of a topic which is no more is its id."""
         names = {topic_id: name for name, topic_id in self.ids.items()}
         for of in (*request.topics, *request.forgotten_topics_data):
-            of.topic = names.get(of.topic_id, str(of.topic_id))
+            of.topic = names.get(of.topic_id, of.topic_id.hex())
 
     def _refusal(self, broker: int, log: Partition | None, fate: int, asked: Any, *, only_leader: bool = False) -> int:
         if fate and fate > _LOCAL:
@@ -450,8 +449,7 @@ class FetchedBrokers:
         """The answer for a partition, when there is room for ``left`` bytes; ``None``: its first batch is sent in any
         case."""
         log, offset = self.partitions.get(name), asked.fetch_offset
-        code, diverging = self._refusal(broker, log, fate, asked), None
-        part = FetchResponse.FetchableTopicResponse.PartitionData
+        code, diverging, part = self._refusal(broker, log, fate, asked), EpochEndOffset(), PartitionData
         if code or log is None:
             return part(partition_index=name.partition, error_code=code, high_watermark=-1, records=b"")
         sent, aborted, has = b"", [], min(log.end, self.behind.get(broker, log.end))
@@ -462,7 +460,7 @@ class FetchedBrokers:
                 log_start_offset=log.start, preferred_read_replica=replica, records=b"",
             )  # fmt: skip
         if (at := log.diverges(asked.last_fetched_epoch, offset)) is not None:
-            diverging = part.EpochEndOffset(epoch=at[0], end_offset=at[1])
+            diverging = EpochEndOffset(*at)
         elif not log.start <= offset <= has:
             code = KafkaError.OFFSET_OUT_OF_RANGE
         else:
@@ -475,9 +473,7 @@ class FetchedBrokers:
                 at_end = len(batches[0].data) - 1
                 sent = sent[:at_end] + bytes([sent[at_end] ^ 1]) + sent[at_end + 1 :]
             aborted = [
-                part.AbortedTransaction(producer_id=producer, first_offset=first)
-                for producer, first, marker in log.aborted
-                if marker >= offset
+                AbortedTransaction(producer, first) for producer, first, marker in log.aborted if marker >= offset
             ]
         return part(
             partition_index=name.partition, error_code=code, high_watermark=has,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec
 
 from kafka_cluster import Kafka
 from streamsapp import Serdes, StreamsConfig, StreamsRuntime, TaskId, Topology

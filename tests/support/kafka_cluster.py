@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.cluster import Cluster

@@ -20,14 +20,20 @@ from contextlib import closing, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from kafka.protocol.consumer import FetchResponse
-from kafka.record.memory_records import MemoryRecords
 
+from broker_protocol import answered
+from compiled_parts import chunk
 from data_paths import mock_brokers, send_all
 from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fetched_batch, harmed
+from messages_by_hand.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 from native_counts import counted, windows_counted
 from streamsapp import Serdes, TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
@@ -221,7 +227,7 @@ def waited() -> None:
             taken = outbox.take(topic, partition)
             if taken is not None and taken.data is not None:
                 sent = path.stamped(batch=taken.data, producer=7, epoch=1, sequence=5, attributes=16)
-                assert next(MemoryRecords(sent)).validate_crc()
+                assert chunk(path, data=sent, decompress=all_decompressed).take(1)
     outbox.add(records=given, begin=0, room=1 << 30)
     outbox.clear()
     outbox.add(records=given[:2000], begin=0, room=1 << 30)
@@ -286,13 +292,10 @@ def fetched_again(rng: random.Random, count: int) -> None:
 
 def fetch_answer() -> bytes:
     """An answer to Fetch with two partitions of each of two topics."""
-    topic_of = FetchResponse.FetchableTopicResponse
-    part_of = topic_of.PartitionData
-    aborted = [part_of.AbortedTransaction(producer_id=7, first_offset=1)]
-    part = part_of(diverging_epoch=part_of.EpochEndOffset(), aborted_transactions=aborted, records=b"records")
-    response = FetchResponse(responses=[topic_of(topic_id=uuid4(), partitions=[part] * 2)] * 2, version=13)
-    response.with_header(correlation_id=3)
-    return bytes(response.encode(header=True))
+    part = PartitionData(aborted_transactions=[AbortedTransaction(7, 1)], records=b"records")
+    part.diverging_epoch = EpochEndOffset(1, 1)
+    topic = FetchableTopicResponse(topic_id=bytes(range(16)), partitions=[part] * 2)
+    return answered(FetchResponse(responses=[topic] * 2), 13, 3)
 
 
 def stress(broker: str) -> None:

@@ -14,15 +14,18 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
-from kafka.protocol.producer import EndTxnRequest, ProduceRequest, TxnOffsetCommitRequest
-from kafka.record.memory_records import MemoryRecords
 
+from broker_protocol import Received, received
+from compiled_parts import chunk
+from fetched_batches import field_of
+from streamsapp import native
 from streamsapp.brokers.connection import Check, Connection, Node
 from streamsapp.brokers.errors import NotSentError, UnreachableError
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.deadline import Deadline
+from streamsapp.kafka.fetching.decompression import all_decompressed
 from streamsapp.kafka.producing.produce import NO_REASONS, ProduceAnswer, Reasons
 from streamsapp.kafka.producing.transaction_requests import EndTxnAnswer, TxnOffsetCommitAnswer
 from streamsapp.kafka.producing.wire import Producer
@@ -112,12 +115,12 @@ class ScriptedBrokers:
         return SimpleNamespace(topics=topics)
 
     def _produce(self, request: Any, node: Node, code: int) -> Any:
-        asked = _received(request, ProduceRequest)
+        asked = _received(request)
         self._reasons = {}
         before = {name: len(it.log) for name, it in self.partitions.items()}
         codes = {
             (topic.name, each.index): code or self._write(topic.name, each, node, asked)
-            for topic in asked.topic_data
+            for topic in asked.message.topic_data
             for each in topic.partition_data
         }
         if any(each < 0 for each in codes.values()):
@@ -125,18 +128,21 @@ class ScriptedBrokers:
         offsets = {name: -1 if code else before[name] for name, code in codes.items()}
         return ProduceAnswer(codes, self.throttle_ms, offsets, self._reasons)
 
-    def _write(self, topic: str, data: Any, node: Node, request: Any) -> int:
+    def _write(self, topic: str, data: Any, node: Node, asked: Received) -> int:
         at = self.partitions[topic, data.index]
-        [batch] = MemoryRecords(data.records)
-        assert batch.validate_crc()
-        records = [(it.key, it.value) for it in batch]
+        batch = data.records
+        records = [
+            (it.key(), it.value()) for it in chunk(native, data=batch, decompress=all_decompressed).take(1 << 20)
+        ]
+        producer = field_of(batch, "producer"), field_of(batch, "producer_epoch")
+        sequence, in_transaction = field_of(batch, "sequence"), asked.message.transactional_id is not None
         if at.leader != node:
             return KafkaError.NOT_LEADER_FOR_PARTITION
-        if batch.producer_epoch < self.epoch:
+        if producer[1] < self.epoch:
             return KafkaError.INVALID_PRODUCER_EPOCH
-        if request.transactional_id is not None and request.API_VERSION >= 12:
+        if in_transaction and asked.version >= 12:
             self._admit(self.added, (topic, data.index))
-        if request.transactional_id is not None and (topic, data.index) not in self.added:
+        if in_transaction and (topic, data.index) not in self.added:
             self.broken.append(f"{topic}-{data.index} is no part of the transaction")
             return KafkaError.INVALID_TXN_STATE
         fate = self.fate(topic, data.index, records)
@@ -144,12 +150,11 @@ class ScriptedBrokers:
             self._reasons[topic, data.index] = self.explain(records)
         if fate == LOST_REQUEST or fate > 0:
             return fate
-        producer = batch.producer_id, batch.producer_epoch
         due, last = at.sequences.get(producer, (0, -1))
-        if batch.base_sequence == last:
+        if sequence == last:
             return fate or KafkaError.DUPLICATE_SEQUENCE_NUMBER
-        if batch.base_sequence != due:
-            self.broken.append(f"{topic}-{data.index} has {batch.base_sequence} instead of {due}")
+        if sequence != due:
+            self.broken.append(f"{topic}-{data.index} has {sequence} instead of {due}")
             return KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
         at.sequences[producer] = due + len(records), due
         at.log += records
@@ -189,8 +194,8 @@ class ScriptedBrokers:
         return SimpleNamespace(error_code=code)
 
     def _txn_offset_commit(self, request: Any, node: Node, code: int) -> Any:
-        request = _received(request, TxnOffsetCommitRequest)
-        if request.API_VERSION >= 5:
+        request, version, *_ = _received(request)
+        if version >= 5:
             self._admit(self.groups, request.group_id)
         if request.group_id not in self.groups:
             self.broken.append(f"offsets of {request.group_id}, which is not part of the transaction")
@@ -203,8 +208,8 @@ class ScriptedBrokers:
         return TxnOffsetCommitAnswer([code], 0)
 
     def _end_txn(self, request: Any, node: Node, code: int) -> Any:
-        request = _received(request, EndTxnRequest)
-        epochs = request.API_VERSION >= 5
+        request, version, *_ = _received(request)
+        epochs = version >= 5
         if code <= 0:
             self.ended.append(request.committed)
             self.added.clear()
@@ -216,10 +221,9 @@ class ScriptedBrokers:
         return EndTxnAnswer(max(code, 0), Producer(self.producer, self.epoch) if epochs else None, 0)
 
 
-def _received(request: RequestByHand, kind: Any) -> Any:
+def _received(request: RequestByHand[Any]) -> Received:
     """The request as a broker reads its bytes."""
-    version = request.versions[1]
-    return kind.decode(request.encoded(version, 1, "producer")[4:], version=version, header=True)
+    return received(request.encoded(request.versions[1], 1, "producer")[4:])
 
 
 class ScriptedConnection(Connection):
@@ -267,7 +271,7 @@ class ScriptedConnection(Connection):
         self,
         request: Callable[[], Any],
         timeout: float,
-        check: Check = lambda answer: None,
+        check: Check[Any] = lambda answer: None,
         *,
         apart: bool = False,
     ) -> Any:

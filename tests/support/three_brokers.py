@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import PartitionMetadata  # type: ignore[attr-defined]
+from confluent_kafka.admin import PartitionMetadata
 
 from continuous_input import Repeated
 from kafka_cluster import START_TIMEOUT, Kafka

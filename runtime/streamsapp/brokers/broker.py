@@ -9,15 +9,19 @@ import logging
 import math
 from collections import deque
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from streamsapp.brokers.channel import Asked, Channel
 from streamsapp.brokers.errors import NotSentError, PausedError, RefusedError
 from streamsapp.brokers.event_loop import Awaited, EventLoop, Timer
 from streamsapp.brokers.link import Address, Link, Opener
 from streamsapp.brokers.opening import OpenConnection
+from streamsapp.brokers.request_by_hand import RequestByHand
 
 log = logging.getLogger(__name__)
+
+#: An answer.
+A = TypeVar("A")
 
 
 class Broker:
@@ -37,14 +41,15 @@ class Broker:
         #: It wants to be left alone until then.
         self._not_before = 0.0
 
-    def ask(self, request: Any, timeout: float, held: float = 0.0) -> Awaited[Any]:
+    def ask(self, request: RequestByHand[A], timeout: float, held: float = 0.0) -> Awaited[A]:
         """The answer, within so many seconds beside those for which it may be ``held``; else ``UnreachableError``."""
         timeout = held + min(timeout, self._longest_answer)
-        asked = Asked(request, timeout, Awaited(self._loop))
+        outcome = Awaited[A](self._loop)
+        asked = Asked(request, timeout, outcome)
         asked.timer = self._loop.call_at(self._loop.now() + timeout, partial(self._late, asked))
         self._waiting.append(asked)
         self._go_on()
-        return asked.outcome
+        return outcome
 
     @property
     def is_away(self) -> bool:

@@ -36,7 +36,7 @@ class Asked:
 
     __slots__ = ("channel", "ends_at", "number", "outcome", "request", "timeout", "timer", "version")
 
-    def __init__(self, request: RequestByHand, timeout: float, outcome: Awaited[Any]) -> None:
+    def __init__(self, request: RequestByHand[Any], timeout: float, outcome: Awaited[Any]) -> None:
         self.request = request
         self.timeout = timeout
         self.outcome = outcome

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -40,14 +40,23 @@ from streamsapp.brokers.encoding import (
     varint,
 )
 
+#: Later than any version.
+NEVER = 0x7FFF
+
 
 class In(NamedTuple):
-    """The versions that have a field, those in which it may be none, and its number where it is tagged (KIP-482)."""
+    """The versions that have a field, those in which it may be none, its number where it is tagged (KIP-482), and
+    whether another version may leave out what it says."""
 
     first: int = 0
-    last: int = 0x7FFF
-    nullable: int = 0x7FFF
+    last: int = NEVER
+    nullable: int = NEVER
     tag: int = -1
+    ignorable: bool = True
+
+
+class UnsupportedVersionError(ValueError):
+    """A message says something that a version cannot say and that may not be left out."""
 
 
 #: Numbers and identifiers of a fixed size, each with its form in ``struct``.
@@ -87,7 +96,7 @@ class Asking(Whole, Generic[A]):
 
 def encoded(message: Whole, version: int) -> bytes:
     """The bytes of a message, without any header. Raises ``ValueError`` or ``struct.error`` for values that the version
-    cannot have; a field that it does not have is left out."""
+    cannot have, and ``UnsupportedVersionError`` for a field that it lacks and that may not be left out."""
     parts: list[bytes] = []
     _whole(type(message), version).write(message, parts)
     return b"".join(parts)
@@ -130,31 +139,35 @@ class _Layout:
 
     def __init__(self, kind: type[Structure], version: int, *, compact: bool) -> None:
         self._kind = kind
-        #: The form of several numbers, or else what reads one value; at the end what reads those that are tagged.
-        self._reads: list[tuple[struct.Struct | None, Callable[[Reader], Any]]] = []
+        #: The readers of values, each with a size if it reads numbers, which are several then; another one reads
+        #: those that are tagged, at the end.
+        self._reads: list[tuple[int, Callable[..., Any]]] = []
         self._read_tags: Callable[[Reader], list[Any]] | None = None
         self._skip_tags = False
-        self._writes: list[Callable[[Any, list[bytes]], object]] = []
-        self.least = int(compact)
         fields = list(_fields_of(kind, version, compact=compact))
-        for code, group in groupby(fields, key=lambda each: each.place(version)):
-            if code == "fixed":
+        self._writes: list[Callable[[Any, list[bytes]], object]] = [
+            partial(_refuse, each, version) for each in fields if not (each.present or each.of.ignorable)
+        ]
+        self.least = int(compact)
+        for place, group in groupby(fields, key=lambda each: each.place):
+            if place == "fixed":
                 self._add_fixed(list(group))
-            elif code == "absent":
-                self._reads += [(None, _absent(each.default)) for each in group]
-            elif code == "other":
+            elif place == "absent":
+                self._reads += [(0, _absent(each.default)) for each in group]
+            elif place == "other":
                 for each in group:
                     self._add(each)
         # Modules have these fields last.
-        self._add_tags([each for each in fields if each.of.tag >= 0], version, compact=compact)
+        self._add_tags([each for each in fields if each.of.tag >= 0], compact=compact)
 
     def read(self, reader: Reader) -> Any:
         values: list[Any] = []
-        for numbers, read_one in self._reads:
-            if numbers is None:
-                values.append(read_one(reader))
+        for size, step in self._reads:
+            if size:
+                values += step(reader.whole, reader.at)
+                reader.at += size
             else:
-                values += reader.read(numbers)
+                values.append(step(reader))
         if self._skip_tags:
             reader.skip_tags()
         elif self._read_tags is not None:
@@ -169,7 +182,7 @@ class _Layout:
         """Fields of fixed sizes that follow one another are read and written at once."""
         form = struct.Struct(">" + "".join(each.form.code for each in fields))
         values, several = attrgetter(*(each.name for each in fields)), len(fields) > 1
-        self._reads.append((form, _absent(None)))
+        self._reads.append((form.size, form.unpack_from))
         self._writes.append(
             (lambda message, parts: parts.append(form.pack(*values(message))))
             if several
@@ -179,12 +192,12 @@ class _Layout:
 
     def _add(self, field: _Field) -> None:
         (read, write, least, _), value = field.form, attrgetter(field.name)
-        self._reads.append((None, read))
+        self._reads.append((0, read))
         self._writes.append(lambda message, parts: write(value(message), parts))
         self.least += least
 
-    def _add_tags(self, tagged: list[_Field], version: int, *, compact: bool) -> None:
-        present = [each for each in tagged if compact and each.is_in(version)]
+    def _add_tags(self, tagged: list[_Field], *, compact: bool) -> None:
+        present = [each for each in tagged if each.present]
         known = {each.of.tag: each.form.read for each in present}
 
         def read_tags(reader: Reader) -> list[Any]:
@@ -204,7 +217,7 @@ class _Layout:
             self._read_tags = read_tags
             self._writes.append(write_tags)
             return
-        self._reads += [(None, _absent(each.default)) for each in tagged]
+        self._reads += [(0, _absent(each.default)) for each in tagged]
         if compact:
             self._skip_tags = True
             self._writes.append(lambda message, parts: parts.append(NO_TAGS))
@@ -220,16 +233,15 @@ class _Field(NamedTuple):
     of: In
     form: _Form
     default: Any
+    #: True if the version has it.
+    present: bool
 
-    def is_in(self, version: int) -> bool:
-        """True if the version has it."""
-        return self.of.first <= version <= self.of.last
-
-    def place(self, version: int) -> str:
-        """The kind of place that it has in a version."""
+    @property
+    def place(self) -> str:
+        """The kind of place that it has in the version."""
         if self.of.tag >= 0:
             return "tagged"
-        return "absent" if not self.is_in(version) else "fixed" if self.form.code else "other"
+        return "absent" if not self.present else "fixed" if self.form.code else "other"
 
 
 def _fields_of(kind: type[Structure], version: int, *, compact: bool) -> Iterator[_Field]:
@@ -237,11 +249,24 @@ def _fields_of(kind: type[Structure], version: int, *, compact: bool) -> Iterato
     for name in kind.__struct_fields__:
         of = next((each for each in getattr(hints[name], "__metadata__", ()) if isinstance(each, In)), In())
         form = _form(hints[name], version, compact=compact, nullable=version >= of.nullable)
-        yield _Field(name, of, form, getattr(defaults, name))
+        present = of.first <= version <= of.last and (compact or of.tag < 0)
+        yield _Field(name, of, form, getattr(defaults, name), present)
 
 
 def _absent(default: Any) -> Callable[[Reader], Any]:
-    return lambda reader: _fresh(default)
+    if isinstance(default, list | Structure):
+        return lambda reader: _fresh(default)
+    return lambda reader: default
+
+
+def _refuse(field: _Field, version: int, message: Any, parts: list[bytes]) -> None:
+    value, of = getattr(message, field.name), field.of
+    if value != field.default:
+        needed = f"version {of.first}" + (" or a later one" if of.last == NEVER else f" to {of.last}")
+        raise UnsupportedVersionError(
+            f"{type(message).__name__}.{field.name} is {value!r}, which version {version} of the message cannot say:"
+            f" {needed} is needed. Use newer brokers, or do without it"
+        )
 
 
 def _fresh(default: Any) -> Any:
@@ -293,16 +318,11 @@ def _text(*, compact: bool, nullable: bool) -> _Form:
 
 
 def _data(*, compact: bool, nullable: bool) -> _Form:
-    def read_data(reader: Reader) -> bytes | None:
-        found = reader.data_or_none()
-        _check(found, nullable=nullable)
-        return found
-
     def write(value: bytes | None, parts: list[bytes]) -> None:
         _check(value, nullable=nullable)
         parts += (_none(compact=compact),) if value is None else (encoded_count(len(value), compact=compact), value)
 
-    return _Form(read_data, write, 1 if compact else INT32.size)
+    return _Form(Reader.data_or_none if nullable else Reader.data, write, 1 if compact else INT32.size)
 
 
 def _array(item: _Form, *, compact: bool, nullable: bool) -> _Form:
@@ -313,9 +333,11 @@ def _array(item: _Form, *, compact: bool, nullable: bool) -> _Form:
         if count is None:
             _check(None, nullable=nullable)
             return None
-        if not count:
-            return []
-        return list(reader.read(_numbers(code, count))) if code else [read(reader) for _ in range(count)]
+        if not code:
+            return [read(reader) for _ in range(count)]
+        at = reader.at
+        reader.at = at + least * count
+        return list(_numbers(code, count).unpack_from(reader.whole, at))
 
     def write(values: list[Any] | None, parts: list[bytes]) -> None:
         _check(values, nullable=nullable)

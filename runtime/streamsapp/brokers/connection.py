@@ -24,17 +24,22 @@ from streamsapp.brokers.coordinators import brokers_of_the_cluster
 from streamsapp.brokers.errors import NotSentError, RefusedError, UnreachableError
 from streamsapp.brokers.event_loop import EventLoop, WakeUp
 from streamsapp.brokers.link import Address, Background, Opener, Opens, on_a_thread
+from streamsapp.brokers.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from streamsapp.brokers.messages.metadata import MetadataResponse
 from streamsapp.brokers.opening import OpenConnection, open_connection
+from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.brokers.settings import ConnectionSettings
 from streamsapp.deadline import Deadline
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+#: An answer.
+A = TypeVar("A")
 #: A broker as the connection knows it: its number, or a name for another connection to one.
 Node: TypeAlias = int | str
 #: Raises ``WrongAnswerError`` for an answer that no broker gives.
-Check: TypeAlias = Callable[[Any], None]
+Check: TypeAlias = Callable[[A], None]
 
 
 def _anything(answer: object) -> None:
@@ -144,7 +149,9 @@ class Connection:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    async def send(self, request: Any, node: Node, timeout: float, check: Check = _anything, held: float = 0.0) -> Any:
+    async def send(
+        self, request: RequestByHand[A], node: Node, timeout: float, check: Check[A] = _anything, held: float = 0.0
+    ) -> A:
         """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds beside those for
         which the broker may have ``held`` it, or none that passes the ``check``, which raises ``WrongAnswerError``: the
         connection is closed then."""
@@ -158,7 +165,7 @@ class Connection:
             raise UnreachableError(f"broker {node}: {why}") from error
         return answer
 
-    async def _answer(self, request: Any, node: Node, timeout: float, held: float) -> Any:
+    async def _answer(self, request: RequestByHand[A], node: Node, timeout: float, held: float) -> A:
         return await self._broker(node).ask(request, timeout, held)
 
     def _broker(self, node: Node) -> Broker:
@@ -179,8 +186,13 @@ class Connection:
         return opened
 
     async def ask_any(
-        self, request: Callable[[], Any], timeout: float, check: Check = _anything, *, apart: bool = False
-    ) -> Any:
+        self,
+        request: Callable[[], RequestByHand[A]],
+        timeout: float,
+        check: Check[A] = _anything,
+        *,
+        apart: bool = False,
+    ) -> A:
         """The answer of the first broker that gives one, those known by now and those the user named; the other way
         round if it is to be asked ``apart``, on a connection where no other request is waited for. Those that were out
         of reach come last: a cluster that has moved is found by the names that the user gave (KIP-899)."""
@@ -209,7 +221,7 @@ class Connection:
         self.learn(await self.ask_any(brokers_of_the_cluster, timeout))
         return self.brokers()
 
-    def learn(self, metadata: Any) -> None:
+    def learn(self, metadata: MetadataResponse) -> None:
         """Take the brokers from an answer to a MetadataRequest."""
         told: dict[Node, Address] = {each.node_id: (each.host, each.port) for each in metadata.brokers}
         if not told:
@@ -226,7 +238,7 @@ class Connection:
         """The brokers known by now."""
         return list(self._cluster)
 
-    def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[Node, Node]:
+    def two_ways_to(self, coordinator: Coordinator | FindCoordinatorResponse, kind: int, key: str) -> tuple[Node, Node]:
         """Two nodes that stand for the broker that an answer to FindCoordinator names, each with a connection of its
         own: a broker serves the requests of one connection one after the other, and a JoinGroup may wait for minutes.
         """

@@ -9,17 +9,18 @@ from streamsapp.brokers.request import Request
 
 #: Kinds of coordinators.
 GROUP, TRANSACTION = 0, 1
-#: The first version that has kinds.
-_KINDS = 1
+#: The first version that has kinds, and that which asks for several at once.
+_KINDS, _SEVERAL = 1, 4
 
 
 def brokers_of_the_cluster() -> Request[MetadataResponse]:
-    """Ask for all brokers, and for no topic; before this version, none would be all."""
-    return Request(MetadataRequest(allow_auto_topic_creation=False), least=1, greatest=9)
+    """Ask for all brokers, and for no topic; before this version, a broker may make those that are asked for."""
+    return Request(MetadataRequest(allow_auto_topic_creation=False), least=4, greatest=9)
 
 
 def find_coordinator(kind: int, key: str) -> Request[FindCoordinatorResponse]:
-    return Request(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]), least=_KINDS)
+    before = _SEVERAL, FindCoordinatorRequest(key, kind)
+    return Request(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), least=_KINDS, before=before)
 
 
 def coordinator_of(answer: FindCoordinatorResponse) -> Coordinator | FindCoordinatorResponse:

@@ -49,17 +49,19 @@ class Reader:
     """Reads what a broker sent; raises ``ValueError`` or ``struct.error`` for anything that it cannot be, before it
     allocates what is announced."""
 
-    __slots__ = ("_at", "_compact", "_data")
+    __slots__ = ("_compact", "_end", "at", "whole")
 
     def __init__(self, data: bytes | bytearray, *, compact: bool) -> None:
-        self._data = data
-        self._at = 0
+        #: All of it, and the place of what comes next.
+        self.whole = data
+        self.at = 0
+        self._end = len(data)
         self._compact = compact
 
     def read(self, form: struct.Struct) -> tuple[Any, ...]:
         """The numbers that come next."""
-        found = form.unpack_from(self._data, self._at)
-        self._at += form.size
+        found = form.unpack_from(self.whole, self.at)
+        self.at += form.size
         return found
 
     def count(self, least: int = 1) -> int:
@@ -71,41 +73,41 @@ class Reader:
 
     def count_or_none(self, least: int = 1) -> int | None:
         """As ``count``; ``None``: there is no array."""
-        count: int = self._varint() - 1 if self._compact else self.read(INT32)[0]
-        if count == -1:
-            return None
-        if not 0 <= count * least <= len(self._data) - self._at:
-            raise ValueError(f"{count} items in {len(self._data) - self._at} bytes")
-        return count
-
-    def data(self) -> bytes:
-        """Bytes that are not none."""
-        found = self.data_or_none()
-        if found is None:
-            raise ValueError("bytes that may not be none are none")
-        return found
+        count = self._length(INT32)
+        if 0 <= count * least <= self._end - self.at:
+            return count
+        if count != -1:
+            raise ValueError(f"{count} items in {self._end - self.at} bytes")
+        return None
 
     def text(self) -> str:
         """A text that is not none."""
-        found = self.text_or_none()
+        found = self._taken(self._length(INT16))
         if found is None:
             raise ValueError("a text that may not be none is none")
-        return found
+        return found.decode()
 
     def text_or_none(self, errors: str = "strict") -> str | None:
         """A text, or none; ``errors``: as ``bytes.decode`` has it."""
-        size = self._varint() - 1 if self._compact else self.read(INT16)[0]
-        return None if size == -1 else self._taken(size).decode(errors=errors)
+        found = self._taken(self._length(INT16))
+        return None if found is None else found.decode(errors=errors)
+
+    def data(self) -> bytes:
+        """Bytes that are not none."""
+        found = self._taken(self._length(INT32))
+        if found is None:
+            raise ValueError("bytes that may not be none are none")
+        return bytes(found)
 
     def data_or_none(self) -> bytes | None:
         """Bytes, or none."""
-        size = self._varint() - 1 if self._compact else self.read(INT32)[0]
-        return None if size == -1 else bytes(self._taken(size))
+        found = self._taken(self._length(INT32))
+        return None if found is None else bytes(found)
 
     def skip_tags(self) -> None:
         """Pass over what was added later, where that is possible."""
-        if self._compact and (at := self._at) < len(self._data) and not self._data[at]:  # most have none
-            self._at = at + 1
+        if self._compact and (at := self.at) < self._end and not self.whole[at]:  # most have none
+            self.at = at + 1
         else:
             self.tags({})
 
@@ -115,36 +117,46 @@ class Reader:
         found: dict[int, T] = {}
         for _ in range(self._varint() if self._compact else 0):
             number, size = self._varint(), self._varint()
-            start = self._at
+            start = self.at
             if number in known:
                 found[number] = known[number](self)
-                if self._at != start + size:
-                    raise ValueError(f"tag {number} takes {self._at - start} bytes instead of {size}")
+                if self.at != start + size:
+                    raise ValueError(f"tag {number} takes {self.at - start} bytes instead of {size}")
             else:
                 self._taken(size)
         return found
 
     def end(self) -> None:
         """Nothing is left."""
-        if self._at != len(self._data):
-            raise ValueError(f"{len(self._data) - self._at} bytes follow")
+        if self.at != self._end:
+            raise ValueError(f"{self._end - self.at} bytes follow")
 
-    def _taken(self, size: int) -> bytes | bytearray:
-        if not 0 <= size <= len(self._data) - self._at:
-            raise ValueError(f"{size} bytes of {len(self._data) - self._at}")
-        self._at += size
-        return self._data[self._at - size : self._at]
+    def _length(self, form: struct.Struct) -> int:
+        if not self._compact:
+            return int(self.read(form)[0])
+        if self.at < self._end and (byte := self.whole[self.at]) < 0x80:  # most are so small
+            self.at += 1
+            return byte - 1
+        return self._varint() - 1
+
+    def _taken(self, size: int) -> bytes | bytearray | None:
+        """So many bytes; -1: none."""
+        begin, end = self.at, self.at + size
+        if begin <= end <= self._end:
+            self.at = end
+            return self.whole[begin:end]
+        if size == -1:
+            return None
+        raise ValueError(f"{size} bytes of {self._end - begin}")
 
     def _varint(self) -> int:
-        if self._at < len(self._data) and (byte := self._data[self._at]) < 0x80:  # most are so small
-            self._at += 1
-            return byte
-        found = shift = 0
-        while shift < 35 and self._at < len(self._data):
-            byte = self._data[self._at]
-            self._at += 1
-            found |= (byte & 0x7F) << shift
+        at, found, shift = self.at, 0, 0
+        while shift < 35 and at < self._end:
+            byte = self.whole[at]
+            at += 1
             if byte < 0x80:
-                return found
+                self.at = at
+                return found | byte << shift
+            found |= (byte & 0x7F) << shift
             shift += 7
         raise ValueError("a number that does not end")

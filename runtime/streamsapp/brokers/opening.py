@@ -199,8 +199,7 @@ class _Opening:
         if number_of(answer) != self._requests:
             raise WrongAnswerError("it answers something else than it was asked; is it a broker of Kafka's?")
         try:
-            read: A = request.decoded(answer, version)
-            return read
+            return request.decoded(answer, version)
         except WrongAnswerError:
             raise
         except Exception as error:

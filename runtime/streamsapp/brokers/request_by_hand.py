@@ -9,18 +9,20 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Generic, TypeVar
 
 from streamsapp.brokers.bounds import WrongAnswerError
 from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader
+
+A = TypeVar("A")
 
 _HEADER = struct.Struct(">hhih")
 #: Its answer's header is never compact, so that a client reads it that does not know yet what the broker knows.
 _API_VERSIONS = 18
 
 
-class RequestByHand(ABC):
-    """A request of one kind."""
+class RequestByHand(ABC, Generic[A]):
+    """A request of one kind, which is answered with an ``A``."""
 
     #: The kind's name and number.
     name: str
@@ -37,7 +39,7 @@ class RequestByHand(ABC):
         """The request as this version has it, without its header and without the tags at its end."""
 
     @abstractmethod
-    def read(self, reader: Reader, version: int) -> Any:
+    def read(self, reader: Reader, version: int) -> A:
         """The answer to this version. Raises ``ValueError`` or ``struct.error`` for anything that is none."""
 
     def newest(self, known: Mapping[int, tuple[int, int]]) -> int:
@@ -60,7 +62,7 @@ class RequestByHand(ABC):
         parts = [head, client, tags, *self.parts(version, compact=compact), tags]
         return b"".join((INT32.pack(sum(map(len, parts))), *parts))
 
-    def decoded(self, answer: bytes, version: int) -> Any:
+    def decoded(self, answer: bytes, version: int) -> A:
         """A whole answer, after its length. Raises as ``read`` does."""
         reader = Reader(answer, compact=version >= self.first_compact)
         reader.read(INT32)

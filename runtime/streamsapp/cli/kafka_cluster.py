@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, not declared so
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.config import StreamsConfig, client_properties

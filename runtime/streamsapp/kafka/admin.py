@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     ListOffsetsResultInfo,
     OffsetSpec,

@@ -19,7 +19,6 @@ from streamsapp.brokers.connection import Connection
 from streamsapp.brokers.coordinators import GROUP, check_coordinator, coordinator_of, find_coordinator
 from streamsapp.brokers.encoding import INT16, INT32, NO_TAGS, Reader, encoded_count, encoded_text
 from streamsapp.brokers.errors import RefusedError, UnreachableError
-from streamsapp.brokers.messages.metadata import MetadataResponse
 from streamsapp.brokers.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -118,9 +117,7 @@ class Cluster:
         def codes(answer: _OffsetFetchAnswer) -> list[int]:
             return [answer.error_code, *(each.error_code for each in answer.offsets)]
 
-        answer: _OffsetFetchAnswer = self._asked(
-            lambda connection: self._coordinated(connection, request, codes, timeout), timeout
-        )
+        answer = self._asked(lambda connection: self._coordinated(connection, request, codes, timeout), timeout)
         _check(answer.error_code)
         for each in answer.offsets:
             _check(each.error_code)
@@ -179,8 +176,8 @@ class Cluster:
             return self._made
 
     async def _coordinated(
-        self, connection: Connection, request: RequestByHand, codes: Callable[[Any], list[int]], timeout: float
-    ) -> Any:
+        self, connection: Connection, request: RequestByHand[T], codes: Callable[[T], list[int]], timeout: float
+    ) -> T:
         """The answer of the broker that coordinates the group, which is looked up each time: it is seldom asked. It is
         looked for again, until the time is over, where the ``codes`` of an answer say that it is another one."""
         give_up = self._clock.monotonic() + _AGAIN * timeout
@@ -190,21 +187,21 @@ class Cluster:
                 _ONE * timeout,
                 lambda answer: check_coordinator(answer, self._group),
             )
-            coordinator, answer = coordinator_of(found), None
-            told = [coordinator.error_code]
-            if not coordinator.error_code:
+            coordinator = coordinator_of(found)
+            elsewhere = coordinator.error_code
+            if not elsewhere:
                 _, node = connection.two_ways_to(coordinator, GROUP, self._group)
                 answer = await connection.send(request, node, _ONE * timeout)
-                told = codes(answer)
-            elsewhere = next((code for code in told if code in _ELSEWHERE), KafkaError.NO_ERROR)
-            if not elsewhere or self._clock.monotonic() >= give_up:
-                _check(elsewhere or coordinator.error_code)
-                return answer
+                elsewhere = next((code for code in codes(answer) if code in _ELSEWHERE), KafkaError.NO_ERROR)
+                if not elsewhere:
+                    return answer
+            if elsewhere not in _ELSEWHERE or self._clock.monotonic() >= give_up:
+                raise KafkaException(KafkaError(elsewhere))
             await connection.sleep(_PAUSE)
 
 
 async def _described(connection: Connection, names: Collection[str], timeout: float) -> Described:
-    answer: MetadataResponse = await connection.ask_any(
+    answer = await connection.ask_any(
         lambda: topics_request(names), _ONE * timeout, lambda answer: check_described(answer, names)
     )
     connection.learn(answer)
@@ -223,7 +220,7 @@ class _OffsetFetchAnswer(NamedTuple):
     offsets: list[_Fetched]
 
 
-class _OffsetFetchRequest(RequestByHand):
+class _OffsetFetchRequest(RequestByHand[_OffsetFetchAnswer]):
     """Asks which offsets a group has committed. Metadata may be anything if another program committed it."""
 
     name, API_KEY, first_compact = "OffsetFetchRequest", 9, 6

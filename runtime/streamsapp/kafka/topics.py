@@ -19,14 +19,14 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition as KafkaPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ListOffsetsResultInfo,
+    NewTopic,
     OffsetSpec,
 )
-from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline

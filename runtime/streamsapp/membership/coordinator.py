@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 from confluent_kafka import KafkaError
 
 from streamsapp.brokers import coordinators
 from streamsapp.brokers.connection import Check, Connection, Node
 from streamsapp.brokers.errors import PausedError, RefusedError, UnreachableError
+from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.clock import Clock
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership import wire
 from streamsapp.membership.wire import GroupSettings
+
+#: An answer.
+A = TypeVar("A")
 
 #: How long an answer that comes at once may take, in seconds.
 REQUEST = 5.0
@@ -70,7 +74,7 @@ class GroupCoordinator:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    async def request(self, request: Any, timeout: float, check: Check = lambda answer: None) -> Any:
+    async def request(self, request: RequestByHand[A], timeout: float, check: Check[A] = lambda answer: None) -> A:
         """The answer to a request that is answered at once, if it passes the ``check``."""
         nodes = await self.nodes()
         try:
@@ -79,7 +83,9 @@ class GroupCoordinator:
             self.forget()
             raise
 
-    async def wait(self, request: Any, nodes: tuple[Node, Node], check: Check = lambda answer: None) -> Any:
+    async def wait(
+        self, request: RequestByHand[A], nodes: tuple[Node, Node], check: Check[A] = lambda answer: None
+    ) -> A:
         """The answer to a request that waits for the other members, if it passes the ``check``."""
         self._waits_at = nodes[0]
         try:

@@ -127,7 +127,6 @@ async def take_over(
 ) -> InitProducerIdResponse | None:
     """Fence one id; the broker's last answer, or ``None`` if it is not wanted any more."""
     coordinator: Node | None = None
-    answer: InitProducerIdResponse
     while wanted():
         try:
             if coordinator is None:

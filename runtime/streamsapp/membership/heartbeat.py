@@ -17,7 +17,7 @@ _VERSIONS = (0, 4)
 _FIRST_WITH_INSTANCES, _FIRST_THROTTLED = 3, 1
 
 
-class HeartbeatRequest(RequestByHand):
+class HeartbeatRequest(RequestByHand["HeartbeatAnswer"]):
     """A member's sign of life."""
 
     name, API_KEY, first_compact = "HeartbeatRequest", 12, 4

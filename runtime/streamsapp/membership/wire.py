@@ -43,6 +43,9 @@ _FENCING_TIMEOUT_MS = 60_000
 #: rebalances and of after.
 _SUBSCRIPTION, _ASSIGNMENT = 1, 0
 
+#: The first versions in which several members leave at once, and in which groups have types.
+_SEVERAL, _TYPES = 3, 5
+
 M = TypeVar("M", bound=Whole)
 
 
@@ -104,7 +107,8 @@ def sync(group: GroupSettings, identity: Identity, assignments: Mapping[str, byt
 
 def leave(group: GroupSettings, member_id: str, reason: str) -> Request[LeaveGroupResponse]:
     one = MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason[:255])
-    return Request(LeaveGroupRequest(group_id=group.group_id, member_id=member_id, members=[one]))
+    before = _SEVERAL, LeaveGroupRequest(group.group_id, member_id)
+    return Request(LeaveGroupRequest(group.group_id, members=[one]), before=before)
 
 
 def commit(
@@ -135,7 +139,7 @@ _OTHER_TYPES = ("share", "streams")
 def groups_of_other_types() -> Request[ListGroupsResponse]:
     """Asks a broker for the groups that it coordinates and that cannot be joined. An older one, which knows no such
     groups, tells no types."""
-    return Request(ListGroupsRequest(types_filter=list(_OTHER_TYPES)))
+    return Request(ListGroupsRequest(types_filter=list(_OTHER_TYPES)), before=(_TYPES, ListGroupsRequest()))
 
 
 def type_and_state(answer: ListGroupsResponse, group_id: str) -> tuple[str, str] | None:

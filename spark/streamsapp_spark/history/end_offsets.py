@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec
 
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ManifestError, TopicError

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from kafka_cluster import Kafka
 from streamsapp import TopicPartition

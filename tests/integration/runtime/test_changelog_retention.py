@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource
 
 from instances import Instances, eventually, produce
 from kafka_cluster import START_TIMEOUT, Kafka

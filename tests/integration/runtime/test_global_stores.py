@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition as KafkaPartition
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from instances import TIMEOUT, Instances, eventually
 from kafka_cluster import Kafka

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 import batch_language
 from batched_words import Application, grouped, with_snapshots

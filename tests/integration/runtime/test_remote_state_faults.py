@@ -6,12 +6,12 @@ import logging
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewTopic,
 )
-from confluent_kafka.cimpl import NewTopic
 
 from instances import PATIENT, TIMEOUT, Instances, end_offsets, eventually
 from remote_state import Remote, metric, record, task

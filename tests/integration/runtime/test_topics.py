@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from instances import TIMEOUT, Instances, eventually, produce
 from kafka_cluster import START_TIMEOUT, Kafka
@@ -132,7 +131,7 @@ def grow(admin: AdminClient, topic: str, partitions: int) -> None:
 
 def deny(admin: AdminClient, topic: str, operation: str) -> None:
     """Allow everything on a topic but one operation."""
-    from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    from confluent_kafka.admin import (
         AclBinding,
         AclBindingFilter,
         AclOperation,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from instances import TIMEOUT, Instances, counts_per_key, eventually, last_counts, produce
 from kafka_cluster import Kafka, wait_until_seen

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from instances import PATIENT, Instances, eventually, last_counts, produce, stored_counts
 from kafka_cluster import Kafka

@@ -38,11 +38,13 @@ class PartitionData(Structure):
     last_stable_offset: Annotated[Int64, In(4)] = -1
     log_start_offset: Annotated[Int64, In(5)] = -1
     aborted_transactions: Annotated[list[AbortedTransaction] | None, In(4, nullable=4)] = []
-    preferred_read_replica: Annotated[Int32, In(11)] = -1
+    preferred_read_replica: Annotated[Int32, In(11, ignorable=False)] = -1
     records: Annotated[bytes | None, In(nullable=0)] = b""
-    diverging_epoch: Annotated[EpochEndOffset, In(12, tag=0)] = field(default_factory=EpochEndOffset)
-    current_leader: Annotated[LeaderIdAndEpoch, In(12, tag=1)] = field(default_factory=LeaderIdAndEpoch)
-    snapshot_id: Annotated[SnapshotId, In(12, tag=2)] = field(default_factory=SnapshotId)
+    diverging_epoch: Annotated[EpochEndOffset, In(12, tag=0, ignorable=False)] = field(default_factory=EpochEndOffset)
+    current_leader: Annotated[LeaderIdAndEpoch, In(12, tag=1, ignorable=False)] = field(
+        default_factory=LeaderIdAndEpoch
+    )
+    snapshot_id: Annotated[SnapshotId, In(12, tag=2, ignorable=False)] = field(default_factory=SnapshotId)
 
 
 class FetchableTopicResponse(Structure):
@@ -64,9 +66,9 @@ class FetchResponse(Whole):
 
     throttle_time_ms: Annotated[Int32, In(1)] = 0
     error_code: Annotated[Int16, In(7)] = 0
-    session_id: Annotated[Int32, In(7)] = 0
+    session_id: Annotated[Int32, In(7, ignorable=False)] = 0
     responses: list[FetchableTopicResponse] = []
-    node_endpoints: Annotated[list[NodeEndpoint], In(16, tag=0)] = []
+    node_endpoints: Annotated[list[NodeEndpoint], In(16, tag=0, ignorable=False)] = []
 
 
 class ReplicaState(Structure):
@@ -78,7 +80,7 @@ class FetchPartition(Structure):
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, In(9)] = -1
     fetch_offset: Int64 = 0
-    last_fetched_epoch: Annotated[Int32, In(12)] = -1
+    last_fetched_epoch: Annotated[Int32, In(12, ignorable=False)] = -1
     log_start_offset: Annotated[Int64, In(5)] = -1
     partition_max_bytes: Int32 = 0
     replica_directory_id: Annotated[Uuid, In(17, tag=0)] = NO_UUID
@@ -102,7 +104,7 @@ class FetchRequest(Asking[FetchResponse]):
     API_KEY: ClassVar = 1
     ANSWER: ClassVar = FetchResponse
 
-    replica_id: Annotated[Int32, In(last=14)] = -1
+    replica_id: Annotated[Int32, In(last=14, ignorable=False)] = -1
     max_wait_ms: Int32 = 0
     min_bytes: Int32 = 0
     max_bytes: Annotated[Int32, In(3)] = 2147483647
@@ -110,7 +112,7 @@ class FetchRequest(Asking[FetchResponse]):
     session_id: Annotated[Int32, In(7)] = 0
     session_epoch: Annotated[Int32, In(7)] = -1
     topics: list[FetchTopic] = []
-    forgotten_topics_data: Annotated[list[ForgottenTopic], In(7)] = []
+    forgotten_topics_data: Annotated[list[ForgottenTopic], In(7, ignorable=False)] = []
     rack_id: Annotated[str, In(11)] = ""
     cluster_id: Annotated[str | None, In(12, nullable=12, tag=0)] = None
-    replica_state: Annotated[ReplicaState, In(15, tag=1)] = field(default_factory=ReplicaState)
+    replica_state: Annotated[ReplicaState, In(15, tag=1, ignorable=False)] = field(default_factory=ReplicaState)

@@ -24,4 +24,4 @@ class HeartbeatRequest(Asking[HeartbeatResponse]):
     group_id: str = ""
     generation_id: Int32 = 0
     member_id: str = ""
-    group_instance_id: Annotated[str | None, In(3, nullable=3)] = None
+    group_instance_id: Annotated[str | None, In(3, nullable=3, ignorable=False)] = None

@@ -29,7 +29,9 @@ class PartitionProduceResponse(Structure):
     log_start_offset: Annotated[Int64, In(5)] = -1
     record_errors: Annotated[list[BatchIndexAndErrorMessage], In(8)] = []
     error_message: Annotated[str | None, In(8, nullable=8)] = None
-    current_leader: Annotated[LeaderIdAndEpoch, In(10, tag=0)] = field(default_factory=LeaderIdAndEpoch)
+    current_leader: Annotated[LeaderIdAndEpoch, In(10, tag=0, ignorable=False)] = field(
+        default_factory=LeaderIdAndEpoch
+    )
 
 
 class TopicProduceResponse(Structure):
@@ -50,7 +52,7 @@ class ProduceResponse(Whole):
 
     responses: list[TopicProduceResponse] = []
     throttle_time_ms: Annotated[Int32, In(1)] = 0
-    node_endpoints: Annotated[list[NodeEndpoint], In(10, tag=0)] = []
+    node_endpoints: Annotated[list[NodeEndpoint], In(10, tag=0, ignorable=False)] = []
 
 
 class PartitionProduceData(Structure):

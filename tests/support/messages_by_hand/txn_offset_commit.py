@@ -49,7 +49,7 @@ class TxnOffsetCommitRequest(Asking[TxnOffsetCommitResponse]):
     group_id: str = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
-    generation_id: Annotated[Int32, In(3)] = -1
-    member_id: Annotated[str, In(3)] = ""
-    group_instance_id: Annotated[str | None, In(3, nullable=3)] = None
+    generation_id: Annotated[Int32, In(3, ignorable=False)] = -1
+    member_id: Annotated[str, In(3, ignorable=False)] = ""
+    group_instance_id: Annotated[str | None, In(3, nullable=3, ignorable=False)] = None
     topics: list[TxnOffsetCommitRequestTopic] = []

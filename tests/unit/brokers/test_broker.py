@@ -6,11 +6,11 @@ import gc
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from streamsapp.brokers.errors import NotSentError, PausedError, RefusedError, RefusedTlsError, UnreachableError
+from streamsapp.brokers.messages.find_coordinator import Coordinator
 from virtual_brokers import BOOTSTRAP, VirtualBrokers, answer, cluster
 
 ELSEWHERE = ("second", 9092)
@@ -166,7 +166,7 @@ def test_a_broker_that_has_left_the_cluster_is_not_asked(brokers: VirtualBrokers
 
 
 def test_a_coordinator_has_two_connections(brokers: VirtualBrokers) -> None:
-    named = SimpleNamespace(node_id=7, host=ELSEWHERE[0], port=ELSEWHERE[1])
+    named = Coordinator(node_id=7, host=ELSEWHERE[0], port=ELSEWHERE[1])
     waits, quick = brokers.connection.two_ways_to(named, 0, "g")
     joining = brokers.ask(300.0, waits)
     beating = brokers.ask(2.0, quick)

@@ -10,10 +10,14 @@ from random import Random
 
 import pytest
 
+from broker_protocol import received
+from messages_by_hand.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from random_messages import kinds, random_message
-from streamsapp.brokers.codec import Whole, decoded, encoded
+from streamsapp.brokers.codec import UnsupportedVersionError, Whole, decoded, encoded
+from streamsapp.brokers.coordinators import GROUP, find_coordinator
 from streamsapp.brokers.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from streamsapp.brokers.messages.join_group import JoinGroupResponse
+from streamsapp.brokers.messages.find_coordinator import FindCoordinatorRequest
+from streamsapp.brokers.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from streamsapp.brokers.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from streamsapp.brokers.messages.sasl_handshake import SaslHandshakeResponse
 from streamsapp.brokers.request import Request
@@ -127,6 +131,26 @@ def test_a_field_that_a_version_lacks_is_as_it_is_by_itself() -> None:
     topic = MetadataResponseTopic(name="t", topic_id=bytes(range(16)))
     read = decoded(MetadataResponse, encoded(MetadataResponse(cluster_id="c", topics=[topic]), 0), 0)
     assert (read.cluster_id, read.topics[0].topic_id) == (None, bytes(16))
+
+
+def test_a_field_that_may_not_be_left_out_is_refused_by_a_version_that_lacks_it() -> None:
+    """As Kafka's own classes do; a tagged one and one within a list likewise."""
+    group = JoinGroupRequest(group_instance_id="pod-1")
+    assert decoded(JoinGroupRequest, encoded(group, 5), 5).group_instance_id == "pod-1"
+    with pytest.raises(UnsupportedVersionError, match=r"JoinGroupRequest\.group_instance_id is 'pod-1', .* version 4"):
+        encoded(group, 4)
+    with pytest.raises(UnsupportedVersionError, match=r"key is 'g', .* version 0 to 3 is needed\. Use"):
+        encoded(FindCoordinatorRequest(key="g"), 4)
+    part = PartitionData(diverging_epoch=EpochEndOffset(1, 5))
+    with pytest.raises(UnsupportedVersionError, match=r"PartitionData\.diverging_epoch .* version 12 or a later one"):
+        encoded(FetchResponse(responses=[FetchableTopicResponse("t", partitions=[part])]), 11)
+
+
+def test_a_request_that_has_two_forms_is_sent_in_that_of_the_broker() -> None:
+    request = find_coordinator(GROUP, "g")
+    for version in range(1, 5):
+        asked = received(request.encoded(version, 1, "c")[4:]).message
+        assert (asked.key, asked.coordinator_keys) == (("g", []) if version < 4 else ("", ["g"]))
 
 
 def test_each_message_has_lists_of_its_own() -> None:

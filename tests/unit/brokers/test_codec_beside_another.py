@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from fetched_batches import changed, fetched_batch
 from random_messages import kinds, random_message
 from streamsapp.brokers.codec import Asking, Structure, Whole, decoded, encoded
 from streamsapp.brokers.messages.api_versions import ApiVersionsResponse
@@ -65,3 +67,17 @@ def test_both_write_the_same_bytes_and_read_the_same_values(kind: type[Whole], s
             again = bytes(theirs.encode(header=True))
             assert again == header + written, version
             assert decoded(kind, again[len(header) :], version) == message
+
+
+@pytest.mark.seeds(5)
+def test_batches_that_tests_are_given_are_the_same_bytes(seed: int) -> None:
+    random = Random(seed)
+    theirs, given = DefaultRecordBatchBuilder(2, 0, False, 7, 0, 0, 1 << 30), []
+    for offset in sorted(random.sample(range(300), random.randrange(1, 40))):
+        time, key = (
+            random.choice([-1, 0, 1, 1_700_000_000_000, 1 << 61]),
+            random.choice([None, b"", random.randbytes(70)]),
+        )
+        given.append((offset, time, key, random.randbytes(9000), [("\u00fc", key)] * random.randrange(70)))
+        theirs.append(*given[-1])
+    assert fetched_batch(0, given, producer=7) == changed(bytes(theirs.build()), epoch=0)

@@ -35,7 +35,7 @@ PRODUCER, MEMBER = batches.Producer(7, 1), Member("g", 1, "m", None)
 NAMES = [("t", 0), ("t", 1)]
 
 #: Each request with the check of its answer.
-REQUESTS: dict[str, tuple[Callable[[], Any], Check]] = {
+REQUESTS: dict[str, tuple[Callable[[], Any], Check[Any]]] = {
     "FindCoordinator": (
         partial(coordinators.find_coordinator, coordinators.GROUP, "g"),
         partial(coordinators.check_coordinator, key="g"),
@@ -80,7 +80,7 @@ class Asking:
         self.connection = Connection(connection_settings({"bootstrap.servers": f"127.0.0.1:{broker.port}"}, "asking"))
         self.connection.start()
 
-    def ask(self, request: Callable[[], Any], check: Check = lambda answer: None) -> Any:
+    def ask(self, request: Callable[[], Any], check: Check[Any] = lambda answer: None) -> Any:
         began = time.monotonic()
         work = partial(self.connection.ask_any, request, ENDLESS, check)
         try:
@@ -88,7 +88,7 @@ class Asking:
         finally:
             assert time.monotonic() - began < SOON
 
-    def ask_until_answered(self, request: Callable[[], Any], check: Check) -> None:
+    def ask_until_answered(self, request: Callable[[], Any], check: Check[Any]) -> None:
         """There is a pause after failures."""
         give_up = time.monotonic() + SOON
         while True:
@@ -110,7 +110,7 @@ def asking(broker: AnsweringBroker) -> Iterator[Asking]:
 
 @each_request
 def test_an_answer_that_breaks_off_anywhere_fails_its_request_at_once_and_the_next_is_answered(
-    request_of: Callable[[], Any], check: Check, broker: AnsweringBroker, asking: Asking
+    request_of: Callable[[], Any], check: Check[Any], broker: AnsweringBroker, asking: Asking
 ) -> None:
     sizes: list[int] = []
 
@@ -136,7 +136,7 @@ def test_an_answer_that_breaks_off_anywhere_fails_its_request_at_once_and_the_ne
 @pytest.mark.seeds(2)
 def test_an_answer_with_other_bytes_is_read_or_fails_its_request_at_once(
     request_of: Callable[[], Any],
-    check: Check,
+    check: Check[Any],
     seed: int,
     broker: AnsweringBroker,
     asking: Asking,

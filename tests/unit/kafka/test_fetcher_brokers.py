@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from fetched_brokers import (
     CUT,
@@ -37,8 +36,10 @@ from fetching_parts import (
     once,
 )
 from instances import eventually
+from messages_by_hand.fetch import FetchRequest
 from streamsapp import TopicPartition
 from streamsapp.brokers import link
+from streamsapp.brokers.messages.list_offsets import ListOffsetsRequest
 from streamsapp.brokers.opening import OpenConnection, open_connection
 from streamsapp.errors import TopicError
 from streamsapp.kafka.consumer import BEGINNING

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from fetched_brokers import CORRUPT, LOST_REQUEST, SILENT, FetchedBrokers
 from fetching_parts import ENDLESS, A, Read, Start
+from messages_by_hand.fetch import FetchRequest
+from streamsapp.brokers.messages.list_offsets import ListOffsetsRequest
 from streamsapp.kafka.consumer import BEGINNING
 from streamsapp.kafka.fetching import answers, assignment
 

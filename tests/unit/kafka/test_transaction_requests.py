@@ -33,7 +33,7 @@ def as_sent(request: Any, version: int, number: int) -> bytes:
     return bytes(request.encode(version=version, header=True, framed=True))
 
 
-def answered(request: RequestByHand, answer: Any, version: int, cut: int | None = None) -> Any:
+def answered(request: RequestByHand[Any], answer: Any, version: int, cut: int | None = None) -> Any:
     """As the request reads an answer in kafka-python's encoding, or its first bytes."""
     answer.with_header(correlation_id=77)
     data = bytes(answer.encode(header=True))[:cut]
@@ -154,7 +154,7 @@ def test_an_end_is_answered_with_the_next_producer_where_there_is_one(version: i
 def test_an_answer_that_is_cut_off_is_refused(version: int) -> None:
     request = committing({"a": 2}, version)
     end = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=version == 5)
-    pairs: list[tuple[RequestByHand, Any]] = [
+    pairs: list[tuple[RequestByHand[Any], Any]] = [
         (request, their_answer(version, {"a": [0, 25]})),
         (end, EndTxnResponse(throttle_time_ms=9, error_code=0, version=version)),
     ]

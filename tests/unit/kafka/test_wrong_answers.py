@@ -14,13 +14,14 @@ from itertools import count
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
 from fetched_batches import changed, fetched_batch
 from fetched_brokers import Batch, FetchedBrokers
 from fetching_parts import A1, A, B, Read, Start
+from messages_by_hand.fetch import FetchResponse
 from streamsapp import TopicPartition
 from streamsapp.brokers import bounds
+from streamsapp.brokers.messages.list_offsets import ListOffsetsResponse
 from streamsapp.errors import OversizedBatchError, StreamsError
 from streamsapp.kafka import client_log
 from streamsapp.kafka.consumer import BEGINNING

@@ -68,10 +68,10 @@ class Coordinator:
     def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[str, str]:
         return "for joining", "for the rest"
 
-    async def ask_any(self, request: Callable[[], Any], timeout: float, check: Check) -> Any:
+    async def ask_any(self, request: Callable[[], Any], timeout: float, check: Check[Any]) -> Any:
         return await self.send(request(), "any", timeout, check)
 
-    async def send(self, request: Any, node: Any, timeout: float, check: Check, held: float = 0.0) -> Any:
+    async def send(self, request: Any, node: Any, timeout: float, check: Check[Any], held: float = 0.0) -> Any:
         answer = await self._answer(request)
         check(answer)
         return answer
@@ -447,7 +447,7 @@ def test_a_member_leaves_also_while_it_waits_for_others_to_join() -> None:
 
     it = play(scene)
 
-    assert [request.member_id for request in it.coordinator.of("LeaveGroup")] == ["member-1"]
+    assert [request.members[0].member_id for request in it.coordinator.of("LeaveGroup")] == ["member-1"]
     assert len(it.coordinator.of("JoinGroup")) == 2
     assert it.told.losses == []
 
@@ -464,7 +464,7 @@ def test_a_member_that_leaves_while_it_is_given_its_id_leaves_under_that_id() ->
 
     it = play(scene)
 
-    assert [request.member_id for request in it.coordinator.of("LeaveGroup")] == ["member-1"]
+    assert [request.members[0].member_id for request in it.coordinator.of("LeaveGroup")] == ["member-1"]
     assert len(it.coordinator.of("JoinGroup")) == 1
 
 

@@ -17,11 +17,19 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
-from kafka.record.memory_records import MemoryRecordsBuilder
-from kafka.record.util import encode_varint
 
 from compiled_parts import chunk as chunk_part
-from fetched_batches import CODECS, CONTROL, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, changed, fetched_batch, flipped
+from fetched_batches import (
+    CODECS,
+    CONTROL,
+    HEADER,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    changed,
+    fetched_batch,
+    flipped,
+    number,
+)
 from streamsapp import native
 from streamsapp.errors import OversizedBatchError
 from streamsapp.kafka.fetching import decompression
@@ -253,16 +261,10 @@ def test_of_two_transactions_the_one_that_begins_first_may_be_aborted_last(compi
     assert offsets(chunk_of(compiled, b"".join(parts), aborted=[(2, 1), (1, 0)]).take(9)) == [4]
 
 
-def varint(value: int) -> bytes:
-    written = bytearray()
-    encode_varint(value, written.append)
-    return bytes(written)
-
-
 def one(*parts: bytes | int, size: int | None = None) -> bytes:
     """A record of these parts, among which are numbers."""
-    body = b"".join(varint(part) if isinstance(part, int) else part for part in parts)
-    return varint(len(body) if size is None else size) + body
+    body = b"".join(number(part) if isinstance(part, int) else part for part in parts)
+    return number(len(body) if size is None else size) + body
 
 
 def good(offset: int) -> bytes:
@@ -438,12 +440,8 @@ def test_batches_before_one_that_was_cut_off_are_read_and_it_is_told_where_to_go
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_batches_in_older_formats_are_left_to_others(compiled: ModuleType, version: int) -> None:
-    builder = MemoryRecordsBuilder(version, 0, 1000)
-    builder.append(5, b"k", b"v")
-    builder.close()
-
     with pytest.raises(NotImplementedError, match=f"version {version}"):
-        chunk_of(compiled, bytes(builder.buffer()))
+        chunk_of(compiled, changed(fetched_batch(0, simple(5)), magic=version))
 
 
 @pytest.mark.parametrize("unchecked", [False, True])

@@ -23,12 +23,12 @@ class FindCoordinatorResponse(Whole):
     FIRST_COMPACT: ClassVar = 3
 
     throttle_time_ms: Annotated[Int32, In(1)] = 0
-    error_code: Annotated[Int16, In(last=3)] = 0
+    error_code: Annotated[Int16, In(last=3, ignorable=False)] = 0
     error_message: Annotated[str | None, In(1, last=3, nullable=1)] = ""
-    node_id: Annotated[Int32, In(last=3)] = 0
-    host: Annotated[str, In(last=3)] = ""
-    port: Annotated[Int32, In(last=3)] = 0
-    coordinators: Annotated[list[Coordinator], In(4)] = []
+    node_id: Annotated[Int32, In(last=3, ignorable=False)] = 0
+    host: Annotated[str, In(last=3, ignorable=False)] = ""
+    port: Annotated[Int32, In(last=3, ignorable=False)] = 0
+    coordinators: Annotated[list[Coordinator], In(4, ignorable=False)] = []
 
 
 class FindCoordinatorRequest(Asking[FindCoordinatorResponse]):
@@ -37,6 +37,6 @@ class FindCoordinatorRequest(Asking[FindCoordinatorResponse]):
     API_KEY: ClassVar = 10
     ANSWER: ClassVar = FindCoordinatorResponse
 
-    key: Annotated[str, In(last=3)] = ""
-    key_type: Annotated[Int8, In(1)] = 0
-    coordinator_keys: Annotated[list[str], In(4)] = []
+    key: Annotated[str, In(last=3, ignorable=False)] = ""
+    key_type: Annotated[Int8, In(1, ignorable=False)] = 0
+    coordinator_keys: Annotated[list[str], In(4, ignorable=False)] = []

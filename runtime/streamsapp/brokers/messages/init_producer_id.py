@@ -25,5 +25,5 @@ class InitProducerIdRequest(Asking[InitProducerIdResponse]):
 
     transactional_id: Annotated[str | None, In(nullable=0)] = ""
     transaction_timeout_ms: Int32 = 0
-    producer_id: Annotated[Int64, In(3)] = -1
-    producer_epoch: Annotated[Int16, In(3)] = -1
+    producer_id: Annotated[Int64, In(3, ignorable=False)] = -1
+    producer_epoch: Annotated[Int16, In(3, ignorable=False)] = -1

@@ -25,7 +25,7 @@ class JoinGroupResponse(Whole):
     protocol_type: Annotated[str | None, In(7, nullable=7)] = None
     protocol_name: Annotated[str | None, In(nullable=7)] = ""
     leader: str = ""
-    skip_assignment: Annotated[Bool, In(9)] = False
+    skip_assignment: Annotated[Bool, In(9, ignorable=False)] = False
     member_id: str = ""
     members: list[JoinGroupResponseMember] = []
 
@@ -45,7 +45,7 @@ class JoinGroupRequest(Asking[JoinGroupResponse]):
     session_timeout_ms: Int32 = 0
     rebalance_timeout_ms: Annotated[Int32, In(1)] = -1
     member_id: str = ""
-    group_instance_id: Annotated[str | None, In(5, nullable=5)] = None
+    group_instance_id: Annotated[str | None, In(5, nullable=5, ignorable=False)] = None
     protocol_type: str = ""
     protocols: list[JoinGroupRequestProtocol] = []
     reason: Annotated[str | None, In(8, nullable=8)] = None

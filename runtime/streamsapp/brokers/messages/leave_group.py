@@ -21,7 +21,7 @@ class LeaveGroupResponse(Whole):
 
     throttle_time_ms: Annotated[Int32, In(1)] = 0
     error_code: Int16 = 0
-    members: Annotated[list[MemberResponse], In(3)] = []
+    members: Annotated[list[MemberResponse], In(3, ignorable=False)] = []
 
 
 class MemberIdentity(Structure):
@@ -37,5 +37,5 @@ class LeaveGroupRequest(Asking[LeaveGroupResponse]):
     ANSWER: ClassVar = LeaveGroupResponse
 
     group_id: str = ""
-    member_id: Annotated[str, In(last=2)] = ""
-    members: Annotated[list[MemberIdentity], In(3)] = []
+    member_id: Annotated[str, In(last=2, ignorable=False)] = ""
+    members: Annotated[list[MemberIdentity], In(3, ignorable=False)] = []

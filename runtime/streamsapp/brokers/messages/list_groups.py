@@ -31,5 +31,5 @@ class ListGroupsRequest(Asking[ListGroupsResponse]):
     API_KEY: ClassVar = 16
     ANSWER: ClassVar = ListGroupsResponse
 
-    states_filter: Annotated[list[str], In(4)] = []
-    types_filter: Annotated[list[str], In(5)] = []
+    states_filter: Annotated[list[str], In(4, ignorable=False)] = []
+    types_filter: Annotated[list[str], In(5, ignorable=False)] = []

@@ -14,7 +14,7 @@ class ListOffsetsPartitionResponse(Structure):
     error_code: Int16 = 0
     timestamp: Annotated[Int64, In(1)] = -1
     offset: Annotated[Int64, In(1)] = -1
-    leader_epoch: Annotated[Int32, In(4)] = -1
+    leader_epoch: Annotated[Int32, In(4, ignorable=False)] = -1
 
 
 class ListOffsetsTopicResponse(Structure):
@@ -48,5 +48,5 @@ class ListOffsetsRequest(Asking[ListOffsetsResponse]):
     ANSWER: ClassVar = ListOffsetsResponse
 
     replica_id: Int32 = 0
-    isolation_level: Annotated[Int8, In(2)] = 0
+    isolation_level: Annotated[Int8, In(2, ignorable=False)] = 0
     topics: list[ListOffsetsTopic] = []

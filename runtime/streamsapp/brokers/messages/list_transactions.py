@@ -33,4 +33,4 @@ class ListTransactionsRequest(Asking[ListTransactionsResponse]):
 
     state_filters: list[str] = []
     producer_id_filters: list[Int64] = []
-    duration_filter: Annotated[Int64, In(1)] = -1
+    duration_filter: Annotated[Int64, In(1, ignorable=False)] = -1

@@ -32,7 +32,7 @@ class MetadataResponseTopic(Structure):
     topic_id: Annotated[Uuid, In(10)] = NO_UUID
     is_internal: Annotated[Bool, In(1)] = False
     partitions: list[MetadataResponsePartition] = []
-    topic_authorized_operations: Annotated[Int32, In(8)] = -2147483648
+    topic_authorized_operations: Annotated[Int32, In(8, ignorable=False)] = -2147483648
 
 
 class MetadataResponse(Whole):
@@ -44,7 +44,7 @@ class MetadataResponse(Whole):
     cluster_id: Annotated[str | None, In(2, nullable=2)] = None
     controller_id: Annotated[Int32, In(1)] = -1
     topics: list[MetadataResponseTopic] = []
-    cluster_authorized_operations: Annotated[Int32, In(8, last=10)] = -2147483648
+    cluster_authorized_operations: Annotated[Int32, In(8, last=10, ignorable=False)] = -2147483648
     error_code: Annotated[Int16, In(13)] = 0
 
 
@@ -60,6 +60,6 @@ class MetadataRequest(Asking[MetadataResponse]):
     ANSWER: ClassVar = MetadataResponse
 
     topics: Annotated[list[MetadataRequestTopic] | None, In(nullable=1)] = []
-    allow_auto_topic_creation: Annotated[Bool, In(4)] = True
-    include_cluster_authorized_operations: Annotated[Bool, In(8, last=10)] = False
-    include_topic_authorized_operations: Annotated[Bool, In(8)] = False
+    allow_auto_topic_creation: Annotated[Bool, In(4, ignorable=False)] = True
+    include_cluster_authorized_operations: Annotated[Bool, In(8, last=10, ignorable=False)] = False
+    include_topic_authorized_operations: Annotated[Bool, In(8, ignorable=False)] = False

@@ -48,6 +48,6 @@ class OffsetCommitRequest(Asking[OffsetCommitResponse]):
     group_id: str = ""
     generation_id_or_member_epoch: Annotated[Int32, In(1)] = -1
     member_id: Annotated[str, In(1)] = ""
-    group_instance_id: Annotated[str | None, In(7, nullable=7)] = None
+    group_instance_id: Annotated[str | None, In(7, nullable=7, ignorable=False)] = None
     retention_time_ms: Annotated[Int64, In(2, last=4)] = -1
     topics: list[OffsetCommitRequestTopic] = []

@@ -34,7 +34,7 @@ class SyncGroupRequest(Asking[SyncGroupResponse]):
     group_id: str = ""
     generation_id: Int32 = 0
     member_id: str = ""
-    group_instance_id: Annotated[str | None, In(3, nullable=3)] = None
+    group_instance_id: Annotated[str | None, In(3, nullable=3, ignorable=False)] = None
     protocol_type: Annotated[str | None, In(5, nullable=5)] = None
     protocol_name: Annotated[str | None, In(5, nullable=5)] = None
     assignments: list[SyncGroupRequestAssignment] = []

@@ -21,7 +21,6 @@ from streamsapp.brokers.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from streamsapp.brokers.request import Request
-from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.kafka.fetching.session import FetchSession
 from streamsapp.kafka.fetching.settings import FetchSettings
@@ -125,5 +124,5 @@ def _by_topic(parts: Mapping[bytes, Sequence[bytes]]) -> bytes:
     return b"".join(encoded)
 
 
-def _encoded(request: RequestByHand, version: int, client_id: str) -> Encoded:
+def _encoded(request: Request[ListOffsetsResponse], version: int, client_id: str) -> Encoded:
     return lambda number: request.encoded(version, number, client_id)

@@ -26,7 +26,7 @@ _ALL_IN_SYNC = -1
 _WORDS = 500
 
 
-class ProduceRequest(RequestByHand):
+class ProduceRequest(RequestByHand["ProduceAnswer"]):
     """Record batches to be written, one per partition at most; answered when all replicas in sync have them."""
 
     name, API_KEY, first_compact = "ProduceRequest", 0, 9

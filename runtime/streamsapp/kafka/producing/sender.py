@@ -335,7 +335,7 @@ class Sender:
         # The broker's own time-out comes first.
         timeout = min(left, self._settings.request_timeout + _GRACE)
         try:
-            answer: ProduceAnswer = await self._connection.send(request, node, timeout)
+            answer = await self._connection.send(request, node, timeout)
             broker.not_before = self._connection.now() + throttle(answer.throttle_time_ms, node)
             return answer
         except UnreachableError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -27,6 +27,9 @@ from streamsapp.kafka.producing.wire import TransactionError
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
+
+#: An answer.
+A = TypeVar("A")
 
 #: Between two tries: while the last transaction is being ended, and while a coordinator is out of reach, in seconds.
 _SOON, _AWAY = 0.002, 0.1
@@ -118,15 +121,12 @@ class Transaction:
                 await self._pause(answer.error_code, TRANSACTION, self._id or "")
 
     async def _init(self, request: Request[InitProducerIdResponse]) -> InitProducerIdResponse:
-        answer: InitProducerIdResponse
         timeout, check = self._settings.request_timeout, wire.check_producer
         if self._id is None:
-            answer = await self._connection.ask_any(lambda: request, timeout, check, apart=True)
-            return answer
+            return await self._connection.ask_any(lambda: request, timeout, check, apart=True)
         node = await self._coordinator(TRANSACTION, self._id)
         self.implicit = wire.admits_implicitly(await self._connection.send(wire.features(), node, timeout))
-        answer = await self._connection.send(request, node, timeout, check)
-        return answer
+        return await self._connection.send(request, node, timeout, check)
 
     async def admit(self, names: Iterable[wire.Name]) -> bool:
         """Make the partitions part of the transaction; false while there is no producer yet. Raises
@@ -246,10 +246,10 @@ class Transaction:
         self,
         kind: int,
         key: str,
-        request: Callable[[], RequestByHand],
-        errors: Callable[[Any], list[int]],
-        check: Check = lambda answer: None,
-    ) -> Any:
+        request: Callable[[], RequestByHand[A]],
+        errors: Callable[[A], list[int]],
+        check: Check[A] = lambda answer: None,
+    ) -> A:
         """Ask the coordinator of a kind until it has done so; returns its answer. A group's says that it loads also
         when the transaction's is just doing something, which is over in a moment (KIP-890)."""
         busy = _SOON

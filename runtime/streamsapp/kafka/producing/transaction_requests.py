@@ -23,7 +23,7 @@ _UNKNOWN_EPOCH = -1
 _IMPLICIT = (5, 5)
 
 
-class TxnOffsetCommitRequest(RequestByHand):
+class TxnOffsetCommitRequest(RequestByHand["TxnOffsetCommitAnswer"]):
     """A member's offsets become part of a transaction."""
 
     name, API_KEY, first_compact = "TxnOffsetCommitRequest", 28, 3
@@ -89,7 +89,7 @@ class TxnOffsetCommitAnswer(NamedTuple):
     throttle_time_ms: int
 
 
-class EndTxnRequest(RequestByHand):
+class EndTxnRequest(RequestByHand["EndTxnAnswer"]):
     """A transaction is committed, or not."""
 
     name, API_KEY, first_compact = "EndTxnRequest", 26, 3
