@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -117,3 +118,11 @@ def test_rows_of_a_test_are_one() -> None:
             names[name] = results[row.python]
     assert results["sink.read_key_values()"] == [("a", 1), ("a", 2), ("b", 1)]
     assert results['driver.get_key_value_store("counts").get("a")'] == 2
+
+
+@of(RUNNING)
+def test_a_row_of_a_running_application_calls_what_an_instance_has(row: Row) -> None:
+    streams = create_autospec(streamsapp.StreamsRuntime, instance=True)
+    streams.query.return_value = streams.samples.return_value = ()
+    names = NAMES | {"StreamsRuntime": create_autospec(streamsapp.StreamsRuntime), "streams": streams}
+    eval(row.python.removeprefix("streams = "), names | {"topology": counted(), "config": None})  # noqa: S307
