@@ -197,8 +197,10 @@ def project(installed: Installed, bare: dict[str, str], tmp_path: Path) -> Itera
 
 def test_a_new_project_asks_for_the_wheel_that_is_installed(installed: Installed, tmp_path: Path) -> None:
     installed.run("streamsapp", "new", "hello", cwd=tmp_path)
-    answer = installed.run("pip", "install", "--no-index", "-r", "requirements.txt", cwd=tmp_path / "hello")
-    assert "streamsapp @ file:///" in answer
+    folder = tmp_path / "hello"
+    assert (folder / "requirements.txt").read_text().startswith("streamsapp @ file:///")
+    answer = installed.run("pip", "install", "--no-index", "-r", "requirements.txt", cwd=folder)
+    assert "streamsapp is already installed with the same version as the provided wheel" in answer
 
 
 def test_an_extra_is_added_where_the_library_is_installed(installed: Installed) -> None:
