@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -39,6 +41,21 @@ def sink(path: ModuleType, **given: Any) -> Any:
         "plain_sink": None,
     }
     return path.Sink(**made | given)
+
+
+@dataclass(slots=True)
+class Standing:
+    """What a loop writes of a task's context."""
+
+    message: Any = None
+    stream_time: int = -1
+
+
+@dataclass(slots=True)
+class Due:
+    """The time at which a callback is due."""
+
+    next_due: float = math.inf
 
 
 def loop(path: ModuleType, **given: Any) -> Any:

@@ -9,7 +9,6 @@ broker.
 from __future__ import annotations
 
 import gc
-import math
 import random
 import sys
 import threading
@@ -18,12 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import count, islice, product
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from compiled_parts import count_push, window_push
+from compiled_parts import Due, Standing, count_push, window_push
 from data_paths import mock_brokers, send_all
 from native_counts import Times, staged
 from native_stress import consumer, producer
@@ -34,6 +33,7 @@ from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.producer import ExactlyOnceProducer
 from streamsapp.state.engine.segments import Segments
+from streamsapp.tasks.record_queue import ProcessingControl
 from tampering_proxy import TamperingProxy
 
 BATCH, BATCHES = 1000, 20
@@ -274,7 +274,7 @@ def stepping(path: ModuleType) -> Callable[[], None]:
             keeps_value=True,
         )
         first = path.Step(kind=StepKind.MAP_VALUES, function=bytes, adapt=None, forward=sink, on_error=raises)
-        buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
+        buffer, context = deque[Any](), Standing()
         loop = path.Loop(buffer=buffer, deserialize_key=None, deserialize_value=bytes, context=context, punctuate=list)
         for number in range(5):
             buffer.append(
@@ -283,9 +283,9 @@ def stepping(path: ModuleType) -> Callable[[], None]:
                 )
             )
         loop.run(
-            control=SimpleNamespace(stop=False),
+            control=ProcessingControl(),
             push=first,
-            due=SimpleNamespace(next_due=math.inf),
+            due=Due(),
             limit=5,
             partition_time=0,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import math
 import os
 import random
 import struct
@@ -18,13 +17,12 @@ import threading
 from collections import deque
 from contextlib import closing, suppress
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker_protocol import answered
-from compiled_parts import chunk
+from compiled_parts import Due, Standing, chunk
 from data_paths import mock_brokers, send_all
 from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fetched_batch, harmed
 from messages_by_hand.fetch import (
@@ -44,6 +42,7 @@ from streamsapp.kafka.producer import RecordProducer
 from streamsapp.outgoing import ChangelogSlice
 from streamsapp.state.engine.entries import TimestampedFormat
 from streamsapp.state.engine.segments import Segments
+from streamsapp.tasks.record_queue import ProcessingControl
 
 BATCH = 5_000
 ROUNDS = 12
@@ -188,8 +187,8 @@ def stepped(rng: random.Random, count: int) -> None:
         forward=pairs,
         on_error=tell,
     )
-    buffer, context = deque[Any](), SimpleNamespace(message=None, stream_time=-1)
-    due = SimpleNamespace(next_due=math.inf)
+    buffer, context = deque[Any](), Standing()
+    due = Due()
     loop = path.Loop(
         buffer=buffer, deserialize_key=bytes, deserialize_value=fails_at_times, context=context, punctuate=list
     )
@@ -207,7 +206,7 @@ def stepped(rng: random.Random, count: int) -> None:
             )
         )
     while buffer:
-        loop.run(control=SimpleNamespace(stop=False), push=first, due=due, limit=rng.randrange(9), partition_time=0)
+        loop.run(control=ProcessingControl(), push=first, due=due, limit=rng.randrange(9), partition_time=0)
         if buffer:
             buffer.popleft()  # as Python does with a record that is left to it
         sent.clear()

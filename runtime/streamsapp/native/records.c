@@ -42,7 +42,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "compil
 PyMODINIT_FUNC PyInit_compiled(void); /* called by the interpreter that imports the module */
 
 PyMODINIT_FUNC PyInit_compiled(void) {
-    if (sa_make_names() || sa_make_tls_error() || sa_make_answer_types() || sa_make_taken_batch_type()) return NULL;
+    if (sa_make_tls_error() || sa_make_answer_types() || sa_make_taken_batch_type()) return NULL;
     PyTypeObject *types[] = {&sa_record_type.type,
                              &sa_recent_type.type,
                              &sa_cell_type,

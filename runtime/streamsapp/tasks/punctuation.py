@@ -41,7 +41,9 @@ class Schedule:
 
 
 class PunctuationQueue:
-    """The callbacks driven by one kind of time."""
+    """The callbacks driven by one kind of time. Loops in C read ``next_due`` for every record, in its slot."""
+
+    __slots__ = ("_queue", "firing", "next_due")
 
     def __init__(self) -> None:
         self._queue: PriorityQueue[Schedule] = PriorityQueue(lambda schedule: schedule.due)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from compiled_parts import count_push
+from compiled_parts import Due, Standing, count_push
 from models import in_python
 from streamsapp import (
     Consumed,
@@ -23,6 +23,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.serdes.api import Serde
+from streamsapp.tasks.record_queue import ProcessingControl
 from task_parts import raw, sent
 
 #: The same bytes by functions that nobody knows.
@@ -115,7 +116,7 @@ def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: Module
 
 def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: ModuleType) -> None:
     pushed, buffer = list[Any](), deque[Any]()
-    context = SimpleNamespace(message=None, stream_time=-1)
+    context = Standing()
     loop = compiled.Loop(buffer=buffer, deserialize_key=None, deserialize_value=None, context=context, punctuate=list)
     given = [(b"k", b"v"), (None, b"v"), (b"k", None)]
     buffer.extend(
@@ -124,9 +125,9 @@ def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: Modul
     )
 
     taken = loop.run(
-        control=SimpleNamespace(stop=False),
+        control=ProcessingControl(),
         push=lambda *record: pushed.append(record[:2]),
-        due=due_at([9]),
+        due=Due(9),
         limit=9,
         partition_time=0,
     )
@@ -135,24 +136,15 @@ def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: Modul
     assert pushed == given
 
 
-def due_at(times: list[int]) -> Any:
-    class Due:
-        @property
-        def next_due(self) -> int:
-            return times[0]
-
-    return Due()
-
-
 def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes_sooner(
     compiled: ModuleType,
 ) -> None:
-    times, punctuated, buffer = [1005], list[int](), deque[Any]()
-    context = SimpleNamespace(message=None, stream_time=-1)
+    due, punctuated, buffer = Due(1005), list[int](), deque[Any]()
+    context = Standing()
 
     def punctuate() -> None:
         punctuated.append(context.message.offset())
-        times[0] = 2000
+        due.next_due = 2000
 
     loop = compiled.Loop(
         buffer=buffer, deserialize_key=None, deserialize_value=None, context=context, punctuate=punctuate
@@ -166,7 +158,7 @@ def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes
 
     def push(*record: Any) -> None:
         if record[2] == 1006:
-            times[0] = 1006  # a processor has asked for another one meanwhile
+            due.next_due = 1006  # a processor has asked for another one meanwhile
 
-    assert loop.run(control=SimpleNamespace(stop=False), push=push, due=due_at(times), limit=99, partition_time=0) == 14
+    assert loop.run(control=ProcessingControl(), push=push, due=due, limit=99, partition_time=0) == 14
     assert punctuated == [10, 12, 13]

@@ -1,9 +1,11 @@
 #include "push/loop.h"
 
+#include <math.h>
 #include <string.h>
 #include <structmember.h>
 
 #include "base/objects.h"
+#include "base/slots.h"
 #include "cells/cells.h"
 #include "fetch/record.h"
 #include "push/push.h"
@@ -21,31 +23,18 @@ enum { SOON = 5 }; /* records that are looked at before it is their turn */
 
 /* The state of one call. */
 typedef struct {
-    PyObject *control, *to, *stream_time_due;
-    int64_t stream_time;
-    PyObject *soon[SOON]; /* the records that come next; NULL where that is not known */
-    PyObject *later;      /* a time that was found to be later than stream_time; NULL if none was */
+    PyObject *to;
+    PyObject **stop, **message, **time, **next_due; /* slots of the control, the context and what is due */
+    int64_t stream_time;                            /* what *time is */
+    PyObject *soon[SOON];                           /* the records that come next; NULL where that is not known */
+    PyObject *due_object;                           /* what *next_due was when it was read last, or NULL */
+    int64_t due;                                    /* what it said */
 } Turn;
 
 enum { GO_ON, LEAVE, RAISED };
 
-/* Names of attributes, made once for the process. */
-static PyObject *named_stop, *named_message, *named_stream_time, *named_next_due;
-
-int sa_make_names(void) {
-    named_stop = PyUnicode_InternFromString("stop");
-    named_message = PyUnicode_InternFromString("message");
-    named_stream_time = PyUnicode_InternFromString("stream_time");
-    named_next_due = PyUnicode_InternFromString("next_due");
-    return named_stop && named_message && named_stream_time && named_next_due ? 0 : -1;
-}
-
-static int is_true(PyObject *of, PyObject *name) {
-    PyObject *found = PyObject_GetAttr(of, name);
-    int truth = found ? PyObject_IsTrue(found) : -1;
-    Py_XDECREF(found);
-    return truth;
-}
+/* What a slot has from now on. */
+static void put(PyObject **slot, PyObject *value) { Py_SETREF(*slot, Py_NewRef(value)); }
 
 static PyObject *deserialized(PyObject *by, PyObject *given) {
     return given == Py_None || by == Py_None ? Py_NewRef(given) : PyObject_CallOneArg(by, given);
@@ -59,37 +48,43 @@ static int left_to_python(void) {
 }
 
 /* Takes the record from the buffer and says how it stands in time; 0, or -1 with an exception. */
-static int take_record(Loop *self, Record *record, Turn *turn) {
-    if (notify(self->take) || PyObject_SetAttr(self->context, named_message, (PyObject *)record)) return -1;
+static int take_record(Loop *self, Record *record, Turn *turn, PyObject *time) {
+    if (notify(self->take)) return -1;
+    put(turn->message, (PyObject *)record);
     int64_t timestamp = record->timestamp;
     if (timestamp > self->partition_time) self->partition_time = timestamp;
     if (timestamp < turn->stream_time) {
         long long behind = turn->stream_time - timestamp;
         self->late += behind;
         if (behind > self->most) self->most = behind;
+    } else if (timestamp > turn->stream_time) {
+        turn->stream_time = timestamp;
+        put(turn->time, time);
     }
-    if (timestamp <= turn->stream_time) return 0;
-    turn->stream_time = timestamp;
-    Py_CLEAR(turn->later);
-    PyObject *time = PyLong_FromLongLong(timestamp);
-    int failed = !time || PyObject_SetAttr(self->context, named_stream_time, time);
-    Py_XDECREF(time);
-    return failed ? -1 : 0;
+    return 0;
 }
 
-/* Punctuates where it is time to. */
-static int look_at_time(const Loop *self, Turn *turn) {
-    PyObject *due = PyObject_GetAttr(turn->stream_time_due, named_next_due);
-    if (due && due == turn->later) {
-        Py_DECREF(due);
-        return GO_ON;
+/* Reads the time at which the next callback is due, an int or a float that may be infinite; 0, or -1 with an exception.
+ */
+static int read_due(Turn *turn) {
+    PyObject *due = *turn->next_due ? *turn->next_due : Py_None; /* which is no time either */
+    int overflow = 0;
+    if (PyLong_Check(due)) turn->due = PyLong_AsLongLongAndOverflow(due, &overflow);
+    else {
+        double time = PyFloat_AsDouble(due);
+        if (time == -1 && PyErr_Occurred()) return -1;
+        overflow = time >= (double)INT64_MAX ? 1 : time <= (double)INT64_MIN ? -1 : 0;
+        if (!overflow) turn->due = (int64_t)ceil(time);
     }
-    PyObject *time = due ? PyLong_FromLongLong(turn->stream_time) : NULL;
-    int is_due = time ? PyObject_RichCompareBool(time, due, Py_GE) : -1;
-    Py_XDECREF(time);
-    Py_XSETREF(turn->later, due);
-    if (is_due) Py_CLEAR(turn->later);
-    return is_due < 0 || (is_due && notify(self->punctuate)) ? RAISED : GO_ON;
+    if (overflow) turn->due = overflow > 0 ? INT64_MAX : INT64_MIN;
+    Py_XSETREF(turn->due_object, Py_NewRef(due));
+    return 0;
+}
+
+/* Punctuates where it is time to. The record may have scheduled something that is due at once. */
+static int look_at_time(const Loop *self, Turn *turn) {
+    if (*turn->next_due != turn->due_object && read_due(turn)) return RAISED;
+    return turn->stream_time >= turn->due && notify(self->punctuate) ? RAISED : GO_ON;
 }
 
 static int run_record(Loop *self, Record *record, Turn *turn) {
@@ -101,7 +96,8 @@ static int run_record(Loop *self, Record *record, Turn *turn) {
     given[TIMESTAMP] = how == GO_ON ? PyLong_FromLongLong(record->timestamp) : NULL;
     given[HEADERS] = record->headers;
     if (how == GO_ON) {
-        if (!given[TIMESTAMP] || take_record(self, record, turn) || sa_push(turn->to, given)) how = RAISED;
+        if (!given[TIMESTAMP] || take_record(self, record, turn, given[TIMESTAMP]) || sa_push(turn->to, given))
+            how = RAISED;
         else {
             Py_XSETREF(self->done, Py_NewRef(record));
             how = look_at_time(self, turn);
@@ -132,8 +128,7 @@ static void look_at_next(const Loop *self, Turn *turn, Py_ssize_t waiting) {
 }
 
 static int run_next(Loop *self, Turn *turn) {
-    int stop = is_true(turn->control, named_stop);
-    if (stop) return stop < 0 ? RAISED : LEAVE;
+    if (*turn->stop != Py_False) return LEAVE;
     Py_ssize_t size = PyObject_Size(self->buffer);
     if (size <= 0) return size < 0 ? RAISED : LEAVE;
     PyObject *record = PySequence_GetItem(self->buffer, 0);
@@ -159,9 +154,11 @@ static const Field run_fields[] = {FIELD(Run, control, OBJECT),      FIELD(Run, 
 static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
     Run run;
     if (sa_take_fields("run", run_fields, given, count, names, &run)) return NULL;
-    PyObject *known = PyObject_GetAttr(self->context, named_stream_time);
-    Turn turn = {run.control, run.push, run.due, known ? PyLong_AsLongLong(known) : -1, {NULL}, NULL};
-    Py_XDECREF(known);
+    Turn turn = {.to = run.push};
+    if (!(turn.stop = sa_slot(run.control, "stop")) || !(turn.message = sa_slot(self->context, "message")) ||
+        !(turn.time = sa_slot(self->context, "stream_time")) || !(turn.next_due = sa_slot(run.due, "next_due")))
+        return NULL;
+    turn.stream_time = PyLong_AsLongLong(*turn.time);
     if (turn.stream_time == -1 && PyErr_Occurred()) return NULL;
     self->partition_time = run.partition_time;
     self->late = self->most = 0;
@@ -175,7 +172,7 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, 
     }
     sa_keep_cells_used(NULL);
     for (int i = 0; i < SOON; i++) Py_XDECREF(turn.soon[i]);
-    Py_XDECREF(turn.later);
+    Py_XDECREF(turn.due_object);
     return how == RAISED ? NULL : PyLong_FromSsize_t(taken);
 }
 

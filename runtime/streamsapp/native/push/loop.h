@@ -6,8 +6,6 @@
 
 #include "base/fields.h"
 
-int sa_make_names(void);
-
 extern MadeType sa_loop_type;
 
 #endif
