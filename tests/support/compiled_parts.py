@@ -45,7 +45,7 @@ def sink(path: ModuleType, **given: Any) -> Any:
 
 @dataclass(slots=True)
 class Standing:
-    """What a loop writes of a task's context."""
+    """The part of a task's context that a loop writes."""
 
     message: Any = None
     stream_time: int = -1

@@ -99,7 +99,7 @@ class Sink:
         keeps_value: bool,
         check_headers: Callable[[Any], object],
         emit: Callable[[Any], None],
-        on_error: Callable[[Exception, int], None],
+        on_error: Callable[[Exception, Any, Any, int, Headers | None], None],
         plain_sink: PlainSink,
     ) -> None:
         self._topic, self._serializers, self._check_headers = topic, (serialize_key, serialize_value), check_headers
@@ -114,7 +114,7 @@ class Sink:
             if headers:
                 self._check_headers(headers)
         except Exception as error:
-            self._on_error(error, timestamp)
+            self._on_error(error, key, value, timestamp, headers)
             return
         self._emit((self._topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
 

@@ -1,7 +1,7 @@
 """The settings of an application: each field of ``StreamsConfig`` with its default, and what else is said of it.
 
-Read where a configuration is made, and by ``make definitions``, which makes the field of the manifest, of the resource
-and of the page of each. Names are Kafka Streams' in snake_case.
+Plain data: read where a configuration is made, and by ``make definitions``, which makes the field of the manifest, of
+the resource and of the page of each. Names are Kafka Streams' in snake_case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AT_LEAST_ONCE = "at_least_once"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ApplicationSettings:
     """The fields of a configuration; ``StreamsConfig`` checks them."""
 
     application_id: str = field(

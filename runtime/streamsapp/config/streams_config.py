@@ -22,7 +22,7 @@ from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memo
 from streamsapp.config.redaction import redact
 from streamsapp.config.setting import AUTO, check_values
 from streamsapp.config.setting_checks import check_handlers, check_serdes, check_text, check_times
-from streamsapp.config.settings import AT_LEAST_ONCE, EXACTLY_ONCE, Settings
+from streamsapp.config.settings import AT_LEAST_ONCE, EXACTLY_ONCE, ApplicationSettings
 from streamsapp.errors import ConfigError
 from streamsapp.java_names import properties as java_properties
 from streamsapp.java_names.lookup import java_names
@@ -36,7 +36,7 @@ _COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
 
 @java_names("StreamsConfig", java_properties.constants())
 @dataclass(frozen=True, kw_only=True)
-class StreamsConfig(Settings):
+class StreamsConfig(ApplicationSettings):
     """The configuration of an application, named as in Kafka Streams' ``StreamsConfig``. Only ``application_id`` and
     ``bootstrap_servers`` must be given.
 
