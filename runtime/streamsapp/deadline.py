@@ -41,9 +41,9 @@ class Deadline:
         return max(0.0, min(most, part * (self._at - self._clock.monotonic())))
 
     def wait(self, once: Callable[[float], bool], most: float) -> bool:
-        """Says whether ``once``, which waits for as many seconds as it is told, is true within ``most`` seconds and
+        """Says whether ``once``, which waits for the given number of seconds, is true within ``most`` seconds and
         before the deadline, also if that is set meanwhile."""
-        give_up = time.monotonic() + most  # whoever is waited for lives in the machine's time
+        give_up = time.monotonic() + most  # the other party lives in the machine's time
         while True:
             step = self.left(min(LOOK, give_up - time.monotonic()))
             if once(step):

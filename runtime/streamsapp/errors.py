@@ -17,10 +17,10 @@
         ├── ProductionError       a record could not be written
         ├── StateStoreError
         │   ├── UnknownStateStoreError   a query names a store that the topology does not have
-        │   ├── InvalidQueryError        a query cannot be answered by anybody
+        │   ├── InvalidQueryError        no instance can answer a query
         │   └── StoreNotAvailableError   a query cannot be answered here, or not now
         ├── CommitError           a commit failed for good
-        │   └── FencedError       somebody else owns what we tried to commit: close dirty
+        │   └── FencedError       another instance owns what we tried to commit: close dirty
         └── TaskCorruptedError    local state can't be trusted: close dirty, wipe, restore
             └── ReplicaLostError    a replica failed before it was promoted
 
@@ -53,7 +53,7 @@ class _Words:
 
 @contextmanager
 def told_as(words: Callable[[str], str]) -> Iterator[None]:
-    """Meanwhile every error of this library is told in other words, on every thread: the command line runs manifests,
+    """Meanwhile every error of this library is worded differently, on every thread: the command line runs manifests,
     and its users know the manifest's fields, not the settings that programs have."""
     before, _Words.tell = _Words.tell, staticmethod(words)
     try:
@@ -90,8 +90,8 @@ class ManifestError(UserInputError):
 
 
 def _one_line(text: str) -> str:
-    """Makes one line of a message, of which others may have written a part: nothing that a terminal would obey, or
-    could not show, is left."""
+    """Makes one line of a message that others may have written in part: nothing that a terminal would obey, or could
+    not show, is left."""
     if text.isprintable():
         return text
     line = " ".join(text.split())
@@ -166,7 +166,7 @@ class UnknownStateStoreError(StateStoreError):
 
 
 class InvalidQueryError(StateStoreError):
-    """A query that nobody could answer: a key of another type, a partition that does not exist."""
+    """A query that no instance could answer: a key of another type, a partition that does not exist."""
 
 
 class StoreNotAvailableError(StateStoreError):
@@ -190,7 +190,7 @@ class TaskCorruptedError(StreamsError):
 
 
 class ReplicaLostError(TaskCorruptedError):
-    """A replica failed before it could be promoted. Its failure is reported by itself: this one tells of no damage."""
+    """A replica failed before it could be promoted. Its failure is reported by itself: this one reports no damage."""
 
 
 # ---- where in the user's code ----------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ _OWN = f"{Path(__file__).resolve().parent}{os.sep}"
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 
 
-#: The part that is built now for somebody who wrote no code: a field of a manifest.
+#: The part that is built now for a user who wrote no code: a field of a manifest.
 _written_at: ContextVar[str] = ContextVar("written_at", default="")
 
 

@@ -1,8 +1,8 @@
 """Documents as structures, read by one thread at a time.
 
-Called by whoever reads or checks a document that somebody else wrote, on any thread. msgspec (0.22.0) looks at a
-structure when it is first read into or described, and two threads that do so at once crash the process. A ``Decoder``
-that a module makes when it is imported has looked before.
+Called by code that reads or checks a document of other authors, on any thread. msgspec (0.22.0) looks at a structure
+when it is first read into or described, and two threads that do so at once crash the process. A ``Decoder`` that a
+module makes when it is imported has looked before.
 """
 
 from __future__ import annotations

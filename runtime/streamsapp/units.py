@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def size_text(size: int) -> str:
-    """Bytes in the largest binary unit of which there is at least one: ``1.5 MiB``."""
+    """Bytes in the largest binary unit that gives at least one: ``1.5 MiB``."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:

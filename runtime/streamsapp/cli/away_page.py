@@ -1,7 +1,7 @@
 """The page of an application that is not there: ``local --watch`` serves it at the application's port until it is back.
 
 Begun and ended on the thread that looks after the application, or on the main thread; it answers on threads of the HTTP
-server. It tells the last failure, with the record that it happened at.
+server. It reports the last failure, with the record that it happened at.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class AwayPage:
-    """Answers at a port while nobody else does."""
+    """Answers at a port while no other process does."""
 
     def __init__(self, application_id: str, host: str, port: int) -> None:
         self._application_id = application_id

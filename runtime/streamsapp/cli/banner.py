@@ -30,7 +30,7 @@ class Banner:
     samples: Mapping[str, str]
 
     def text(self) -> str:
-        """Returns what tells a person where everything is, and how to write a record and read the results."""
+        """Returns a text that says where everything is, and how to write a record and read the results."""
         rows = [
             ("broker", self.servers),
             ("reads", _listed(self.topics.sources, "topics that match a pattern")),

@@ -88,7 +88,7 @@ def _was_done(app: StreamsApp) -> bool:
         remote = to_remote_state(app)
         newest = None if remote is None else Bootstraps(open_store(remote), app.application_id).newest()
     except StreamsAppError:
-        return False  # what was wrong before is what is told
+        return False  # the earlier fault is the one to report
     return newest is not None and newest.is_done
 
 

@@ -33,7 +33,7 @@ _DESCRIPTION = (
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    # Without a line in the list of commands: nobody but the operator calls it.
+    # Without a line in the list of commands: only the operator calls it.
     parser = commands.add_parser("check", description=_DESCRIPTION)
     add_manifest(parser)
     parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="where the report goes")

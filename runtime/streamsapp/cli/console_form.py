@@ -20,7 +20,7 @@ from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.topology.builder import Topology
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, json_response
 
-#: Where nobody knows what a serde takes.
+#: Used where it is not known what a serde takes.
 _ANY = '{"key": null, "value": null}'
 
 
@@ -34,7 +34,7 @@ def form_routes(topology: Topology, config: StreamsConfig, samples: Mapping[str,
 
 
 class RecordForm:
-    """Writes records that somebody typed."""
+    """Writes records that a user typed."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, samples: Mapping[str, str]) -> None:
         self._config = config

@@ -20,7 +20,7 @@ from streamsapp.record import InputRecord, TopicPartition
 
 _AT_ONCE = 500
 _POLL_SECONDS = 0.5
-#: Fetched ahead: whoever reads is a person or a pipe, beside what the machine is for.
+#: Fetched ahead: the reader is a person or a pipe, beside the machine's main work.
 _FETCHED_KIB = 16 << 10
 _NUMBER = re.compile(r"-?\d{1,18}")
 
@@ -102,7 +102,7 @@ def records_between(
 def _read(
     consumer: PartitionConsumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
 ) -> Iterator[InputRecord]:
-    """Records from ``starts`` up to ``ends``; without those, until somebody ends it."""
+    """Records from ``starts`` up to ``ends``; without these, until a user ends it."""
     open_ = {each: at for each, at in starts.items() if ends is None or at < ends[each]}
     consumer.assign(open_)
     while open_:

@@ -40,7 +40,7 @@ class KafkaCluster:
         self._servers = config.bootstrap_servers
 
     def close(self) -> None:
-        """Nobody may be using it."""
+        """No other program may be using it."""
         self._admin.close()
 
     def partitions(self) -> dict[str, int]:
@@ -54,7 +54,7 @@ class KafkaCluster:
     def bounds(
         self, topics: Mapping[str, int], committed: Mapping[TopicPartition, int], at_time_ms: int | None
     ) -> dict[TopicPartition, InputOffsets]:
-        """The offsets that every partition of ``topics`` holds, beside those that were committed."""
+        """The offsets that every partition of ``topics`` holds, beside the committed ones."""
         partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
         earliest = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]

@@ -35,7 +35,7 @@ class TopicRow:
     roles: Sequence[str]
     #: ``None``: there is no such topic.
     partitions: int | None = None
-    #: The records that it has; of a large topic the number of its offsets, some of which may hold none.
+    #: The records that it has; of a large topic the number of its offsets, which need not all hold one.
     records: int | None = None
     #: Of what is read: how many of these the application has not committed yet.
     lag: int | None = None
@@ -90,7 +90,7 @@ def rows_of(target: Target, topology: Topology) -> list[TopicRow]:
 
 
 class _Count:
-    """The records of a partition, and those that are not committed."""
+    """The records of a partition, and its uncommitted records."""
 
     def __init__(self) -> None:
         self.records = self.behind = 0

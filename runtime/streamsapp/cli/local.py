@@ -58,7 +58,7 @@ from streamsapp.web.request_routing import Routes
 
 log = logging.getLogger(__name__)
 
-#: Topics keep all, those of earlier versions and those that users create too: the records of an archive are old.
+#: Topics keep all records, including topics of earlier versions and of users: the records of an archive are old.
 _BROKER = {"log.retention.ms": FOR_EVER}
 
 

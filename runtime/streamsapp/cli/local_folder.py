@@ -21,7 +21,7 @@ from streamsapp.local.broker import is_free, wait_until_ended
 _LOCK, _PORT = "lock", "port"
 #: The folders that are kept here, and forgotten by ``--fresh``.
 _KEPT = ("kafka", "state", "snapshots")
-#: Ports below those that systems give to clients.
+#: Ports below the ones that systems give to clients.
 _FIRST_PORT, _PORTS = 20_000, 10_000
 
 
@@ -50,7 +50,7 @@ class LocalFolder:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Nobody else uses it meanwhile; raises ``UserInputError`` where somebody does already."""
+        """No other process uses it meanwhile; raises ``UserInputError`` where one does already."""
         with self._open_lock() as lock:
             lock.seek(0)
             try:
@@ -92,7 +92,7 @@ class LocalFolder:
 
     def _open_lock(self) -> TextIO:
         try:
-            # --fresh deletes folders of these names: never in a folder that somebody uses for something else.
+            # --fresh deletes folders of these names: never in a folder that is used for something else.
             strange = self.path.exists() and not (self.path / _LOCK).exists() and any(self.path.iterdir())
             if not strange:
                 self.path.mkdir(parents=True, exist_ok=True)

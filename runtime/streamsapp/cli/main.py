@@ -140,7 +140,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _open_missing_streams() -> None:
-    """Opens what the shell has closed (``2>&-``), where Python has ``None``: nothing is read, and nobody reads."""
+    """Opens what the shell has closed (``2>&-``), where Python has ``None``: nothing is read, and no program reads the
+    output."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # it stays open
@@ -157,7 +158,7 @@ def _tell(error: StreamsAppError, manifest: Path | None) -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # nobody reads it; the exit code is told all the same
+        except OSError:  # no program reads it; the exit code is returned all the same
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -1,4 +1,4 @@
-"""``-o text|json``, as every command that tells something has it. Called on the main thread."""
+"""``-o text|json``, as every command with a result has it. Called on the main thread."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _OUTGOING = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 @dataclass(frozen=True)
 class InstanceIdentity:
-    """The identity that tells one instance of a pod from the others."""
+    """The identity that distinguishes one instance of a pod from the others."""
 
     name: str
     #: Instances of one host are lost together: an active task's standbys are kept off its host.
@@ -68,7 +68,7 @@ class PodSettings:
 
 
 def add_member_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that the supervisor gives its instances, and nobody else needs."""
+    """Adds the options that the supervisor gives its instances, and that users do not need."""
     hidden = argparse.SUPPRESS
     parser.add_argument("--lifeline", type=int, help=hidden)
     parser.add_argument("--http-host", default=ALL_INTERFACES, help=hidden)

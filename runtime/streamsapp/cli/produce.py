@@ -1,8 +1,8 @@
 """``streamsapp produce``: writes records that are lines of JSON. Runs on the main thread; single records are written
 on threads of the HTTP server, too, for the console's form.
 
-What is said of records that were written is what the broker has acknowledged. The first line that is wrong ends the
-command: what was written before it is told, and nothing after it is written.
+The command reports as written the records that the broker has acknowledged. The first wrong line ends the command:
+records written before it are reported, and nothing after it is written.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class RecordWriter:
 
     @contextmanager
     def telling(self, *, as_json: bool) -> Iterator[None]:
-        """Tells how much was written, whatever ends the lines."""
+        """Reports how much was written, whatever ends the lines."""
         try:
             yield
         except (UserInputError, StreamsError) as error:

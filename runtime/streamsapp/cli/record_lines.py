@@ -23,7 +23,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.json_text import read_json, write_json
 
 _WRITTEN = ("key", "value", "timestamp", "headers", "partition", "keyBase64", "valueBase64")
-#: Fields that ``consume`` tells beside: where a record was says nothing about where it is to go.
+#: Fields that ``consume`` prints beside: a record's old place says nothing about where it is to go.
 _TOLD = ("topic", "offset", "keyError", "valueError")
 _LATEST = (1 << 63) - 1
 

@@ -83,7 +83,7 @@ def reset(options: argparse.Namespace) -> int:
     _tell(plan, options)
     if options.dry_run:
         return 0
-    # First of all: the broker refuses it if somebody has joined the group meanwhile, and nothing is changed then.
+    # First of all: the broker refuses it if a member has joined the group meanwhile, and nothing is changed then.
     group.commit(plan.offsets)
     _delete(plan, cluster, objects)
     if options.output == "text":

@@ -113,7 +113,7 @@ def _shown(found: SnapshotsToDelete) -> dict[str, Any]:
 def internal_topics(
     application_id: str, own: Iterable[str], asked_for: Iterable[str], existing: Iterable[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Topics to delete, and those that only look like it.
+    """Topics to delete, and topics that only look like it.
 
     The prefix alone proves nothing: ``orders-`` also starts the topics of ``orders-audit``. So only the topology's own
     topics are deleted, and those asked for by name.

@@ -39,7 +39,7 @@ def samples_of(topology: Topology, config: StreamsConfig, folder: Path) -> dict[
 
 
 def sample(records: TopicRecords) -> str | None:
-    """A line made of the serdes; ``None`` for serdes of which nobody knows what they take."""
+    """A line made of the serdes; ``None`` for serdes whose values are not known."""
     values = _VALUES | dict.fromkeys(_NUMBERS, 1)
     value = _example(records.value, values)
     if value is None:

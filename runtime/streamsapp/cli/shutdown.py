@@ -3,8 +3,8 @@
 SIGHUP comes when the terminal is closed.
 
 A signal that comes while the main thread is about to wait for a lock interrupts nothing: Python runs its handler when
-the main thread wakes, which may be never. So a thread is told of signals by Python's wake-up file, which is written
-to at once; handlers, which run on the main thread, do only what must happen there.
+the main thread wakes, which may be never. So a thread learns of signals from Python's wake-up file, which is written to
+at once; handlers, which run on the main thread, do only what must happen there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-#: Whoever signals a process and its whole group (``timeout``, a terminal) sends one signal twice; seconds.
+#: A program that signals a process and its whole group (``timeout``, a terminal) sends one signal twice; seconds.
 _ONE_PRESS = 0.3
 #: The interval in seconds at which the main thread is interrupted until it leaves.
 _INSIST = 0.1
@@ -99,7 +99,7 @@ class _Signals:
 
     def _take(self, number: signal.Signals) -> None:
         if number not in _SIGNALS or self._impatient:
-            return  # somebody else's, or our own insisting
+            return  # from another sender, or our own insisting
         if self.closing.ident is None:
             log.info("%s: committing and closing; once more to leave at once", number.name)
             self._began = time.monotonic()
@@ -127,7 +127,7 @@ class _Signals:
                 signal.pthread_kill(threading.main_thread().ident or 0, number)
             if self.left.wait(_INSIST):
                 return
-        # The main thread may hold the log's lock for ever, where nobody reads what it writes.
+        # The main thread may hold the log's lock for ever, where no program reads what it writes.
         last = threading.Thread(target=_say_last, daemon=True)
         last.start()
         last.join(_LAST_WORD)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 #: The time of the last change in nanoseconds, and the size.
 _Stamp: TypeAlias = tuple[int, int]
 
-#: More files than anybody edits: whoever has more has other things than an application in that folder.
+#: More files than a user edits: a folder with more has other things than an application in it.
 _MOST_FILES = 5_000
 
 

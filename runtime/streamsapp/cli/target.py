@@ -31,7 +31,7 @@ _NO_BROKER = (
 
 
 def add_cluster_options(parser: argparse.ArgumentParser, *, manifest_required: bool = False) -> None:
-    """Those that say which broker and which application."""
+    """The options that say which broker and which application."""
     add_manifest(parser, required=manifest_required)
     parser.add_argument(
         "--bootstrap-servers",
@@ -54,7 +54,7 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, manifest_required: b
 
 
 def add_serde_options(parser: argparse.ArgumentParser) -> None:
-    """Those that say what the bytes are."""
+    """The options that say what the bytes are."""
     for side in ("key", "value"):
         parser.add_argument(
             f"--{side}-serde",

@@ -33,7 +33,7 @@ LOADING = 120.0
 
 _ANEW = "stop this `local` and start it again with --fresh"
 
-#: Returns what is saved; ``None`` if it is wrong, which it has told, or if nobody waits for the answer any more.
+#: Returns what is saved; ``None`` if it is wrong, which it has reported, or if no thread waits for the answer any more.
 Look = Callable[[threading.Event], ApplicationShape | None]
 
 
@@ -56,7 +56,7 @@ class WatchedApplication:
         shutdown_timeout: float,
         away: Away | None = None,
     ) -> None:
-        """``command`` runs it, ``look`` tells what is saved, and ``shape`` is what was saved when it began. ``away``
+        """``command`` runs it, ``look`` returns what is saved, and ``shape`` is what was saved when it began. ``away``
         takes its place while it does not run."""
         self._command = command
         self._files = files
@@ -119,7 +119,7 @@ class WatchedApplication:
 
 
 def look_at(manifest: Path, stopped: threading.Event) -> ApplicationShape | None:
-    """Has ``streamsapp validate`` look at what is saved, in a process of its own; it tells faults itself."""
+    """Has ``streamsapp validate`` look at what is saved, in a process of its own; it reports faults itself."""
     command = [sys.executable, "-m", "streamsapp.cli.main", "validate", "-f", str(manifest), "-o", "json"]
     with (
         tempfile.TemporaryFile() as output,

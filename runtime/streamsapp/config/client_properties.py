@@ -70,12 +70,12 @@ def input_rest(config: StreamsConfig) -> float:
     try:
         return max(0.0, min(float(linger), _LINGER_MS)) / 1000
     except ValueError:
-        return 0.0  # of which the producer tells
+        return 0.0  # the producer reports them
 
 
 def input_held(config: StreamsConfig) -> float:
-    """Returns the seconds for which results are held back in any case, as nobody can read them before the commit; and
-    half as much again, so that records are looked for when a commit begins and not just before."""
+    """Returns the seconds for which results are held back in any case, as no consumer can read them before the commit;
+    and half as much again, so that records are looked for when a commit begins and not just before."""
     return 1.5 * min(config.commit_interval_ms / 1000, _HELD) if config.exactly_once else 0.0
 
 
@@ -173,7 +173,7 @@ def _identity(config: StreamsConfig, role: str) -> ClientProperties:
 
 
 def _client(config: StreamsConfig, kind: str, defaults: ClientProperties, owned: ClientProperties) -> ClientProperties:
-    """Merges our defaults, then the user's properties from general to specific, then those that the runtime owns."""
+    """Merges our defaults, then the user's properties from general to specific, then the runtime's own."""
     given = {key: value for key, (_, value) in given_to(kind, config.kafka).items()}
     return defaults | given | owned
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SERVER = re.compile(r"([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-#: Of what an instance tells the others about itself; they believe no more.
+#: The limit of what an instance reports to the others about itself; they believe no more.
 _LONGEST_NAME = 1000
 
 
@@ -71,8 +71,8 @@ def application_id_fault(given: object) -> str | None:
 
 
 def bootstrap_servers_fault(servers: object) -> str | None:
-    """Returns the fault in ``bootstrap.servers``, ``None`` if there is none. Only asking tells whether a broker answers
-    at an address."""
+    """Returns the fault in ``bootstrap.servers``, ``None`` if there is none. Only a request shows whether a broker
+    answers at an address."""
     if not isinstance(servers, str) or not servers.strip():
         return "must not be empty; give one or more host:port, separated by commas"
     if "@" in servers:

@@ -70,7 +70,7 @@ class StreamsBuilder(JavaNames):
         self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
     ) -> KStream[K, V]:
         """Reads a topic, several topics, or every topic whose whole name matches a compiled pattern, and returns the
-        records as a ``KStream``. Topics that match later are read from then on, with all records they have, and those
+        records as a ``KStream``. Topics that match later are read from then on, with all records they have, and topics
         that are deleted are left; ``metadata.max.age.ms`` bounds how late that is noticed."""
         require("stream", consumed, Consumed, "Consumed(key_serde, value_serde)")
         options: Consumed[K, V] = consumed or Consumed()
@@ -130,7 +130,7 @@ class StreamsBuilder(JavaNames):
         """Adds a store that every instance fills from all partitions of a topic, through the processor that
         ``supplier`` makes (KIP-233).
 
-        The processor sees every record, those that restore the store included; every other processor can read it.
+        The processor sees every record, including records that restore the store; every other processor can read it.
         """
         check_store_builder("add_global_store", store)
         require("add_global_store", consumed, Consumed, "Consumed(key_serde, value_serde)")

@@ -1,7 +1,7 @@
 """Checks the serdes of an operator against the records that come to it, as far as they are known.
 
-Asked while a program is built, on the user's thread: what is wrong for every record is told there, and not with the
-first record.
+Asked while a program is built, on the user's thread: a fault that every record would meet is reported there, and not
+with the first record.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class LogicalGraph:
         self._copartitioned.append(nodes)
 
     def write(self, topology: Topology) -> None:
-        """Write every node, parents first, among those that are ready the one that was added first."""
+        """Write every node, parents first; of the nodes that are ready, the one added first comes first."""
         written: set[GraphNode] = set()
         # The sequence number keeps the heap from comparing nodes.
         queue: list[tuple[int, int, GraphNode]] = [(self.root.priority, 0, self.root)]
@@ -123,7 +123,7 @@ class LogicalGraph:
 
 
 def _write(node: GraphNode, topology: Topology) -> None:
-    """Writes a node; an error in it is told with the line of the user's program that added it."""
+    """Writes a node; an error in it is reported with the line of the user's program that added it."""
     topology.place = node.place
     try:
         node.write(topology)

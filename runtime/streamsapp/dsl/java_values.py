@@ -1,6 +1,6 @@
 """Values as text, as Java prints them: ``true``, ``null``, ``1.0E7``, ``[a, b]``, ``{a=1}``.
 
-``KStream.print`` calls it on processing threads, for records that somebody wants to look at.
+``KStream.print`` calls it on processing threads, for records that a user wants to look at.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StreamSourceNode(GraphNode):
-    """Reads topics, or those that match a pattern, as a stream."""
+    """Reads topics, or all topics that match a pattern, as a stream."""
 
     def __init__(self, name: str, topics: tuple[str, ...] | re.Pattern[str], consumed: Consumed[Any, Any]) -> None:
         super().__init__(name)

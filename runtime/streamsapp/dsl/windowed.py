@@ -86,7 +86,7 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         value_serde: AnySerde | None,
     ) -> KTable[Windowed[K], Any]:
         if self._grouping.combines:
-            # Another task's records would move stream time meanwhile, and close the windows of those that are held.
+            # Another task's records would move stream time meanwhile, and close the windows of held records.
             raise TopologyError(
                 "windowed aggregations cannot combine before the repartition topic: records that wait there for the "
                 "commit could come after their window has closed; use combine=False"

@@ -1,6 +1,6 @@
 """The console: a page that shows what an application does, and the events that it lives on.
 
-Called on threads of the HTTP server, which remembers nothing of whoever looks.
+Called on threads of the HTTP server, which remembers nothing of its callers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def console_routes(
     look: Look, failures: Callable[[], list[dict[str, Any]]] = list, over: threading.Event | None = None
 ) -> Routes:
     """The routes of the page, and of what it shows. ``failures`` has those of instances that are away, and ``over``
-    ends the events: whoever serves the page leaves it to others."""
+    ends the events: the server of the page leaves it to others."""
     over = over or threading.Event()
 
     def events(request: HttpRequest) -> Generator[dict[str, Any], None, None]:

@@ -75,8 +75,8 @@ def show_topology(request: HttpRequest, view: EngineView) -> HttpResponse:
 
 
 class Drain:
-    """``POST /drain?timeout=SECONDS``: hands everything over, then answers. Whoever asks again hears the same. The
-    process stays, so that nobody starts it again before it is taken away."""
+    """``POST /drain?timeout=SECONDS``: hands everything over, then answers. A second request gets the same answer. The
+    process stays, so that no supervisor starts it again before it is taken away."""
 
     def __init__(self, drain: Callable[[float], bool], timeout: float) -> None:
         self._drain = drain

@@ -1,8 +1,8 @@
 """``GET /state/<store>/<key>`` and ``/state/<store>?from=&to=``: interactive queries over HTTP.
 
 Called on threads of the HTTP server. An entry that is not here is redirected to its owner (307), fetched from it
-(``proxy``), or refused with the owner's name: 421 when only this instance was asked (``local``), 503 while nobody has
-it.
+(``proxy``), or refused with the owner's name: 421 when only this instance was asked (``local``), 503 while no instance
+has it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class StateRoute:
         where = self._queries.partitions_of(store, key)
         if parameters.partition is None and len(where) > 1:
             try:
-                # All of them or none: whoever asks for a key takes what is given for the whole.
+                # All of them or none: a caller that asks for a key takes the answer for the whole.
                 return self._page(store, keys, replace(parameters, proxy=True), where)
             except StoreNotAvailableError as error:
                 return self._elsewhere(error, parameters, request) if parameters.local else _unavailable(error)
@@ -125,7 +125,7 @@ class StateRoute:
         if parameters.local:
             return self._queries.find_here(store, partitions, key, parameters.stale)
         if not parameters.proxy:
-            # Whoever asks is sent to the likeliest owner. When that one has nothing, it asks the others itself.
+            # The caller is sent to the likeliest owner. When that one has nothing, it asks the others itself.
             found, source = self._queries.local.get(store, partitions[0], key, parameters.stale)
             if found.raw is not None or len(partitions) == 1:
                 return found, source

@@ -1,6 +1,6 @@
 """Checks any document of a manifest, wherever it comes from: only values that JSON has, and not too many.
 
-Called before anything else looks at a document, which is untrusted: whoever comes after may recurse and compare. Pure.
+Called before anything else looks at a document, which is untrusted: later checks may recurse and compare. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
 
 def document_faults(document: object) -> list[str]:
-    """Everything that no manifest has; nobody else needs to look at a document with such faults."""
+    """Everything that no manifest has; no other check needs to look at a document with such faults."""
     faults: list[str] = []
     values = 0
     waiting: list[tuple[object, str, int]] = [(document, "", 0)]

@@ -1,7 +1,7 @@
 """Finds the topology of a manifest: one named ``module:attribute`` in the user's code, or one that is declared.
 
-Called on the main thread, by the command line and by the Spark part. User code runs here: its errors are told with the
-user's own line, without our frames.
+Called on the main thread, by the command line and by the Spark part. User code runs here: its errors are reported with
+the user's own line, without our frames.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_topology(app: StreamsApp, folder: Path) -> Topology:
 
 
 def checked(topology: Topology, field: str) -> Topology:
-    """The topology if it is complete; what is wrong is told under the name of the field that names it."""
+    """The topology if it is complete; a fault is reported under the name of the field that names it."""
     try:
         return topology.validate()
     except TopologyError as error:
@@ -121,7 +121,7 @@ class UserCode:
         sys.path[:] = [each for each in sys.path if each not in folders]
 
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
-        """Returns what the function returns; an error that it raises is told with the user's line."""
+        """Returns what the function returns; an error that it raises is reported with the user's line."""
         try:
             return function()
         except ManifestError:
@@ -131,7 +131,7 @@ class UserCode:
 
 
 def _folder_of(module_name: str) -> str | None:
-    """The folder that Python found a module in, with the packages around it; ``None`` for those that are our own."""
+    """The folder that Python found a module in, with the packages around it; ``None`` for our own modules."""
     package = module_name.partition(".")[0]
     found = getattr(sys.modules.get(package), "__spec__", None)
     if found is None or package in _OWN:

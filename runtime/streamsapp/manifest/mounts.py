@@ -6,7 +6,7 @@ with the usual names of certificates are pointed at. The Secrets that Strimzi ma
 login of one with SCRAM is in ``sasl.jaas.config``, and ``ca.crt`` of one with TLS is the authority of clients.
 
 Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``, perhaps ``AWS_SESSION_TOKEN`` and
-``ca.crt``, of which all are pointed at and none is read.
+``ca.crt``. The pod points at all of them, and none is read.
 """
 
 from __future__ import annotations

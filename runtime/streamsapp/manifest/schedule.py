@@ -1,4 +1,4 @@
-"""Reads schedules as Kubernetes' CronJobs have them, and tells when they are due next.
+"""Reads schedules as Kubernetes' CronJobs have them, and says when they are due next.
 
 Called when a manifest is read, and by the operator; pure. Of the five fields of cron minutes, hours, days of the month,
 months and days of the week are read, with lists, ranges, steps and English names, and ``@hourly`` and its like.

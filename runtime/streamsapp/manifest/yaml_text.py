@@ -1,7 +1,7 @@
 """Reads YAML as Kubernetes does: a document is what JSON can say. Whatever else YAML has is refused with its line.
 
-Called by whoever reads a manifest from a file. The text is untrusted: it is read event by event, so that neither depth
-nor aliases of aliases cost anything before they are refused. Pure.
+Called by code that reads a manifest from a file. The text is untrusted: it is read event by event, so that neither
+depth nor aliases of aliases cost anything before they are refused. Pure.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ class Response(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """Tells a handler where the error happened.
+    """Says to a handler where the error happened.
 
     ``topic``, ``partition`` and ``offset`` name the input record, whose original bytes are ``key`` and ``value``; they
-    are ``None`` in a punctuator, which has no input record, and for a result held for the commit by
-    ``emit="commit"`` unless somebody below it reads its record.
+    are ``None`` in a punctuator, which has no input record, and for a result held for the commit by ``emit="commit"``
+    unless a node below it reads its record.
     """
 
     task_id: TaskId

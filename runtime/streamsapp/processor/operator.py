@@ -25,7 +25,7 @@ Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
 
 def nowhere(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
     """Takes the records of a node without children. An operator that is bound to it may leave out everything that would
-    be made for nobody."""
+    be made for no reader."""
 
 
 class PlainSink(NamedTuple):
@@ -154,7 +154,7 @@ class NodeContext(Protocol):
         ...
 
     def keep_stream_time(self, observed: Callable[[], int]) -> int | None:
-        """Commits with the offsets the latest time that this node has seen, which ``observed`` tells, and returns the
+        """Commits with the offsets the latest time that this node has seen, which ``observed`` returns, and returns the
         one that was committed last; ``None`` if it is not known."""
         ...
 
@@ -184,7 +184,7 @@ class NodeContext(Protocol):
 class Operator(ABC):
     """A node of the DSL. One instance per task, made by the node's supplier."""
 
-    #: Says whether each record leads to one behind the node, but for those that rules leave out, as without a key.
+    #: Says whether each record leads to one behind the node, except records that rules leave out, as without a key.
     hands_on_every_record: ClassVar[bool] = False
 
     def start(self, context: NodeContext) -> None:  # noqa: B027 - most operators keep nothing

@@ -1,7 +1,7 @@
 """The layout of an application: its tasks, made from its topology and the topics that exist.
 
 Runs on the polling thread when an instance starts, and later on the threads of ``layouts`` when topics that match a
-pattern come or go. ``changes`` tells whether the other source topics still have the partitions that they had.
+pattern come or go. ``changes`` says whether the other source topics still have the partitions that they had.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ApplicationLayout:
     #: Repartition topics, whose consumed records are deleted.
     repartition_topics: frozenset[str]
     dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(None))
-    #: Of each sub-topology that reads topics by pattern, those that match.
+    #: The matching topics of each sub-topology that reads topics by pattern.
     matched: Mapping[int, MatchedTopics] = field(default_factory=dict)
     #: The description of the tasks of such a sub-topology, without their partitions.
     by_pattern: Mapping[int, TaskInfo] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class ApplicationLayout:
 
     @cached_property
     def group_tasks(self) -> GroupTasks:
-        """Everything that the group is told."""
+        """Everything that this instance reports to the group."""
         return GroupTasks(self.task_infos, self.matched, self.by_pattern)
 
     @property
@@ -72,7 +72,7 @@ class ApplicationLayout:
         return all(each == self._shared(number, each, matched) for number, each in self.matched.items())
 
     def with_topics(self, matched: Mapping[int, MatchedTopics]) -> dict[str, int]:
-        """The topics there are when those that match the patterns are the leader's."""
+        """The existing topics, with the leader's matches of the patterns in place of our own."""
         topics = {name: count for name, count in self.existing.items() if name not in self.found_by_pattern}
         for number, each in self.matched.items():
             topics |= self._shared(number, each, matched).topics
@@ -99,8 +99,8 @@ class ApplicationLayout:
         return replace(self, plans=plans, dead_letters=letters)
 
     def changes(self, existing: Mapping[str, int]) -> str | None:
-        """A sentence that says how the source topics have changed since; ``None`` if they have not, or if those that
-        are gone were found by a pattern."""
+        """A sentence that says how the source topics have changed since; ``None`` if they have not, or if a pattern had
+        found the topics that are gone."""
         found_by_pattern = self.found_by_pattern
         for topic, count in self.sources.items():
             now = existing.get(topic)

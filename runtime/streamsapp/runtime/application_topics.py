@@ -19,8 +19,8 @@ from streamsapp.topology.builder import Topology
 
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 PURGE_PERIOD = 30.0
-#: A topic that has just been created is not known to every broker at once: so often, and so many seconds apart, topics
-#: are looked for before one is told to be missing.
+#: Not every broker knows a newly created topic at once. Topics are looked for so often, and so many seconds apart,
+#: before one is reported missing.
 LOOK_UPS, LOOK_UP_PERIOD = 10, 0.2
 
 
@@ -54,8 +54,8 @@ class ApplicationTopics:
         self.outage = None
 
     def look_up(self) -> ApplicationLayout:
-        """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``, also where nothing
-        tells at which offsets tasks would go on."""
+        """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``, also where no source
+        says at which offsets tasks would go on."""
         layout = self._lay_out()
         refuse_lost_offsets(layout, self.config, self._admin)
         return layout

@@ -14,7 +14,7 @@ from streamsapp.tasks.states import TaskRole
 class Changes:
     """The way from the roles that tasks have to those they are assigned; tasks that are not named stay as they are."""
 
-    #: Active tasks that somebody else gets once they are committed and given up, or that are made anew here then, as
+    #: Active tasks that another instance gets once they are committed and given up, or that are made anew here then, as
     #: they read other topics now; what becomes of each here.
     given_up: Mapping[TaskId, TaskRole | None]
     #: Replicas that become active.

@@ -56,7 +56,7 @@ def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offse
 
 
 def with_records(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Those that have records, in order; raises ``KafkaException`` as ``ends`` does."""
+    """The partitions that have records, in order; raises ``KafkaException`` as ``ends`` does."""
     lows, highs = ends(admin, partitions)
     return sorted(each for each in partitions if lows[each] < highs[each])
 
@@ -77,7 +77,7 @@ def read_committed(
     snapshots: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]],
 ) -> None:
     """Set the offsets where active tasks continue and up to which replicas of tables may go: those committed, unless
-    the topic was created anew. For inputs of which the group knows nothing, it is the offset of the task's snapshot."""
+    the topic was created anew. For inputs without offsets in the group, it is the offset of the task's snapshot."""
     committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
     for task in tasks:
         known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
@@ -111,9 +111,9 @@ def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:
 
 
 def refuse_to_begin_anew(admin: TopicAdmin, task: StreamTask, unknown: Exception | None) -> None:
-    """Raises ``StateStoreError`` if nothing tells where a restored task goes on and its state shows that it ran, while
-    the object store does not tell (``unknown``) where its last snapshot stands: the reset policy would take what it has
-    read for unread, or what it has not read for read."""
+    """Raises ``StateStoreError`` if no source says where a restored task goes on, its state shows that it ran, and the
+    object store does not report (``unknown``) where its last snapshot stands. The reset policy would take read records
+    for unread ones, or unread records for read ones."""
     if unknown is None or task.start_offsets:
         return
     stands = {store: task.stores.changelog_offset(store) or 0 for store in task.plan.changelogs}

@@ -41,7 +41,7 @@ class ChangelogRetention:
     def __init__(self, admin: TopicAdmin, clock: Clock) -> None:
         self._admin = admin
         self._clock = clock
-        #: Milliseconds by topic, of those that the broker was asked about lately.
+        #: Milliseconds by topic, of the topics that the broker was asked about lately.
         self._kept: dict[str, float] = {}
         self._believed_until = -math.inf
         self._pauses_until = -math.inf

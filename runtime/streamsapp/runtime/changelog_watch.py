@@ -1,7 +1,7 @@
 """Notices that the changelog of a task that runs was deleted and created again.
 
-Nobody reads it while the task runs: its store has what the new topic lacks, and whoever restores from that would lose
-it. Called on the thread that looks after topics; it reads what the polling thread publishes.
+No instance reads it while the task runs: its store has what the new topic lacks, and an instance that restores from
+that topic would lose it. Called on the thread that looks after topics; it reads what the polling thread publishes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 
 class ChangelogWatch:
-    """Compares the changelogs of active tasks with those that their stores were restored from."""
+    """Compares the changelogs of active tasks with the changelogs that their stores were restored from."""
 
     def __init__(self, admin: TopicAdmin, active: Callable[[], Collection[StreamTask]]) -> None:
         self._admin = admin
         self._active = active
 
     def run(self) -> None:
-        """Look once; raises ``TopicError`` that names task, store and topic. A broker out of reach tells nothing."""
+        """Look once; raises ``TopicError`` that names task, store and topic. A broker out of reach is no evidence."""
         tasks = [task for task in self._active() if task.state is TaskState.RUNNING]
         try:
             found = self._admin.topics({each.topic for task in tasks for each in task.plan.changelogs.values()})

@@ -75,7 +75,7 @@ class StateHolder:
     def __init__(self) -> None:
         self._state = self._told = ClientState.CREATED
         self._changed = threading.Condition()
-        #: Changes that nobody was told of yet, the target first; and whether a thread tells of them, one for all.
+        #: Changes that are not reported yet, the target first; and whether a thread reports them, one for all.
         self._untold: deque[tuple[ClientState, ClientState]] = deque()
         self._telling = False
         self.listener: Callable[[ClientState, ClientState], None] | None = None

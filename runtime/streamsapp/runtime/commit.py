@@ -77,8 +77,8 @@ class GroupCommits(GroupOffsets, Protocol):
         ...
 
 
-#: Begins to find out whether tasks were given records that they must not have. What is returned says whether that is
-#: known by now; it raises ``AbortableError`` if they were, and ``KafkaException`` if no broker tells.
+#: Begins to find out whether tasks were given records that they must not have. The returned function says whether that
+#: is known by now; it raises ``AbortableError`` if they were, and ``KafkaException`` if no broker answers.
 Confirm = Callable[[], Callable[[], bool]]
 
 

@@ -67,8 +67,9 @@ log = logging.getLogger(__name__)
 _OUTPUT_RECORD_BYTES = 512
 #: Results that may wait for the next transaction.
 _TRANSACTION_RECORDS = 50_000
-#: Fewer results do not wake the polling thread while more are on their way, nor at all if nobody can read them before
-#: the commit: records that arrive, or the commit, wake it soon enough. A small part of the results that may wait.
+#: Fewer results do not wake the polling thread while more are on their way, nor at all if no consumer can read them
+#: before the commit: records that arrive, or the commit, wake it soon enough. A small part of the results that may
+#: wait.
 _RESULTS_BATCH = 500
 #: How long the threads may take to end after everything was closed, in seconds.
 _JOIN = 10.0
@@ -86,7 +87,7 @@ class Components:
         extensions: Extensions,
         clients: ExitStack,
     ) -> None:
-        """``clients`` is told how to close each client that is made, for an instance that is not started then."""
+        """``clients`` learns how to close each client that is made, for an instance that is not started then."""
         self.state = state
         closing = ClosingTime(clock)
         admin = TopicAdmin(client_properties.admin(config), closing.remote)

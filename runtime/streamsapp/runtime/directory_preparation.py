@@ -17,7 +17,7 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 class PreparedDirectory:
     """A task's directory has what was to be had."""
 
-    #: The positions from which the task continues in inputs of which the group knows nothing.
+    #: The positions from which the task continues in inputs without offsets in the group.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
     #: The next changelog offset of each store at these positions. A store that stands further has taken in more than
     #: they tell; empty if that is no obstacle.
@@ -40,7 +40,7 @@ class DirectoryPreparer(Protocol):
         ...
 
     def cancel(self, task: StreamTask) -> None:
-        """End the preparation, for which nobody waits any more. The next one of its directory begins after it has
+        """End the preparation; no thread waits for it any more. The next one of its directory begins after it has
         ended."""
         ...
 
@@ -49,7 +49,7 @@ class DirectoryPreparer(Protocol):
         ...
 
     def damaged(self, task: StreamTask, error: Exception) -> None:
-        """Its state is damaged, as ``error`` tells, and is about to be wiped. Any thread."""
+        """Its state is damaged, as ``error`` says, and is about to be wiped. Any thread."""
         ...
 
     def handed_over(self, task: StreamTask) -> None:

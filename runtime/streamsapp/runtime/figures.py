@@ -1,6 +1,6 @@
 """The figures of an instance that change from second to second: what passes its nodes, and what does not.
 
-Called on threads of the HTTP server for somebody who looks: once a second at most for each. It reads what other threads
+Called on threads of the HTTP server for a user who looks: once a second at most for each. It reads what other threads
 publish, leaves a wish for probes, and waits for nothing.
 """
 
@@ -19,7 +19,7 @@ from streamsapp.tasks.stream_task import StreamTask
 
 #: Records that pass through probes until the next look: of all nodes together, and at least of each.
 _BUDGET, _LEAST = 20_000, 10
-#: Records that are told of the node that is tapped, and of those that were not processed.
+#: Records reported for the tapped node, and for records that were not processed.
 _TOLD = 50
 
 

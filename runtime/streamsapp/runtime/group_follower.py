@@ -104,7 +104,8 @@ class GroupFollower:
 
     @property
     def may_write(self) -> bool:
-        """True if nobody can have taken over. Under exactly once the broker decides that: it fences producers."""
+        """True if no other instance can have taken over. Under exactly once the broker decides that: it fences
+        producers."""
         return self._exactly_once or self._clock.monotonic() < self.membership.safe_until
 
     def check_session(self) -> None:

@@ -1,8 +1,8 @@
 """Notices user code that does not come back, from a record or a punctuator, for too long (``max.poll.interval.ms``).
 
 Runs on the polling thread, about every second; ``/status``, readiness and metrics read what it found on any thread. A
-hanging thread cannot be stopped from outside; what can be done is to say where it is, and to end the instance, so that
-whoever watches it starts it anew.
+hanging thread cannot be stopped from outside; the instance can only say where it is and end, so that its supervisor
+starts it anew.
 """
 
 from __future__ import annotations

@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 #: Seconds between two runs of each thread.
 CLEANUP_PERIOD, METRICS_PERIOD, RETENTION_PERIOD = 60.0, 10.0, 2.0
 CHANGELOGS_PERIOD = 5.0
-#: How long nobody must have used a task's directory before it is removed (``state.cleanup.delay.ms``), in seconds.
+#: How long a task's directory must have been unused before it is removed (``state.cleanup.delay.ms``), in seconds.
 CLEANUP_DELAY = 600.0
 #: And how long it must be before it is looked at, in seconds: its task may have been given up a moment ago.
 AT_REST = 120.0
 
-#: The end of the name of what nobody needs, should it be there when nobody works on it.
+#: The end of the name of a file that is not needed any more, should it be there when no thread works on it.
 _REMAINS = ".part"
 
 
@@ -64,8 +64,8 @@ class PeriodicThread(threading.Thread):
 
 
 class Cleanup:
-    """Removes directories of tasks that moved away: those that were not used for long, and where the others together
-    have too many bytes, those of them that were left first."""
+    """Removes directories of tasks that moved away: first the directories that were not used for long. Where the others
+    together have too many bytes, it also removes the ones that tasks left first."""
 
     def __init__(
         self, directory: Path, owned: Callable[[], Collection[TaskId]], most_unused_bytes: int | None = None
@@ -122,14 +122,14 @@ class _Left(NamedTuple):
 
 
 class TopicWatch:
-    """Notices source topics that gained partitions or went away, and those that match a pattern and came."""
+    """Notices source topics that gained partitions or went away, and new topics that match a pattern."""
 
     def __init__(self, admin: TopicAdmin, layouts: Callable[[], Layouts | None]) -> None:
         self._admin = admin
         self._layouts = layouts
 
     def run(self) -> None:
-        """Check the topics once; raises ``TopicError`` that names the topic. A broker out of reach tells nothing."""
+        """Check the topics once; raises ``TopicError`` that names the topic. A broker out of reach is no evidence."""
         layouts = self._layouts()
         if layouts is not None:
             layouts.look(self._admin)

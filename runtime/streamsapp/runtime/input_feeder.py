@@ -52,7 +52,7 @@ class _CreatedAnew:
 
     #: Those whose buffers still have records of the topics before.
     ending: set[TopicPartition] = field(default_factory=set)
-    #: Those that may have given records of the new topic to tasks since the last commit.
+    #: The partitions that may have given records of the new topic to tasks since the last commit.
     doubted: set[TopicPartition] = field(default_factory=set)
     #: All that were found so far.
     count: int = 0
@@ -71,7 +71,7 @@ class InputFeeder:
         on_state_lost: Callable[[StreamTask, TaskCorruptedError], None],
         tasks_idle: bool = False,
     ) -> None:
-        """``on_state_lost`` is told of tasks whose stores have to be restored; ``tasks_idle`` says that tasks wait also
+        """``on_state_lost`` gets the tasks whose stores have to be restored; ``tasks_idle`` says that tasks wait also
         for inputs whose ends were reached (``max.task.idle.ms``)."""
         self._consumer = consumer
         self._positions = positions
@@ -228,8 +228,8 @@ class InputFeeder:
 
     def confirm(self) -> Callable[[], bool]:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions
-        belong to. What is returned says whether that is known by now. It raises ``AbortableError`` if some may be of
-        topics that were created anew, and ``KafkaException`` if no broker tells."""
+        belong to. The returned function says whether that is known by now. It raises ``AbortableError`` if some may be
+        of topics that were created anew, and ``KafkaException`` if no broker answers."""
         found = self._consumer.confirm()
 
         def known() -> bool:
@@ -291,7 +291,7 @@ class InputFeeder:
         and are made anew when the topics were looked through."""
         owners = {each: task for each, task in self._owners.items() if each.topic == error.topic}
         if not owners:
-            return  # the client tells more about one that was left a moment ago
+            return  # the client may report a partition that was left a moment ago
         if any(task.plan.inputs[each].pattern is None for each, task in owners.items()):
             raise error
         log.warning("topic %s, which a pattern matched, was deleted: its tasks go on without it", error.topic)
@@ -319,7 +319,8 @@ class InputFeeder:
         self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
 
     def _starving(self) -> bool:
-        """Return whether nobody can use what is buffered, while the broker may have what somebody could."""
+        """Return whether no task can use the buffered records, while the broker may have records that a task could
+        use."""
         held = self._tasks.held
         waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled) if task not in held}
         return not any(map(self._can_process, waiting.values())) and any(

@@ -188,8 +188,8 @@ class StreamsRuntime(JavaNames):
     def drain(self, timeout: float | timedelta = 60.0) -> bool:
         """Hands every task over to another instance, each as soon as one has caught up with it, and ends the instance.
 
-        All of it takes at most ``timeout`` seconds, of which the last part is kept for the last commit and for closing.
-        Tasks are processed until the moment they are handed over. The only instance of an application ends at once.
+        All of it takes at most ``timeout`` seconds, whose last part is kept for the last commit and for closing. Tasks
+        are processed until the moment they are handed over. The only instance of an application ends at once.
 
         Returns whether all tasks were taken over; the others are committed. Raises ``StreamsError`` before the start.
         """

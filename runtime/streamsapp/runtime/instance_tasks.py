@@ -74,8 +74,8 @@ class InstanceTasks:
         return [task for task in list(self.all.values()) if task.role is TaskRole.ACTIVE]
 
     def holdings(self, generation: int) -> Holdings:
-        """The holdings that the group is told when this instance joins; ``generation``: of the last assignment. Called
-        on the membership's thread."""
+        """The holdings that this instance reports to the group when it joins; ``generation``: of the last assignment.
+        Called on the membership's thread."""
         tasks = list(self.all.values())
         return Holdings(
             generation=generation,
@@ -116,7 +116,7 @@ class InstanceTasks:
         return self._tasks.at_rest(self.giving_up)
 
     def give_up(self) -> bool:
-        """The tasks that go to others are committed: close them, or keep their stores as replicas. Those that read
+        """The tasks that go to others are committed: close them, or keep their stores as replicas. Tasks that read
         other topics now begin again. Returns whether others wait for any."""
         leaving = [self.all[task_id] for task_id in self.giving_up]
         staying = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
@@ -172,8 +172,8 @@ class InstanceTasks:
     def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
         """Start tasks again from the last commit; no thread holds them and no commit of theirs is under way.
 
-        Each goes through the restoration thread once more: whether the last commit went through may be unknown, and
-        the changelog is what tells.
+        Each goes through the restoration thread once more: whether the last commit went through may be unknown, and the
+        changelog has the answer.
         """
         # A task that failed twice, or was taken away, is left out: what runs under its id now is sound.
         sound = [task for task in dict.fromkeys(tasks) if self.all.get(task.id) is task]
@@ -188,7 +188,8 @@ class InstanceTasks:
 
     def close(self, tasks: Iterable[StreamTask], *, clean: bool = False) -> None:
         """Close tasks wherever they are; what they did since the last commit is dropped. Their stores are closed by the
-        restoration thread, in its turn: that takes milliseconds each. ``clean`` says that nobody else has them yet."""
+        restoration thread, in its turn: that takes milliseconds each. ``clean`` says that no other instance has them
+        yet."""
         closing = list(tasks)
         for task in closing:
             self._left_now(task.id)
@@ -205,7 +206,7 @@ class InstanceTasks:
             os.utime(self._directory / str(task_id))
 
     def request_snapshots(self) -> None:
-        """Have a snapshot of every active task taken soon; nobody waits for them."""
+        """Have a snapshot of every active task taken soon; no thread waits for them."""
         if self._snapshots is not None:
             self._snapshots.request_all()
 
@@ -216,8 +217,8 @@ class InstanceTasks:
             log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
 
     def close_all(self, *, clean: bool) -> None:
-        """The instance ends, in good order or not: nobody processes or feeds the tasks from here on. Their stores are
-        being closed."""
+        """The instance ends, in good order or not: no thread processes or feeds the tasks from here on. Their stores
+        are being closed."""
         self.close(self.all.values(), clean=clean)
 
     def wait_until_closed(self) -> None:

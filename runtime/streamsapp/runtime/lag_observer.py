@@ -36,7 +36,7 @@ class LagObserver:
         return self._request is not None
 
     def ask(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Ask for the ends of partitions in which somebody stands at these positions."""
+        """Ask for the ends of partitions in which readers stand at these positions."""
         self._positions = positions
         self._requested_at_ms = self._clock.now_ms()
         self._request = self._admin.request_offsets(list(positions))

@@ -42,9 +42,9 @@ class Layouts:
     # ---- topics' thread ----------------------------------------------------------------------------------------
 
     def look(self, admin: TopicAdmin) -> None:
-        """Compare the topics there are with those that the tasks are made from. Raises ``TopicError`` that names the
-        topic where a source is gone or has other partitions, or where a topic that came cannot be read with the others.
-        A broker out of reach tells nothing."""
+        """Compare the existing topics with the topics that the tasks are made from. Raises ``TopicError`` that names
+        the topic where a source is gone or has other partitions, or where a topic that came cannot be read with the
+        others. A broker out of reach is no evidence."""
         found = self._found
         try:
             existing = admin.partition_counts()

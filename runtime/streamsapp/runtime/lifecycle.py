@@ -99,7 +99,7 @@ class Lifecycle:
 
     def advance(self, committing: bool) -> bool:
         """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
-        Returns whether the group had news, of which there may be more.
+        Returns whether the group had news, as there may be more.
 
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch. News are
         heard when tasks that others may have taken over are closed: one of them may be assigned here again.
@@ -156,7 +156,7 @@ class Lifecycle:
 
     @property
     def calm(self) -> bool:
-        """True if the tasks are those that were assigned, all of them run, and none is to go."""
+        """True if the tasks are the assigned ones, all of them run, and none is to go."""
         return self._state.state is ClientState.RUNNING and not self._tasks.giving_up
 
     # ---- pausing, draining -------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Lifecycle:
         self._tasks.pause(paused=paused)
 
     def drain(self) -> None:
-        """Ask the others to take over; those that have no replica begin with a snapshot."""
+        """Ask the others to take over; an instance without a replica begins with a snapshot."""
         self._tasks.request_snapshots()
         self._group.drain()
 
@@ -179,7 +179,7 @@ class Lifecycle:
 
     @property
     def may_write(self) -> bool:
-        """True if nobody can have taken over."""
+        """True if no other instance can have taken over."""
         return self._group.may_write
 
     @property
@@ -271,7 +271,7 @@ class Lifecycle:
             self._tasks.close_all(clean=clean)
         try:
             self._producer.end()
-            # The changelogs have all that was committed: whoever gets the tasks need not wait for RocksDB here.
+            # The changelogs have all that was committed: the next owner of the tasks need not wait for RocksDB here.
             self._group.membership.leave(stay=not leave_group)
         finally:
             with self._noting_failures():

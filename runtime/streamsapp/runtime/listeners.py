@@ -1,4 +1,4 @@
-"""Listeners and handlers: a running instance tells them its news, and asks them for decisions.
+"""Listeners and handlers: a running instance reports its news to them, and asks them for decisions.
 
 Restore and standby listeners are called on the restoration thread, state listeners and the uncaught exception handler
 on the polling thread.
@@ -15,7 +15,7 @@ from streamsapp.runtime.client_state import ClientState
 
 
 class StateRestoreListener(Protocol):
-    """Is told how active tasks are restored from their changelogs; one listener for all stores (KIP-167).
+    """Is notified how active tasks are restored from their changelogs; one listener for all stores (KIP-167).
 
     Called on the restoration thread: keep it short, since restoring waits for it. Offsets are those of the changelog.
     """
@@ -47,7 +47,7 @@ class SuspendReason(Enum):
 
 
 class StandbyUpdateListener(Protocol):
-    """Is told how standby and warm-up tasks follow their changelogs; one listener for all stores (KIP-988).
+    """Is notified how standby and warm-up tasks follow their changelogs; one listener for all stores (KIP-988).
 
     Called on the restoration thread: keep it short. Idle changelogs bring no call; how far a standby is behind at any
     time is in ``StreamsRuntime.lags()``.

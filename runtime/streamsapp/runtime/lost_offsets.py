@@ -34,10 +34,10 @@ _NAMED = 3
 
 
 def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin: TopicAdmin) -> None:
-    """Raises ``TopicError`` if the group has no offset at all, snapshots show that the application ran, and there are
-    tasks without stores, or with such in memory only, of which no snapshot tells where they stood: what they read again
-    would count twice, in the state of others or in their own, which a changelog restores. Changelogs show that, too,
-    while the object store does not answer. Under ``at_least_once`` that is allowed."""
+    """Raises ``TopicError`` if the group has no offset at all, snapshots show that the application ran, and no snapshot
+    says where some tasks stood that have no stores, or stores in memory only. Records that they read again would count
+    twice, in the state of others or in their own, which a changelog restores. Changelogs show that, too, while the
+    object store does not answer. Under ``at_least_once`` that is allowed."""
     remote = config.remote_state
     if remote is None or not config.exactly_once:
         return

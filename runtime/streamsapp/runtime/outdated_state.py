@@ -1,7 +1,7 @@
 """Decides whether a store may go on from where it stands in its changelog: not in another topic, and not after so long
 that deletions are missing there.
 
-A compacted topic keeps a tombstone for ``delete.retention.ms``, and then nothing tells that its key was deleted: a
+A compacted topic keeps a tombstone for ``delete.retention.ms``, and then no record says that its key was deleted: a
 store that has not read it by then keeps the row for ever (KIP-1259 has a setting for the same). Called on the
 restoration, the global and the restore threads.
 """

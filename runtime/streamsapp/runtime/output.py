@@ -21,7 +21,7 @@ DRAIN = 4000
 PATIENCE = 0.01
 #: How long results of few records are waited for before the loop looks at anything else, in seconds.
 SOON = 0.002
-#: How long few results wait that nobody can read before the commit, in seconds.
+#: How long a few results wait that no consumer can read before the commit, in seconds.
 HOLD = 0.1
 #: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
 COMMIT_SLICE = 0.01
@@ -68,7 +68,7 @@ class Output:
 
     @property
     def send_in(self) -> float:
-        """Seconds until results are to be looked for that nobody has told of; infinite while that is not needed."""
+        """Seconds until the thread is to look for unannounced results; infinite while that is not needed."""
         return PATIENCE if self._collector.prompt and self._tasks.busy else math.inf
 
     @property
@@ -95,8 +95,8 @@ class Output:
         return self._idle_in_round == tasks.rounds
 
     def send(self) -> None:
-        """Hand what tasks sent to the producer, as far as it takes it; few results that nobody can read before the
-        commit wait for it a little, so that they go into one request."""
+        """Hand records that tasks sent to the producer, as far as it takes them. A few results that no consumer can
+        read before the commit wait for it a little, so that they go into one request."""
         now = self._clock.monotonic()
         if self._collector.prompt or self._collector.enough or now >= self._send_at:
             self._send_at = now + HOLD
@@ -111,7 +111,7 @@ class Output:
                 self._tasks.wait_for_rest(SOON)
 
     def commit_if_due(self, catch_up: Callable[[], None], *, wanted: bool) -> None:
-        """Begin a commit when the schedule says so, or somebody wants one, and there is something to commit once
+        """Begin a commit when the schedule says so, or one was asked for, and there is something to commit once
         ``catch_up`` was called."""
         if self._schedule.due(self._tasks) or wanted:
             self._schedule.restart()

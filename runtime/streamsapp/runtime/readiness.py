@@ -1,6 +1,6 @@
 """Decides whether an instance has come back: ``/readyz`` answers it, and a PodDisruptionBudget counts it.
 
-The polling thread tells it of assignments and looks at the tasks; any thread may ask. It looks at the first
+The polling thread reports assignments to it and looks at the tasks; any thread may ask. It looks at the first
 assignment since the instance joined: once those of its tasks that it still has run, or have caught up, the instance
 stays ready until it leaves the group. A replica that it gets later takes away nothing that was there before.
 """

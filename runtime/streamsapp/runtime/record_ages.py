@@ -1,4 +1,4 @@
-"""Tells where the broker deletes records of an application's topics because of their age, before anybody has read them.
+"""Reports where the broker deletes records of an application's topics because of their age, before they were read.
 
 A broker deletes by the time of records and its own clock: a topic that keeps seven days loses an archive within
 minutes, without a word. Changelogs are seen to elsewhere (``changelog_retention``), repartition topics keep everything.

@@ -87,8 +87,8 @@ class RestorationThread(threading.Thread):
         replay: MeasuredRate | None = None,
         on_restored: Callable[[], None] = lambda: None,
     ) -> None:
-        """``replay`` is told how many records per second of busy time are applied; ``on_restored`` is called here when
-        a task was added to ``restored``."""
+        """``replay`` learns how many records per second of busy time are applied; ``on_restored`` is called here when a
+        task was added to ``restored``."""
         super().__init__(name=name, daemon=True)
         self.reading = reading
         self._failures = failures
@@ -136,7 +136,7 @@ class RestorationThread(threading.Thread):
         return here is not None and here.phase is RestorePhase.PREPARING
 
     def take_dropped(self) -> list[StreamTask]:
-        """The tasks that a failure of this thread itself took from it since the last call; nobody restores them."""
+        """The tasks that a failure of this thread itself took from it since the last call; no thread restores them."""
         dropped: list[StreamTask] = []
         while not self._dropped.empty():
             dropped.append(self._dropped.get_nowait())
@@ -166,7 +166,7 @@ class RestorationThread(threading.Thread):
             self.reading.close()
 
     def _pass(self) -> None:
-        """Make one pass; what it raises concerns all tasks here, and those that are handed over afterwards are
+        """Make one pass; what it raises concerns all tasks here, and tasks that are handed over afterwards are
         tried."""
         try:
             self._run_once()
@@ -181,7 +181,7 @@ class RestorationThread(threading.Thread):
         self._start_arrived()
         if self.reading.readers:
             restoring = self.reading.restoring
-            self.reading.pause_replicas(paused=restoring or self.paused)  # somebody waits for the active tasks
+            self.reading.pause_replicas(paused=restoring or self.paused)  # other threads wait for the active tasks
             self._read(RESTORE_WAIT if restoring and not any(map(self.prepares, self._here)) else FOLLOW_WAIT)
         self._hand_over()
         self.reading.observe_lag()

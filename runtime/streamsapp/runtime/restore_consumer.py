@@ -66,11 +66,11 @@ class RestoreConsumer:
     def read_committed(
         self, tasks: Sequence[StreamTask], inputs: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]]
     ) -> None:
-        """Learn where tasks continue in their inputs; ``inputs`` tells it where the group knows nothing."""
+        """Learn where tasks continue in their inputs; ``inputs`` says it where the group knows nothing."""
         read_committed(self._consumer, tasks, inputs)
 
     def refuse_to_begin_anew(self, task: StreamTask, unknown: Exception | None) -> None:
-        """Raises ``StateStoreError`` if it is not known (``unknown`` tells why) where a task goes on that ran."""
+        """Raises ``StateStoreError`` if it is not known (``unknown`` says why) where a task goes on that ran."""
         refuse_to_begin_anew(self._admin, task, unknown)
 
     def ends(self, tasks: Iterable[StreamTask]) -> tuple[Offsets, Offsets]:

@@ -1,5 +1,5 @@
-"""Tells the user's listeners how restoring and updating go: restore listeners of active tasks, standby listeners of
-replicas (KIP-167, KIP-988).
+"""Reports to the user's listeners how restoring and updating go: restore listeners of active tasks, standby listeners
+of replicas (KIP-167, KIP-988).
 
 Called on the restoration thread. The listeners are looked up at each event: the user may set them later.
 """

@@ -37,7 +37,7 @@ class StateComponents:
         permitted: Callable[[], bool],
         on_restored: Callable[[], None] = lambda: None,
     ) -> None:
-        """``permitted`` tells whether this instance is a member of its group for sure; ``on_restored`` is called on the
+        """``permitted`` says whether this instance is certainly a member of its group; ``on_restored`` is called on the
         restoration thread when it hands a task back."""
         config, clock, extensions = context.config, context.clock, context.extensions
         self.directory = config.state_dir / config.application_id
@@ -94,7 +94,7 @@ class StateComponents:
 
     @property
     def locked_directory(self) -> Path | None:
-        """The directory that nobody else uses from ``lock`` on; ``None`` if nothing is kept on disk."""
+        """The directory that no other process uses from ``lock`` on; ``None`` if nothing is kept on disk."""
         return self.directory if self._uses_disk else None
 
     def lock(self) -> None:

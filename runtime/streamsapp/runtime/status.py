@@ -26,7 +26,7 @@ from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 _LONGEST_LINE = 300
-#: So many tasks that hang are told one by one.
+#: So many tasks that hang are reported one by one.
 _MOST_HANGS = 10
 
 
@@ -98,7 +98,7 @@ def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
 
 
 def _owned_at_ms(safe_until: float, clock: Clock) -> int | None:
-    """The last time at which surely nobody else had this instance's tasks: now, or before the group went silent."""
+    """The last time at which surely no other instance had this one's tasks: now, or before the group went silent."""
     if safe_until == -inf:
         return None
     return clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - safe_until))

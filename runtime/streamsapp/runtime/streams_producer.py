@@ -24,9 +24,9 @@ from streamsapp.tasks.task_manager import TaskManager
 
 log = logging.getLogger(__name__)
 
-#: Under at least once nobody fences a producer: what it could not send before the group gave its tasks to others must
-#: not be sent at all. This much less than the session time-out, in seconds; where records were given more time once,
-#: batches are still sent only while the session holds.
+#: Under at least once the broker does not fence a producer: records that it could not send before the group gave its
+#: tasks to others must not be sent at all. This much less than the session time-out, in seconds; where records were
+#: given more time once, batches are still sent only while the session holds.
 DELIVERY_MARGIN = 1.0
 #: How long the broker may take to abort the last transaction, in seconds.
 ABORT = 15.0
@@ -56,7 +56,7 @@ class StreamsProducer:
         self.client = self._make(reports=False)
 
     def start(self) -> None:
-        """Connect; under exactly once, fence whoever wrote under this transactional id before."""
+        """Connect; under exactly once, fence the process that wrote under this transactional id before."""
         self.client.start()
 
     def know_dead_letters(self, dead_letters: DeadLetters) -> None:
@@ -64,7 +64,7 @@ class StreamsProducer:
         self._failures.dead_letters = dead_letters
 
     def know_tasks(self, tasks: Callable[[], Sequence[StreamTask]]) -> None:
-        """A record that cannot be written is told with the task that may have sent it."""
+        """A record that cannot be written is reported with the task that may have sent it."""
         self._failures.tasks = tasks
 
     def new_commit(self, tasks: TaskManager) -> Commit:

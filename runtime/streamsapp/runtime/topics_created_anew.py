@@ -4,7 +4,7 @@ An offset belongs to one topic. Where a name stands for another topic than the o
 
     source topic        all of its records are unread: it is read from its beginning, whatever the reset policy says; a
                         store that it restores begins empty
-    repartition topic   records were lost that nobody has: the task does not start, or the instance ends
+    repartition topic   records were lost for good: the task does not start, or the instance ends
 
 Called on the polling and the restoration thread, and where tasks are run in batches.
 """
@@ -29,7 +29,7 @@ def settle_inputs(
     positions: Mapping[TopicPartition, ConsumedOffset],
     beginning: Callable[[TopicPartition], int],
 ) -> dict[TopicPartition, ConsumedOffset]:
-    """The positions from which a task goes on in its inputs, from those that were kept; ``beginning`` tells the first
+    """The positions from which a task goes on in its inputs, from those that were kept; ``beginning`` returns the first
     offset of a partition. Raises ``TopicError`` where records were lost."""
     return {
         each: at

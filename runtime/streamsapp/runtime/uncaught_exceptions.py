@@ -30,7 +30,7 @@ class UncaughtExceptions:
         handler: Callable[[], UncaughtExceptionHandler],
         global_thread: str | None,
     ) -> None:
-        """``handler`` gives the one that is set now; ``global_thread`` is the name of a thread that nobody replaces."""
+        """``handler`` gives the one that is set now; ``global_thread`` is the name of a thread that is not replaced."""
         self._failures = failures
         self._handler = handler
         self._global_thread = global_thread

@@ -8,7 +8,8 @@ from streamsapp.clock import Clock
 from streamsapp.record import TaskId
 from streamsapp.tasks.stream_task import StreamTask
 
-#: Seconds until the group is told again of a replica that is still a warm-up: the leader may have put the move off.
+#: Seconds until the instance reports again to the group a replica that is still a warm-up: the leader may have put the
+#: move off.
 REMINDER = 2.0
 
 

@@ -68,7 +68,7 @@ class Serde(Generic[T]):
         return self
 
     def from_plain(self, plain: Any) -> T:
-        """The value that somebody wrote as JSON; raises ``ValueError`` or ``TypeError``. ``None`` never gets here."""
+        """The value that a user wrote as JSON; raises ``ValueError`` or ``TypeError``. ``None`` never gets here."""
         value: T = plain if self.plain is None else self.plain.read(plain)
         return value
 

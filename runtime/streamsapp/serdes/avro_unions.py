@@ -3,7 +3,7 @@ that its type can be promoted to. fastavro (1.13) takes the first branch of eith
 ``["null", "double", "long"]`` loses digits.
 
 Called on processing threads, once for each schema that values were written with: it orders the branches of the reader's
-unions so that the first one which fits is the one that Java takes, and refuses unions of which no order does.
+unions so that the first one which fits is the one that Java takes, and refuses unions that no order suits.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def exact_reader(deserializer: Any, context: Any) -> Callable[[bytes], Any]:
 
 
 def _schemas(deserializer: Any, data: bytes, context: Any) -> _Schemas | None:
-    """The schemas to read such bytes with, if they are not those that the client takes."""
+    """The schemas to read such bytes with, if they are not the ones that the client takes."""
     reader = deserializer._reader_schema
     if reader is None:
         return None

@@ -1,6 +1,6 @@
 """Changes of a table's rows as they travel through repartition topics (KIP-904): ``(new, old)`` in one value.
 
-Used where a grouped table repartitions; runs on processing threads. The last byte tells the layout::
+Used where a grouped table repartitions; runs on processing threads. The last byte gives the layout::
 
     old ‖ 00        new ‖ 01        varint(len(new)) ‖ new ‖ old ‖ 02
 

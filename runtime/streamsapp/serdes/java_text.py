@@ -58,7 +58,7 @@ _UUID_BITS = (32, 16, 16, 16, 48)
 
 
 def java_uuid(text: str) -> uuid.UUID:
-    """Returns the UUID that ``UUID.fromString`` reads: five numbers in base 16 with hyphens between them, of which the
+    """Returns the UUID that ``UUID.fromString`` reads: five numbers in base 16 with hyphens between them; only their
     lowest bits count. Raises ``ValueError`` for any other text."""
     parts = text.split("-")
     if len(parts) != len(_UUID_BITS) or len(text.encode("utf-16-le", "surrogatepass")) > 2 * _UUID_LENGTH:

@@ -41,7 +41,7 @@ def write_whatever(value: Any) -> bytes:
 
 
 def write_shown(value: Any, other: Callable[[Any], Any] | None = None) -> bytes:
-    """Returns JSON that somebody looks at and nothing reads back, with keys of any type. ``other`` gives the form of
+    """Returns JSON that a person looks at and no program reads back, with keys of any type. ``other`` gives the form of
     what JSON does not know; without it that raises ``TypeError``."""
     try:
         return orjson.dumps(value, default=other, option=orjson.OPT_NON_STR_KEYS)

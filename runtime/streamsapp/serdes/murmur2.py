@@ -1,6 +1,6 @@
 """Kafka's default partitioning: which partition of a topic a key belongs to.
 
-For whoever must know where a key lives without sending it there (queries by key, a user's own partitioner). Records
+For code that must know where a key lives without sending it there (queries by key, a user's own partitioner). Records
 are placed by the producer, which applies the same function; pure, so callable on any thread.
 """
 

@@ -1,7 +1,7 @@
 """Runs one instance of a pod: a process that is started again whenever it ends.
 
 A thread for each, started and stopped by the pod. Between supervisor and instance there is a pair of sockets, the
-lifeline: over it the instance tells its port, and when the supervisor is gone, however it went, the instance notices.
+lifeline: over it the instance reports its port, and when the supervisor is gone, however it went, the instance notices.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class InstanceProcess(threading.Thread):
         return self.code
 
     def _port(self, lifeline: socket.socket) -> int | None:
-        """Returns the port the instance tells; ``None`` when it ends before, or takes too long and is killed."""
+        """Returns the port that the instance reports; ``None`` when it ends before, or takes too long and is killed."""
         lifeline.settimeout(START_SECONDS)
         try:
             told = _first_line(lifeline)

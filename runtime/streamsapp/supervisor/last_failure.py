@@ -1,4 +1,5 @@
-"""The failure that ended an instance, as the instance tells its supervisor with its last breath, for people who look.
+"""The failure that ended an instance, as the instance reports it to its supervisor with its last breath, for people who
+look.
 
 Written by the instance on its main thread, read by the supervisor on the thread that looks after the instance. Pure.
 """
@@ -14,7 +15,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.errors import record_of_failure
 from streamsapp.structs import decoded
 
-#: Characters of a text that is told; bytes that a supervisor reads.
+#: Characters of a reported text; bytes that a supervisor reads.
 _LONGEST, MOST_BYTES = 2000, 64 << 10
 
 
@@ -35,7 +36,7 @@ class LastFailure(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def failure_line(error: BaseException) -> bytes:
-    """Returns what an instance tells of the error that ends it."""
+    """Returns what an instance says of the error that ends it."""
     where = record_of_failure(error)
     told = LastFailure(at_ms=SystemClock().now_ms(), message=str(error)[:_LONGEST], **where)
     return msgspec.json.encode(told) + b"\n"

@@ -29,7 +29,7 @@ _SILENT = "CREATED"
 
 def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
     """Merges ``/status`` documents into one: the tasks of all, the worst state, the oldest generation. ``instances``
-    tells the instances apart; of one that does not answer nothing is known."""
+    lists each instance by itself; of an instance that does not answer nothing is known."""
     answered = [document for document in documents.values() if document is not None]
     states = {name: _SILENT if document is None else document["state"] for name, document in documents.items()}
     generations = [document["generation"] for document in answered]

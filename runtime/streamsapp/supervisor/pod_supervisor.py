@@ -59,11 +59,11 @@ class PodSupervisor:
         self.stop()
         if self._refused is not None:
             return self._refused
-        # Those that were not started yet when the pod was stopped have no code.
+        # Instances that were not started yet when the pod was stopped have no code.
         return int(any(member.code not in (*_GOOD_ENDS, None) for member in self.members))
 
     def stop(self) -> None:
-        """Drain and end all instances at the same time; those that take too long are killed."""
+        """Drain and end all instances at the same time; instances that take too long are killed."""
         with self._stopping:
             for member in self.members:
                 member.leave()

@@ -31,7 +31,7 @@ from streamsapp.web.request_routing import (
     probe,
 )
 
-#: Nobody here has it, or nobody can tell now.
+#: No instance here has it, or none can say now.
 _NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
 _PASSED_ON = ("Location", "Retry-After")
 
@@ -142,7 +142,8 @@ class _Joined:
         return reply is None and all(member.pid is None for member in self._pod.members if member.instance == name)
 
     def _started_again(self) -> dict[str, Any]:
-        """Tells what Kubernetes cannot see: how often the worst instance was started again, and when that was last."""
+        """Reports what Kubernetes cannot see: how often the worst instance was started again, and when that was
+        last."""
         again = [member for member in self._pod.members if member.starts > 1]
         last = max((member.began_at for member in again), default=None)
         return {

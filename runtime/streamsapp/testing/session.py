@@ -57,8 +57,9 @@ class Session(JavaNames):
 
     def feed(self, topic: str, *records: Record | tuple[Any, Any]) -> None:
         """Processes records, or pairs of key and value, which have the session's time. Raises ``TopologyError`` for a
-        topic that nobody reads, ``UserInputError`` for what is no record, ``SerializationError`` for a record that the
-        serdes do not write, and whatever the topology raises; the records before it were processed."""
+        topic that the topology does not read, ``UserInputError`` for a value that is no record, ``SerializationError``
+        for a record that the serdes do not write, and whatever the topology raises; the records before it were
+        processed."""
         key, value = self._driver.serdes_of_input(topic)
         now = self._driver.now_ms()
         to = self._driver.create_input_topic(topic, key, value)
@@ -139,7 +140,7 @@ class _Driver(TopologyTestDriver):
 
     def __init__(self, topology: Topology, config: StreamsConfig, now_ms: int, before: _Driver | None = None) -> None:
         self.tapped: dict[str, deque[Record]] = {}
-        #: The stores that cannot go on with what the driver before had, each with a sentence that tells it.
+        #: The stores that cannot go on with what the driver before had, each with a sentence that says so.
         self.emptied: dict[str, str] = {}
         self._before = before
         super().__init__(topology, config, now_ms)
@@ -151,7 +152,7 @@ class _Driver(TopologyTestDriver):
         return self._clock.now_ms()
 
     def written(self, topic: str) -> list[OutputRecord]:
-        """Everything that was written to a topic; nobody takes any of it away."""
+        """Everything that was written to a topic; no reader takes any of it away."""
         return list(self._outputs[topic])
 
     def serdes_of_input(self, topic: str) -> tuple[AnySerde, AnySerde]:

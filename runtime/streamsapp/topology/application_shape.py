@@ -23,7 +23,7 @@ class SubTopologyShape(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ApplicationShape(msgspec.Struct, rename="camel", frozen=True):
-    """An application as ``streamsapp validate -o json`` tells it."""
+    """An application as ``streamsapp validate -o json`` prints it."""
 
     application_id: str
     #: As the manifest names them, ``None`` if it does not.
@@ -100,7 +100,7 @@ def differences(old: ApplicationShape, new: ApplicationShape) -> Iterator[str]:
 
 
 def application_shape(application_id: str, bootstrap_servers: str | None, topology: Topology) -> ApplicationShape:
-    """Returns the shape of an application; ``bootstrap_servers`` are those that its manifest names."""
+    """Returns the shape of an application; ``bootstrap_servers`` are the ones that its manifest names."""
     shape = shape_of(topology)
     parts = {
         number: SubTopologyShape(tuple(reads), shape["stores"][number]) for number, reads in shape["sources"].items()

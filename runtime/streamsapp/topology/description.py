@@ -147,7 +147,7 @@ def _described(measured: _Measured) -> DescribedNode:
 
 
 def _extractor_text(extractor: TopicNameExtractor) -> str:
-    """Returns the text of an extractor, as Java's ``toString`` gives it; functions and classes without one are told by
+    """Returns the text of an extractor, as Java's ``toString`` gives it; functions and classes without one are given by
     their name."""
     if hasattr(extractor, "__qualname__"):
         return f"{extractor.__module__}.{extractor.__qualname__}"

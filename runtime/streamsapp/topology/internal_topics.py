@@ -86,7 +86,7 @@ def internal_topics(
 
 
 def _keeping(overrides: Mapping[str, str], defaults: Mapping[str, str]) -> Mapping[str, str]:
-    """The overrides without those that would make a changelog lose records that the store still has."""
+    """The overrides without the ones that would make a changelog lose records that the store still has."""
 
     def kept(name: str) -> bool:
         if name in _DELETING:

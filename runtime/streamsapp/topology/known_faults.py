@@ -94,7 +94,7 @@ def _next(graph: TopologyDefinition, name: str) -> Iterator[str]:
 
 
 def _hands_on(node: Node) -> bool:
-    """Says whether each record that comes to a node leads to another one behind it; nobody knows of user code."""
+    """Says whether each record that comes to a node leads to another one behind it; of user code it is not known."""
     if not isinstance(node, ProcessorNode):
         return True
     made = node.supplier()

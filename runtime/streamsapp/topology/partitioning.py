@@ -24,7 +24,7 @@ def source_topics(sub_topologies: Iterable[SubTopology], application_id: str) ->
 
 def placed_by_key(sub_topologies: Iterable[SubTopology]) -> frozenset[int]:
     """The sub-topologies whose keys are where the default partitioner puts them. They read nothing but repartition
-    topics, which nobody else writes, and no sink of ours writes those by a partitioner of its own."""
+    topics, which no other application writes, and no sink of ours writes those by a partitioner of its own."""
     parts = list(sub_topologies)
     own = {
         node.topic

@@ -25,5 +25,5 @@ _trim = _trimmer()
 
 
 def give_back_memory() -> None:
-    """Let the C library return what it holds and nobody uses; other threads run meanwhile."""
+    """Let the C library return memory that it holds unused; other threads run meanwhile."""
     _trim(0)

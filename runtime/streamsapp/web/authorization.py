@@ -2,7 +2,7 @@
 
 Asked by the server for each request, on the threads of its connections. Where tokens are mounted, a caller shows one of
 them, or proves as a peer that it has one. Where none are, as on a developer's machine, everybody who reaches the port
-may ask, but no web page on somebody's browser: that sends its ``Origin``, or a name of its own as ``Host``.
+may ask, but no web page in a browser: that sends its ``Origin``, or a name of its own as ``Host``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Authorization:
         # Headers come as bytes, which http.server reads as Latin-1.
         proof = given.strip().encode("latin-1")
         if scheme.lower() == PEER.lower():
-            # A peer reads. A proof that it gave to somebody else proves nothing here.
+            # A peer reads. A proof that it gave to another server proves nothing here.
             mine = bool(self.endpoint) and headers.get("Host") == self.endpoint
             return method == "GET" and mine and self._file.admits_peer(proof, self.endpoint, target, self._clock)
         return scheme.lower() == "bearer" and self._file.admits(proof)
@@ -49,7 +49,7 @@ class Authorization:
         return host is None or self._is_mine(_name_of(host))
 
     def _is_mine(self, name: str) -> bool:
-        """Says whether nobody else can have given this name to our address: one that has dots is somebody's in the
+        """Says whether no other party can have given this name to our address: a name with dots has an owner in the
         DNS."""
         if "." not in name or name in (_name_of(self.endpoint), socket.gethostname().lower()):
             return True

@@ -30,12 +30,12 @@ class HeadTooLargeError(Exception):
 
 class Connections:
     """The open connections of a port. When there are too many, the one that has waited longest for its client makes
-    room, so that idle and slow ones keep nobody out; one whose answer is being made is left alone."""
+    room, so that idle and slow ones keep no client out. A connection whose answer is being made is left alone."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._lock = Lock()
-        #: Those that wait for their clients, the longest first.
+        #: The connections that wait for their clients, the longest first.
         self._waiting: dict[socket.socket, None] = {}
         self._busy: set[socket.socket] = set()
 
@@ -59,7 +59,7 @@ class Connections:
 
     @contextmanager
     def busy(self, connection: socket.socket) -> Iterator[None]:
-        """While an answer is made; the connection goes to the end of those that wait."""
+        """While an answer is made; the connection goes to the end of the waiting ones."""
         with self._lock:
             known = connection in self._waiting
             self._waiting.pop(connection, None)

@@ -1,6 +1,6 @@
 """Streams of server-sent events, so many at a time. Called on threads of the HTTP server.
 
-Whoever looks has a stream of his own, on the thread of his connection, which ends when he is gone.
+Each viewer has a stream of their own, on the thread of their connection, which ends when they are gone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The files of a page: its own, and those that all pages have. Read once; called on threads of the HTTP server.
+"""The files of a page: its own, and the ones that all pages have. Read once; called on threads of the HTTP server.
 
-A page is open to everybody, as it tells nothing: what it shows it asks for with a token, where there are tokens.
+A page is open to everybody, as it holds no data: it asks for the data it shows with a token, where there are tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, json_response
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-#: The page runs its own scripts only, loads nothing from elsewhere, and is in nobody's frame.
+#: The page runs its own scripts only, loads nothing from elsewhere, and is in no other page's frame.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -1,6 +1,6 @@
 """Requests, answers, and the routes between them. Pure.
 
-Made by the server for each request; routes are made by whoever starts a server.
+Made by the server for each request; routes are made by the code that starts a server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The HTTP port of an instance, of the supervisor of several, or of the operator.
 
-Made and closed by whoever runs the process. Requests are answered on daemon threads of their own, so that neither a
-slow client nor an open connection holds up processing or shutdown.
+Made and closed by the code that runs the process. Requests are answered on daemon threads of their own, so that neither
+a slow client nor an open connection holds up processing or shutdown.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Reads the application's bearer tokens as they are mounted: a line each, the newest first. Called on any thread.
 
-Read by the HTTP server for every request it guards, and by whoever asks another instance. The file is read each time:
-whoever rotates tokens replaces it in place, and not in all pods at once, so the one before is good until it is gone.
+Read by the HTTP server for every request it guards, and by code that asks another instance. The file is read each time:
+a rotation of tokens replaces it in place, and not in all pods at once, so the token before is good until it is gone.
 
 A token is never sent to a peer, as any member of the group may name any host as its endpoint. An instance *proves* that
-it has the token: by a signature of what it asks for, of whom it asks, and of the time. Whoever gets it can do no more
-with it than ask the same instance the same again for a while.
+it has the token: by a signature of what it asks for, of whom it asks, and of the time. A receiver can do no more with
+it than ask the same instance the same again for a while.
 """
 
 from __future__ import annotations

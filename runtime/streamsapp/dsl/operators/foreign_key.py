@@ -265,7 +265,7 @@ class AnswerSubscribers(Operator):
         return push
 
 
-#: ``(key, timestamp, headers, record)``; the record only where somebody below asks for it.
+#: ``(key, timestamp, headers, record)``; the record only where a node below asks for it.
 _LateResponse: TypeAlias = tuple[Any, int, Headers | None, InputRecord | None]
 
 
@@ -277,18 +277,18 @@ class ResolveResponses(Operator):
     the left row of now may have asked for nothing but a row that there is, and the result of an earlier one would stay
     for ever, as it does in Kafka Streams 4.3.1: it asks once more, and hears of either.
 
-    A left table that tells its changes at the commit may hold a row of which the subscriptions know nothing yet. Such
-    a row asks at the commit: it may be replaced or gone by then, and nobody would end its subscription. If it is gone,
-    it never existed for the subscriptions, and the result of the row before it is ended here, of a left join, too.
+    A left table that sends its changes at the commit may hold a row that the subscriptions do not know yet. Such a row
+    asks at the commit: it may be replaced or gone by then, and nothing would end its subscription. If it is gone, it
+    never existed for the subscriptions, and the result of the row before it is ended here, of a left join, too.
     """
 
     wire: SubscriptionFormat
     rows: TableView
     joiner: Callable[[Any, Any], Any]
     left: bool
-    #: True if the left table tells its changes at the commit.
+    #: True if the left table sends its changes at the commit.
     rows_held: bool = False
-    #: By the bytes of its key, the last response of which a row has to tell at the commit.
+    #: By the bytes of its key, the last response that a row has to send on at the commit.
     _late: dict[bytes, _LateResponse] = field(default_factory=dict, init=False)
 
     def start(self, context: NodeContext) -> None:

@@ -45,12 +45,12 @@ def forward_updates(forward: Push, send_old_values: bool) -> Update:
 
 
 def _unread(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-    """Forwards nothing: nobody asks for updates, the table is its store."""
+    """Forwards nothing: no node asks for updates, the table is its store."""
 
 
 class VersionedTable:
-    """A versioned store in place of the key-value store that an operator writes. The store tells what a write
-    became: an update, a late change, or nothing, if it is older than the history (KIP-914)."""
+    """A versioned store in place of the key-value store that an operator writes. The store reports what a write became:
+    an update, a late change, or nothing, if it is older than the history (KIP-914)."""
 
     cells = None
 
@@ -68,7 +68,7 @@ class VersionedTable:
         self._written = key, stored
 
     def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
-        """Returns False: a row is put when its update is told."""
+        """Returns False: a row is put when its update is sent."""
         return False
 
     def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:

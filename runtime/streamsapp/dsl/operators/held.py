@@ -17,7 +17,7 @@ from streamsapp.processor.operator import NodeContext
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
 
-#: ``(key, new, old, timestamp, headers, record)``; the record only where somebody below asks for it.
+#: ``(key, new, old, timestamp, headers, record)``; the record only where a node below asks for it.
 HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | None]
 
 
@@ -87,9 +87,9 @@ def hold_cells(
     """Returns what holds counts, each with its cell, which it keeps when another processor writes it meanwhile; and
     where they are noted.
 
-    ``writes_as`` says whether a sink's serdes write what the store has. Of what stands behind a cell, ``deleted_at``
-    tells when it was deleted, if another processor has done that, and ``key_of`` makes the key that is sent; ``hidden``
-    is how many bytes the physical key has before and behind those of that key."""
+    ``writes_as`` says whether a sink's serdes write what the store has. For the entry behind a cell, ``deleted_at``
+    returns when it was deleted, if another processor has done that, and ``key_of`` makes the key that is sent;
+    ``hidden`` is how many bytes the physical key has before and behind the bytes of that key."""
     cells: list[tuple[Any, ...]] = []
     all_headers: dict[int, Headers] = {}
 

@@ -2,9 +2,9 @@
 
 Bound on the polling thread when a task is created; pushed on a processing thread. A window begins at each record less
 the time difference (its left window), and one millisecond after each record that another one follows within the
-difference (its right window). A record costs a range read of the windows of two time differences, and a write for
-each that it belongs to. Aggregates have the timestamp of the latest record in them: so a window
-tells whether anything lies in the window beside it.
+difference (its right window). A record costs a range read of the windows of two time differences, and a write for each
+that it belongs to. Aggregates have the timestamp of the latest record in them: so a window shows whether anything lies
+in the window beside it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from streamsapp.record import Headers
 
 
 class StepKind(IntEnum):
-    """The ways in which a step in C uses its function, in the order of ``native/push/step.c``. Those that end in
+    """The ways in which a step in C uses its function, in the order of ``native/push/step.c``. The ones that end in
     ``KEYED`` give it key and value, as filters, ``MAP`` and ``SELECT_KEY`` do, others the value."""
 
     FILTER = 0
@@ -138,8 +138,8 @@ class FlatMap(Operator):
 
 
 def pair_of(returned: Any) -> Any:
-    """Returns what a user's function returned as a pair; raises ``TypeError`` for what has no order of two parts, or
-    has parts that nobody means: two characters, two bytes, two keys."""
+    """Returns what a user's function returned as a pair; raises ``TypeError`` for a result that has no order of two
+    parts, or whose parts cannot be meant: two characters, two bytes, two keys."""
     if isinstance(returned, (str, bytes, bytearray, dict, set, frozenset)):
         raise TypeError(f"it returned {returned!r:.80}")
     return returned

@@ -46,7 +46,7 @@ class ValueTransformer(Protocol):
 
 
 class UnstoredTableSource(Operator):
-    """Turns a topic's records into changes of a table that nobody needs to look into."""
+    """Turns a topic's records into changes of a table that no node needs to look into."""
 
     hands_on_every_record = True
 

@@ -119,7 +119,7 @@ class Unjoined:
         """Returns all records that are to be sent, the oldest first, and notes what is left."""
         progress, outer, stream_time = self.progress, self._outer, self.progress.stream_time
         closed = []
-        #: Sides of which a record was met whose window is open; all later ones are.
+        #: Sides where a met record has an open window; the windows of all later records are open too.
         open_sides: set[bool] = set()
         oldest = progress.min_time = _NEVER
         for timestamp, is_left, physical, stored in self._store.waiting(progress.oldest):

@@ -91,7 +91,7 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         return ObservedTime()
 
     def _first_time(self, context: NodeContext, store: TimedStore, observed: Callable[[], int]) -> int:
-        """Returns the stream time to begin with, and keeps that which ``observed`` tells from now on.
+        """Returns the stream time to begin with, and keeps the time that ``observed`` returns from now on.
 
         It goes with the offsets: a record that is read again finds the windows open that were open for it at first, and
         so does one that comes late after a restart; Kafka Streams begins at -1, and opens windows again. Where none was

@@ -25,7 +25,7 @@ class GlobalPartition:
     store: str
     #: Next offset to apply.
     position: int
-    #: How far behind the store was when somebody looked last.
+    #: How far behind the store was at the last look.
     observed: Observation
     #: An end that the broker told and that is not reached yet.
     goal: Observation | None = None

@@ -96,7 +96,7 @@ class GlobalReading:
             )
 
     def note_reached(self) -> None:
-        """Note the topics of which all partitions were read up to where they ended when that was asked last."""
+        """Note the topics whose partitions were all read up to the ends that the broker last reported."""
         reached: dict[str, list[int | None]] = {}
         for partition, it in self.partitions.items():
             it.goal = it.goal or it.observed
@@ -120,8 +120,7 @@ class GlobalReading:
         return [TopicPartition(topic, each) for topic in self._task.by_topic for each in range(counts[topic])]
 
     def _ends(self, partition: TopicPartition, store: str) -> tuple[int, int]:
-        """The offsets between which this consumer may read: it must not wait for a transaction that somebody has
-        open."""
+        """The offsets between which this consumer may read: it must not wait for an open transaction."""
         found = self._consumer.watermarks(partition, cached=False)
         if found is None:
             raise StateStoreError(f"the broker does not tell where {partition} ends, which fills global store {store}")

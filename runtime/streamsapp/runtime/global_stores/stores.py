@@ -77,7 +77,7 @@ class GlobalStores(TaskStores):
             store = self._by_topic[topic]
             offsets = {each.partition: at for each, at in self.positions.items() if each.topic == topic}
             self.put_metadata(_key(store), json.dumps({"topic": topic, "offsets": offsets}).encode())
-            # Belongs to the column family, and so tells that the positions are of data that is there.
+            # Belongs to the column family, and so shows that the positions are of data that is there.
             read[store] = sum(offsets.values())
             self.note_origin(store, self.origins.get(topic, Provenance()))
         for _ in self.apply(self.freeze(), read):

@@ -1,9 +1,9 @@
 """The task that fills the global stores: one processor per store runs on every record of its topic.
 
 Called by the global thread, and by the test driver, on one thread. A processor here sees all global stores and can
-write them; it forwards to nobody, has no commits, no callbacks and no dead letters, as in Kafka Streams. Stores whose
-topic holds exactly what the processor would put (tables) are restored by copying; the others by a processor of their
-own, and the one that goes on from there starts with complete stores (KIP-813).
+write them; it forwards to no other processor, has no commits, no callbacks and no dead letters, as in Kafka Streams.
+Stores whose topic holds exactly what the processor would put (tables) are restored by copying; the others by a
+processor of their own, and the one that goes on from there starts with complete stores (KIP-813).
 """
 
 from __future__ import annotations

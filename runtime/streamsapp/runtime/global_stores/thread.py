@@ -1,14 +1,14 @@
 """The global thread: keeps this instance's copies of global stores complete (as Kafka Streams' GlobalStreamThread).
 
-Started with the instance; :meth:`GlobalThread.begin` tells it that a broker answers, and no task starts before
+Started with the instance; :meth:`GlobalThread.begin` reports that a broker answers, and no task starts before
 :attr:`GlobalThread.restored` is set. It has a consumer of its own, outside any group, and reads all partitions of all
 global topics:
 
     1. restore: every partition up to the end that it had when this began, from where the stores on disk stand
     2. update, for as long as the instance runs: each batch goes through the processors into the stores
 
-What it cannot go on with ends it, and by the failures queue the instance: nobody can take its place. The stores stay
-readable until :meth:`GlobalThread.stop`.
+A failure that it cannot go on after ends it, and by the failures queue the instance: no other thread can take its
+place. The stores stay readable until :meth:`GlobalThread.stop`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class GlobalThread(threading.Thread):
         self._begun.set()
 
     def stop(self) -> None:
-        """End after the batch under way; nobody reads the stores any more."""
+        """End after the batch under way; no thread reads the stores any more."""
         self._stopping.set()
         self._begun.set()
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 _PURGE_PERIOD = 30.0
-#: And between two looks whether topics are still those that they were.
+#: And between two looks whether topics are still the same ones.
 _COMPARISON_PERIOD = 2.0
 #: Offsets before an end that may all be control records.
 _MARKERS = 100
@@ -81,7 +81,7 @@ class MicroBatches:
             planner.due_at_once(planner.partitions)
 
     def next(self) -> tuple[LaneOrder, ...]:
-        """The next batch; nothing if nobody has anything to do, or if the broker does not answer."""
+        """The next batch; nothing if no task has anything to do, or if the broker does not answer."""
         try:
             self._look()
         except KafkaException as error:
@@ -105,8 +105,8 @@ class MicroBatches:
 
     @property
     def caught_up(self) -> bool:
-        """True if there is an end and it is reached: repartition topics are empty, and nobody has written to them and
-        not committed yet."""
+        """True if there is an end and it is reached: repartition topics are empty, and no transaction on them is still
+        uncommitted."""
         if not self._catches_up or self.outage is not None or self.planner.plan(0, self._bounds):
             return False
         internal = [each for each in self.planner.partitions if each.topic in self._layout.repartition_topics]

@@ -71,8 +71,8 @@ class LaneInputs:
 
     def confirm(self) -> Callable[[], bool]:
         """Begin to find out whether all records that were given to tasks are of the topics that their positions belong
-        to. What is returned says whether that is known by now. It raises ``TopicError`` if some may be of topics that
-        were created anew, and ``KafkaException`` if no broker tells."""
+        to. The returned function says whether that is known by now. It raises ``TopicError`` if some may be of topics
+        that were created anew, and ``KafkaException`` if no broker answers."""
         found = self._consumer.confirm()
 
         def known() -> bool:

@@ -1,7 +1,7 @@
 """One lane in a process: its tasks, and the transaction that commits what they do in a batch.
 
-    begin     offsets are announced to the group: whoever asks for them waits for the transaction, and a group that has
-              members refuses
+    begin     offsets are announced to the group: a client that asks for them waits for the transaction, and a group
+              that has members refuses
     process   tasks are given their input, in the order of their records' times
     commit    epochs end; results, changelogs and offsets are one transaction; the stores take the writes in
 
@@ -222,9 +222,9 @@ class Lane:
 
 @dataclass
 class _Work:
-    """The work of one task since the lane began, as :class:`LaneTaskReport` tells it."""
+    """The work of one task since the lane began, as :class:`LaneTaskReport` reports it."""
 
-    #: The offsets that are committed for inputs of which nothing is processed.
+    #: The offsets that are committed for inputs without any processed record.
     announced: Mapping[TopicPartition, tuple[int, str]]
     records: int = 0
     outputs: int = 0

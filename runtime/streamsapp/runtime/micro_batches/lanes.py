@@ -1,7 +1,8 @@
 """The transactional ids of lanes, and the right to commit without being a member of the group.
 
-Nobody is a member while batches are run: the broker refuses such commits while the group has members, and instances
-fence the open transactions of their application when they form a group. So the broker itself keeps both apart.
+The group has no members while batches are run: the broker refuses such commits while the group has members, and
+instances fence the open transactions of their application when they form a group. So the broker itself keeps both
+apart.
 
 ``DriverClaim`` belongs to the driver, which may ask it on any thread, the rest is used on the thread that runs lanes.
 """
@@ -37,14 +38,14 @@ _REQUEST = 10.0
 _ID_NOT_FOUND = 105
 #: The pause after which it is asked again who holds the claim, in seconds.
 _RETRY = 0.5
-#: A member id that no group gives out. A transaction's offsets without any are taken from whoever sends them; with one
-#: and without a generation they are taken as long as the group has no members.
+#: A member id that no group gives out. A transaction's offsets without any are taken from any sender. With a member id
+#: and without a generation, they are taken as long as the group has no members.
 _NOBODY = "lane"
 
 
 def transactional_id(application_id: str, lane: int) -> str:
-    """Always the same for a lane: whoever takes it over fences whoever had it. In the form that instances know as one
-    of their application's."""
+    """Always the same for a lane: the process that takes it over fences the one before. Its form is one that instances
+    know as their application's."""
     return f"{application_id}-{uuid5(NAMESPACE_URL, f'{application_id}{chr(0)}lanes')}-{lane}"
 
 
@@ -59,7 +60,7 @@ class NoMember:
         return True
 
     def end_commit(self) -> None:
-        """Nobody waits for it."""
+        """No thread waits for it."""
 
     def metadata(self) -> group_member.Member:
         """Of no generation."""
@@ -72,7 +73,7 @@ class NoMember:
 
 class DriverClaim:
     """The right to run batches, which the driver that started last has: a transactional id of its own, whose epoch
-    tells who took it last. Nothing is ever written under it.
+    shows which driver took it last. Nothing is ever written under it.
 
     A driver that hung, or was cut off, while another one started would go on otherwise, and each would take its lanes
     back from the other for ever.
@@ -90,8 +91,8 @@ class DriverClaim:
         self._connection.start()
 
     def take(self) -> None:
-        """Take it from whoever had it, and fence every process that ran a lane before: a driver that starts does not
-        know which of them may be left. Raises ``StreamsError`` when the brokers do not answer, or refuse."""
+        """Take it from the driver that had it, and fence every process that ran a lane before: a driver that starts
+        does not know which of them may be left. Raises ``StreamsError`` when the brokers do not answer, or refuse."""
         try:
             self._connection.run(self._take, _PATIENCE, self._deadline)
         except UnreachableError as error:
@@ -113,7 +114,7 @@ class DriverClaim:
             return True
 
     def proven(self) -> bool:
-        """As ``held``, but waits until the broker tells: a driver that was frozen, or cut off, finds its connections
+        """As ``held``, but waits until the broker answers: a driver that was frozen, or cut off, finds its connections
         gone when it is back, just when another one may have taken over. Raises ``StreamsError`` when that takes too
         long."""
         give_up_at = time.monotonic() + _PATIENCE
@@ -130,7 +131,7 @@ class DriverClaim:
         return self._connection.run(self._holder, _REQUEST, self._deadline) in (None, self._mine)
 
     def close(self) -> None:
-        """End the connection; the claim stays, as nobody needs to wait for it."""
+        """End the connection; the claim stays, as no driver needs to wait for it."""
         self._connection.close(1.0)
 
     async def _take(self) -> None:

@@ -1,7 +1,7 @@
 """Plans micro-batches: which tasks read how far. Pure; used by the driver, on one thread.
 
-Tasks are divided into lanes. A lane is one transaction per batch, run by one process at a time: the broker fences
-whoever ran it before. So a batch costs as many transactions as there are lanes, however many tasks take part.
+Tasks are divided into lanes. A lane is one transaction per batch, run by one process at a time: the broker fences the
+process that ran it before. So a batch costs as many transactions as there are lanes, however many tasks take part.
 """
 
 from __future__ import annotations

@@ -145,21 +145,21 @@ class LaneProcess:
         return self._clock.now_ms() - int(1000 * (self._clock.monotonic() - outage[0])), outage[1]
 
     def _lane(self, number: int, check: Callable[[], object]) -> Lane:
-        """Made first of all: whoever ran these tasks before cannot write once their changelogs are read. That may be
-        the next driver, which would restore them in vain, or go on if it has divided tasks into other lanes, so that
-        both count."""
+        """Made first of all: the process that ran these tasks before cannot write once their changelogs are read. That
+        process may be of the next driver. It would then restore them in vain, or go on if it has divided tasks into
+        other lanes, so that both count."""
         if number not in self._lanes:
-            check()  # so that nobody is fenced in vain
+            check()  # so that no process is fenced in vain
             refusals = self._refusals.get(number)
             self._lanes[number] = Lane(number, self._config, self._layout, self._inputs, self._clock, refusals)
-            # A driver that takes over from now on finds this lane and fences it; one that did before is told here.
+            # A driver that takes over from now on finds this lane and fences it. An earlier takeover shows here.
             check()
         return self._lanes[number]
 
     # ---- tasks -------------------------------------------------------------------------------------------------
 
     def _opened(self, lane: Lane, orders: Sequence[TaskOrder], alive: Callable[[], object]) -> list[StreamTask]:
-        """The tasks, restored; those that are here stay as they are."""
+        """The tasks, restored; tasks that are here already stay as they are."""
         new = {order.id: order for order in orders if order.id not in self._tasks}
         for task_id in new:
             directory = self._stores.directory / str(task_id)

@@ -57,7 +57,7 @@ class StateRows:
         if known is not None and (known.writes, known.estimate) == (writes, estimate):
             return known.rows
         if estimate > _MOST or self._spent > _AT_ONCE + _PART * (self.clock() - self._began):
-            # Of what has come since nobody knows whether it was there before.
+            # A row that has come since may or may not have been there before.
             return estimate if known is None else max(0, min(estimate, known.rows + estimate - known.estimate))
         began = self.cpu()
         rows = stores.count(name)

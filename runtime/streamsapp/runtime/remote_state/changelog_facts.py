@@ -67,8 +67,8 @@ class ChangelogFacts:
         return None
 
     def mismatch(self, snapshot: Snapshot, task: StreamTask) -> str | None:
-        """Returns why a snapshot is not of the task's stores and their changelogs, if it is not. One that is of them
-        tells where the task's inputs stood, also where :meth:`gaps` keep the task from its files."""
+        """Returns why a snapshot is not of the task's stores and their changelogs, if it is not. A snapshot of these
+        stores says where the task's inputs stood, also where :meth:`gaps` keep the task from its files."""
         known = {name: point for name, point in snapshot.stores.items() if name in task.plan.all_changelogs}
         if not any(point.family == task.stores.families.get(name) for name, point in known.items()):
             return f"it has none of the task's stores {', '.join(task.stores.families)}"

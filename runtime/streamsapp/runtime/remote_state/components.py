@@ -29,7 +29,7 @@ _END = 3.0
 
 
 class RemoteState:
-    """The snapshots of an instance's active tasks, and the restores of those that come."""
+    """The snapshots of an instance's active tasks, and the restores of tasks that come."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class RemoteState:
         directory: Path,
         permitted: Callable[[], bool],
     ) -> None:
-        """``directory`` is the one below which tasks have theirs; ``permitted`` tells whether tasks may be claimed: not
-        when others may have taken them over already. Raises ``ConfigError`` for settings that no object
-        store can be made of."""
+        """``directory`` is the one below which tasks have theirs; ``permitted`` says whether tasks may be claimed: not
+        when others may have taken them over already. Raises ``ConfigError`` for settings that no object store can be
+        made of."""
         config, clock = context.config, context.clock
         remote = RemoteStore(open_store(remote_config), config.application_id, remote_config)
         self.rates = RestoreRates(MeasuredRate(), replay)

@@ -22,7 +22,8 @@ _MENTIONED = re.compile(FILE_NAME)
 
 
 class DamagedFiles:
-    """The damaged files of an instance's tasks, by content: a snapshot that has one is refused, whoever wrote it."""
+    """The damaged files of an instance's tasks, by content: a snapshot that has one is refused, whichever instance
+    wrote it."""
 
     def __init__(self) -> None:
         self._contents: dict[TaskId, set[_Content]] = {}

@@ -1,7 +1,7 @@
 """``local.json``: the record in a task's directory about the database beside it.
 
 Written and read on the snapshot threads and on the restoration thread. A local disk is a cache: with this, an instance
-that comes back to it knows whether somebody else has had the task meanwhile.
+that comes back to it knows whether another instance has had the task meanwhile.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class LocalState:
         return (self.directory / DATABASE / "CURRENT").exists()
 
     def remove_database(self) -> None:
-        """Remove the database. The next one is nobody's until it has a record: a process may end in between."""
+        """Remove the database. The next one belongs to no instance until it has a record: a process may end in
+        between."""
         shutil.rmtree(self.directory / DATABASE, ignore_errors=True)
         try:
             self.write(LocalRecord(epoch=_UNKNOWN))

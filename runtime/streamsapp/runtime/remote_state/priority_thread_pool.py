@@ -32,7 +32,7 @@ class WorkItem:
             self.ended.set()
 
     def work(self) -> None:
-        """Do it, unless somebody else does, or nobody wants it any more."""
+        """Do it, unless another thread does, or it is not wanted any more."""
         if not self._take():
             return
         try:
@@ -52,7 +52,7 @@ class WorkItem:
             item = item._after
 
     def refuse_if_cancelled(self) -> None:
-        """Raise ``CancelledError`` in the middle of work that nobody wants any more."""
+        """Raise ``CancelledError`` in the middle of work that is not wanted any more."""
         if self.cancelled.is_set():
             raise CancelledError
 

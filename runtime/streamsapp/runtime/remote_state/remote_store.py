@@ -1,6 +1,6 @@
 """The object store of an instance, and whether it is fit to be used.
 
-Made when the instance starts; used on the snapshot threads and on those that prepare tasks.
+Made when the instance starts; used on the snapshot threads and on the threads that prepare tasks.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ T = TypeVar("T")
 STALL_TIMEOUT = 30.0
 #: Between two tries, in seconds.
 PAUSE = 1.0
-#: A fault is no part of an outage that no restore has met for so long, in seconds: nobody knows how that one ended.
+#: A fault does not belong to an outage that no restore has met for so long, in seconds: its end is unknown.
 FORGOTTEN = 300.0
 
 
@@ -77,7 +77,7 @@ class StoreOutage:
 
 
 class RestoreProgress:
-    """A fetch under way. New bytes keep it going, but not those that an earlier try had moved already: a file that is
+    """A fetch under way. New bytes keep it going, but not bytes that an earlier try had moved already: a file that is
     cut off at the same place every time is no progress."""
 
     def __init__(self, timing: RestoreTiming, clock: Clock, item: WorkItem) -> None:
@@ -100,8 +100,8 @@ class RestoreProgress:
         self.timing.total_bytes, self.timing.predicted = total, predicted
 
     def moved(self, count: int) -> None:
-        """So many more bytes have come, none at the beginning of a file; raises ``ObjectStoreError`` when nobody waits
-        for them any more."""
+        """So many more bytes have come, none at the beginning of a file; raises ``ObjectStoreError`` when no thread
+        waits for them any more."""
         if self._item.cancelled.is_set():
             raise ObjectStoreError("nobody waits for this snapshot any more")
         with self._lock:

@@ -149,7 +149,7 @@ class Restores:
             done(prepared)
 
     def _look_for_inputs(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
-        """The group knows them, too, as long as it exists, so that nobody waits for an object store that is away."""
+        """The group knows them, too, as long as it exists, so that no task waits for an object store that is away."""
         try:
             bootstrap = self._outage.observed(self._remote.bootstrap)
         except ObjectStoreError as error:
@@ -174,7 +174,7 @@ class Restores:
             if isinstance(found, Snapshot):
                 record, unknown = LocalRecord().at(found), None
             else:
-                # The manifest of a snapshot whose files are damaged, or do not come, tells where the task goes on.
+                # The manifest of a snapshot whose files are damaged, or do not come, says where the task goes on.
                 asked = self._newest(chain, LocalRecord(unknown=True), task) if found is None else found
                 record, unknown = _known_by(asked, LocalRecord(), facts, task)
                 record = msgspec.structs.replace(record, unknown=isinstance(asked, ObjectStoreError))
@@ -187,7 +187,7 @@ class Restores:
 
     def _newest(self, chain: ManifestChain, record: LocalRecord, task: StreamTask) -> _Asked:
         """Also for a database that is good: its own record may be older than the last snapshot, or of none, and the
-        group may have lost its offsets. Those that do not need the answer wait for a silent object store but once."""
+        group may have lost its offsets. Tasks that do not need the answer wait for a silent object store only once."""
         try:
             if record.epoch is None and not record.unknown and (fault := self._outage.seen) is not None:
                 raise fault
@@ -217,7 +217,7 @@ class Restores:
         return record.epoch is None or self._is_owners(record.epoch, asked, task)
 
     def _is_owners(self, epoch: int, asked: tuple[int, Snapshot | None], task: StreamTask) -> bool:
-        """Return whether nobody else has had the task since this disk did."""
+        """Return whether no other instance has had the task since this disk did."""
         number, newest = asked
         if newest is not None and newest.number == number and newest.epoch == epoch:
             return True
@@ -307,9 +307,9 @@ class Restores:
 def _known_by(
     asked: _Asked, record: LocalRecord, facts: ChangelogFacts, task: StreamTask
 ) -> tuple[LocalRecord, StreamsError | None]:
-    """The record with the inputs of the task's newest snapshot, which somebody else may have taken, unless it stands
-    before what is known; and why nothing tells where the task goes on. A snapshot whose changelog has lost records
-    since still tells it, but none of other changelogs or stores does."""
+    """The record with the inputs of the task's newest snapshot, which another instance may have taken, unless it stands
+    before what is known; and why no record says where the task goes on. A snapshot whose changelog has lost records
+    since still says it, but a snapshot of other changelogs or stores does not."""
     if isinstance(asked, ObjectStoreError):
         return record, asked
     number, newest = asked

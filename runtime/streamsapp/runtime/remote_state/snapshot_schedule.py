@@ -1,7 +1,7 @@
 """The schedule of snapshots: the time at which each active task has its next.
 
 The polling thread adds and removes tasks, snapshot threads take the one that is due and give it back, anybody may ask
-for all of them at once. Under one lock that nobody holds for longer than it takes to look.
+for all of them at once. All run under one lock, which a thread holds only for as long as it takes to look.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamsapp.record import TaskId
 
 T = TypeVar("T")
 
-#: Seconds until somebody who waits for a task to be due looks at the clock again, and for which nobody waits longer.
+#: Seconds until a thread that waits for a task to be due looks at the clock again; no thread waits longer.
 _LOOK = 0.5
 
 
@@ -130,11 +130,11 @@ class SnapshotSchedule(Generic[T]):
     # ---- requests ----------------------------------------------------------------------------------------------
 
     def request_all(self) -> Collection[ScheduledSnapshot[T]]:
-        """Have a snapshot of every task taken now, and once more of those of which one is being taken."""
+        """Have a snapshot of every task taken now, and once more of each task whose snapshot is under way."""
         return self.request(self._entries)
 
     def request(self, tasks: Collection[TaskId]) -> Collection[ScheduledSnapshot[T]]:
-        """The same of some tasks; those that are not scheduled are left out."""
+        """The same of some tasks; tasks that are not scheduled are left out."""
         with self._changed:
             entries = [self._entries[task_id] for task_id in tasks if task_id in self._entries]
             for entry in entries:
@@ -155,8 +155,8 @@ class SnapshotSchedule(Generic[T]):
             return ended and not self._closed and all(entry.succeeded for entry, _ in wanted)
 
     def taken(self, entries: Collection[ScheduledSnapshot[T]], timeout: float) -> bool:
-        """Return whether all requested snapshots were taken within ``timeout`` seconds, those that failed at first
-        too. A task that moved away meanwhile does not count."""
+        """Return whether all requested snapshots were taken within ``timeout`` seconds, including the ones that failed
+        at first. A task that moved away meanwhile does not count."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: all(each.removed or (each.served >= each.requested and each.succeeded) for each in entries),

@@ -1,8 +1,8 @@
 """The snapshot threads: they keep the object store up to date with the active tasks of this instance.
 
-The polling thread says which tasks are active here; nothing ever waits for these threads but who asks for it. While the
-object store is away, processing goes on and snapshots grow old, which ``/status`` and the metrics show. A task that
-somebody else has claimed is lost here: that ends like a commit that was fenced.
+The polling thread says which tasks are active here; only a caller that asks to wait ever waits for these threads. While
+the object store is away, processing goes on and snapshots grow old, which ``/status`` and the metrics show. A task that
+another instance has claimed is lost here: that ends like a commit that was fenced.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
 BEAT = 1.0
 #: Seconds before another try with a task that stands at no commit just now.
 SOON = 0.2
-#: Seconds after a failure until somebody looks whether the object store is back, if no task tries it before.
+#: Seconds after a failure until a thread looks whether the object store is back, if no task tries it before.
 LOOK_AGAIN = 5.0
 
 #: Spreads numbers 1, 2, 3, ... evenly over the interval, however many there are.
@@ -136,8 +136,8 @@ class Snapshots:
             self._failures.put(ThreadFailure(threading.current_thread().name, error))
 
     def _reach(self) -> bool:
-        """Return whether the object store answers. One that can never work is told at once, and ends the instance; one
-        that is away is tried again later."""
+        """Return whether the object store answers. A store that can never work is reported at once, and ends the
+        instance; a store that is away is tried again later."""
         try:
             self._remote.reach()
         except ObjectStoreError as error:
@@ -148,7 +148,7 @@ class Snapshots:
         return True
 
     def _look_again(self) -> None:
-        """Tasks that failed wait for up to a minute, and those that left try nothing any more: neither tells soon that
+        """Tasks that failed wait for up to a minute, and tasks that left try nothing any more: neither soon shows that
         the object store is back. Tasks that it still refuses by then are left to their pauses."""
         if not self._reach():
             return
@@ -203,7 +203,7 @@ class Snapshots:
 
 
 class _SnapshotOutage:
-    """Tells of failures once in a while, and of their end."""
+    """Logs failures once in a while, and their end."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -243,7 +243,7 @@ class _SnapshotOutage:
         return before
 
     def look_is_due(self) -> bool:
-        """Return whether nobody has tried for a while, once for each look."""
+        """Return whether no task has tried for a while, once for each look."""
         with self._lock:
             now = self._clock.monotonic()
             if self._since is None or now < self._look_at:

@@ -56,8 +56,8 @@ class TaskSnapshots:
     figures: SnapshotFigures = field(default_factory=SnapshotFigures)
     #: Wall-clock milliseconds of the last time when what the object store has was known to be this fresh.
     fresh_at_ms: int | None = None
-    #: True if the files that the claim repeats were compared with those that are here: they may have been damaged, and
-    #: the task restored from others.
+    #: True if the files that the claim repeats were compared with the files that are here: they may have been damaged,
+    #: and the task restored from others.
     compared: bool = False
     #: True if the epoch of the claim is written down beside the database: else it is claimed once more.
     noted: bool = False
@@ -115,7 +115,7 @@ class SnapshotTaker:
         ended: Callable[[], bool] = lambda: False,
         objection: Callable[[Snapshot], str | None] = lambda _: None,
     ) -> None:
-        """``permitted`` tells whether a task may be claimed now, ``ended`` whether the instance has no more time,
+        """``permitted`` says whether a task may be claimed now, ``ended`` whether the instance has no more time,
         ``objection`` why a snapshot must not be repeated."""
         self._remote = remote
         self._moved = moved
@@ -177,7 +177,7 @@ class SnapshotTaker:
             if published is not None:
                 it.published(published)
         except OSError as error:
-            # A task that has left is prepared anew, perhaps, and whoever does so clears its directory.
+            # A task that has left is prepared anew, perhaps, and that preparation clears its directory.
             raise StateStoreError(
                 f"no snapshot of task {it.task.id} was made, its copy in {copy} cannot be read: {error}; "
                 "is the disk of the state directory full, or did somebody else remove files there?"
@@ -193,7 +193,7 @@ class SnapshotTaker:
         return True
 
     def _sent(self, it: TaskSnapshots, count: int) -> None:
-        """Raises in the middle of an upload that nobody needs any more."""
+        """Raises in the middle of an upload that is not needed any more."""
         if it.released or self._ended():
             raise ObjectStoreError(f"task {it.task.id} has left before its snapshot was complete")
         self._moved(count)
