@@ -1,4 +1,4 @@
-"""Sets up every test: a home of its own, the tests that share a process, the long ones, and those that could not be
+"""Sets up every test: a home of its own, the tests that share a process, the long ones, and the tests that could not
 run.
 
 The hooks run in each process of tests alike: all of them must come to the same order.
@@ -26,8 +26,8 @@ from isolated_home import move_in
 
 _HOME = move_in()  # before anything looks for a folder of the user's
 
-# A shell starts what runs in the background with signals ignored, and programs inherit that: those that tests interrupt
-# would never hear of it.
+# A shell starts background programs with signals ignored, and their children inherit that: programs that tests
+# interrupt would never receive the signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -108,7 +108,7 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers 
 
 
 class _FailuresAtOnce:
-    """Tells a failure when it happens: a run that is broken off has told it."""
+    """Reports a failure when it happens: a run that is broken off has reported it."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
@@ -142,13 +142,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place(group: str | None) -> int:
-    """Where a group stands in the order: behind those that are chains if it is none."""
+    """The place of a group in the order: a group that is not a chain comes after the chains."""
     return _ORDER.index(group) if group in _ORDER else len(_ORDER)
 
 
 @cache  # a file has hundreds of tests
 def _group(file: Path) -> str | None:
-    """Tests of one group run in one process: those that share much, and the small ones of a file."""
+    """Tests of one group run in one process: tests that share much, and the small ones of a file."""
     path = file.relative_to(_HERE)
     together = [name for folder, name in _TOGETHER.items() if path.is_relative_to(folder)]
     return together[0] if together else str(path) if path.is_relative_to("unit") else None
@@ -196,7 +196,7 @@ def _own_log() -> Iterator[None]:
 
 @pytest.fixture(params=["streamsapp", "librdkafka"])
 def moving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both clients that move records: those that the test makes are of this kind."""
+    """Both clients that move records: the clients that the test makes are of this kind."""
     from data_paths import take_client  # late: few tests need clients of Kafka
 
     take_client(request.param, monkeypatch)

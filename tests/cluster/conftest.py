@@ -46,7 +46,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterLayout]:
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: ClusterLayout) -> Kubectl:
-    """Logged in as somebody who may do everything."""
+    """Logged in as a user who may do everything."""
     return Kubectl(cluster.kubeconfig, cluster.programs)
 
 

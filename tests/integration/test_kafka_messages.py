@@ -1,4 +1,4 @@
-"""The types of messages that are checked in are those that ``make messages`` makes from the schemas in Kafka's jar."""
+"""The checked-in types of messages are equal to what ``make messages`` makes from the schemas in Kafka's jar."""
 
 from __future__ import annotations
 

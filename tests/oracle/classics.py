@@ -194,7 +194,7 @@ def _scheduled_before_a_record_that_is_dropped() -> Program:
 
 
 def _due_together() -> Program:
-    """Calls that have ended take no part in the order of those that are due at the same time."""
+    """Calls that have ended take no part in the order of the calls that are due at the same time."""
     steps, events = _scheduled([136, 144, 154, 154, 164], 20)
     return _program(steps, {"rows": TEXTS}, events)
 

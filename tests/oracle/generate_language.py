@@ -216,7 +216,7 @@ class LanguageGenerator(DslGenerator):
         self.add(made, self.named(step))
 
     def schedule(self, node: Node) -> None:
-        """Is called by time, and forwards what nobody sent."""
+        """Is called by time, and forwards records that were not in the input."""
         if (node.key, node.value) != (TEXT, TEXT):
             return
         made = Node("stream", self.new("p"), TEXT, TEXT, False, False)

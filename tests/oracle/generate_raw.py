@@ -121,7 +121,7 @@ class RawGenerator(Generator):
             made.value = TEXT
 
     def choose_children(self) -> None:
-        """Tells the processors that choose among their children which these are."""
+        """Gives the names of their children to the processors that choose among them."""
         for step in self.steps:
             if step.get("processor") == "to_child":
                 step["children"] = [each["name"] for each in self.steps if step["name"] in each.get("parents", ())]

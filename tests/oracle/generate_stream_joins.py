@@ -2,7 +2,7 @@
 
 Called by the tests of this folder. Streams may be repartitioned, joined with themselves, and joined again (a chain);
 records come late, at the same time, and without key or value. Left out is what Kafka Streams gets wrong
-(docs/departures.md): windows of no length and those that lie on one side, records without value where stores are in
+(docs/departures.md): windows of no length and windows that lie on one side, records without value where stores are in
 memory, and with optimisation a stream joined with itself whose records have no key or are outside their own window.
 """
 

@@ -42,7 +42,7 @@ FIRST, SECOND, TOTALS, COUNTS, WINDOWS = "first", "second", "totals", "counts", 
 STORES = (FIRST, SECOND, TOTALS, COUNTS, WINDOWS)
 #: The stores of numbers: they are kept in cells, without objects.
 COUNTED = (COUNTS, WINDOWS)
-#: Every record is in so many windows, none of which ends before the run does.
+#: Every record is in so many windows. No window ends before the run does.
 WINDOW_MS, ADVANCE_MS, GRACE_MS = 4_000, 1_000, 3_600_000
 
 #: Headers of every output record.
@@ -136,7 +136,7 @@ def counted_as(store: str, record: Json) -> list[str]:
 
 
 class Chain(Processor):
-    """Keeps the chain of each key and tells every link."""
+    """Keeps the chain of each key and forwards every link."""
 
     def __init__(self, store: str, start: str) -> None:
         self._store_name = store

@@ -25,7 +25,7 @@ _RESTART_AFTER = 1.0
 _AFTERMATH = SESSION
 
 _FOR_GOOD = {Kind.ADD, Kind.REMOVE, Kind.FLIP, Kind.DELETE}
-#: Whoever is hurt is in the middle of something, and would go on with it as a zombie.
+#: An instance that is hurt is in the middle of its work, and would go on with it as a zombie.
 _OF_INSTANCES = {Kind.KILL, Kind.TERMINATE, Kind.STOP, Kind.CUT, Kind.CUT_LATE, Kind.WIPE, Kind.WIPE_ALL}
 
 _Deed: TypeAlias = Callable[[str], None]

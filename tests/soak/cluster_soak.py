@@ -72,7 +72,7 @@ def freeze_pod(running: Running, fault: Fault) -> None:
 
 
 def delete_pod(running: Running, fault: Fault) -> None:
-    """Somebody's, who asks nobody."""
+    """As a user who deletes it without asking the operator."""
     name = f"{WORDCOUNT}-{fault.pod}"
     with running.observer.excused(name):
         running.world.kubectl("delete", "pod", name, f"--namespace={running.app.namespace}", "--wait=false")

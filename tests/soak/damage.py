@@ -9,7 +9,7 @@ from pathlib import Path
 from s3_server import BUCKET
 from testbed import Testbed
 
-#: Among so many that were written last: the newest snapshots are those that are used.
+#: Among so many that were written last: only the newest snapshots are used.
 _RECENT = 30
 
 

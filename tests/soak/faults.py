@@ -18,7 +18,7 @@ TRANSACTION_TIMEOUT = 10.0
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
 
-#: The names instances may have; those that start a run come first.
+#: The names instances may have; the instances that start a run come first.
 NAMES = "abcdef"
 _LATE_COMERS = 2
 _LEAST_INSTANCES = 2
@@ -39,7 +39,7 @@ OBJECTS = "objects"
 
 
 class Kind(Enum):
-    """The kinds of faults; the value is how one is told."""
+    """The kinds of faults; the value is the text that reports one."""
 
     KILL = "kill -9"
     TERMINATE = "SIGTERM"

@@ -58,7 +58,7 @@ class Instance:
 
     @property
     def ended_by_itself(self) -> int | None:
-        """The exit code of a process that nobody asked to end."""
+        """The exit code of a process that ended unasked."""
         return None if self._process is None or self._asked_to_end_at is not None else self._process.poll()
 
     def start(self) -> None:

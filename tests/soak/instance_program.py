@@ -21,7 +21,7 @@ from streamsapp.web import HttpServer
 
 
 def main(settings: str) -> int:
-    faulthandler.enable()  # whoever does not end is aborted, and the log shows where it was
+    faulthandler.enable()  # a process that does not end is aborted, and the log shows where it was
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(threadName)s %(name)s: %(message)s",
         datefmt="%H:%M:%S",

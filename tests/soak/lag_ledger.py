@@ -1,6 +1,6 @@
 """Checks that the lag an instance reports is never smaller than the truth.
 
-Pure; the soak driver's watching thread tells it what the broker said and what instances said, each with its time.
+Pure; the soak driver's watching thread passes it the answers of the broker and of instances, each with its time.
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ def _brokers(
 
 
 def _listeners(own: int, listeners: Mapping[str, int], told: Mapping[str, int], protocol: str) -> dict[str, str]:
-    """One listener for the driver, and one of this protocol for each instance, named after it, which is told another
-    port."""
+    """One listener for the driver, and one of this protocol for each instance, named after it. A broker advertises
+    another port to the instance."""
     everybody = {"PLAINTEXT": own, **{_listener(name): port for name, port in listeners.items()}}
     protocols = {"CONTROLLER": "PLAINTEXT", **dict.fromkeys(everybody, protocol), "PLAINTEXT": "PLAINTEXT"}
     return {

@@ -25,7 +25,7 @@ _WINDOW = struct.Struct(">qi")
 #: For one answer, in seconds.
 _TIMEOUT = 10.0
 _BATCH = 5000
-#: The errors that the client tells of a broker that is away, while it tries again by itself.
+#: The errors that the client reports of a broker that is away, while it tries again by itself.
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
 
 

@@ -30,7 +30,7 @@ class Update(NamedTuple):
     at_ms: int
     key: str
     body: Json
-    #: Which run of which task wrote it; ``""`` where the topic does not tell.
+    #: The run and the task that wrote it; ``""`` where the topic does not say.
     writer: str
     task: str
 
@@ -162,10 +162,11 @@ def check_writers(updates: Iterable[Update]) -> Findings:
 def check_store(content: Mapping[str, Json], changelog: Sequence[Update], position: int, where: str) -> Findings:
     """A local store holds exactly what its changelog says up to the store's position.
 
-    It may hold some of what follows: a position that is too low costs a replay of what is there already, and only one
-    that is too high loses records. It is too low after offsets without a committed record that came while a store was
-    taken over, as nobody counts them (docs/decisions/0005-changelog-offsets.md). So it still counts every record that
-    the store holds. ``changelog`` is one partition's, from its beginning.
+    It may hold some of the records that follow: a position that is too low only costs a replay of records that are
+    there already; a position that is too high loses records. It is too low after offsets without a committed record
+    that came while an instance took a store over, as no instance counts them
+    (docs/decisions/0005-changelog-offsets.md). So the position still counts every record that the store holds.
+    ``changelog`` is one partition's, from its beginning.
     """
     counted = [update for update in changelog if update.offset < position]
     expected = {update.key: update.body for update in counted}

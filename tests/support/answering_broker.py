@@ -107,7 +107,7 @@ class AnsweringBroker:
     """One broker on a port of its own."""
 
     def __init__(self) -> None:
-        #: Changes an answer before it is encoded, and its bytes afterwards; each is told the request's number.
+        #: Changes an answer before it is encoded, and its bytes afterwards; each gets the request's number.
         self.rewritten: Callable[[int, Any], object] = lambda key, answer: None
         self.harmed: Callable[[int, bytes], bytes] = lambda key, data: data
         self.accepted = 0

@@ -1,7 +1,7 @@
 """A real Kubernetes API server with its etcd, as processes of its own, which tests may stop, freeze and start again.
 
-Objects are validated, stored and watched as in any cluster, and nobody acts on them: no pod runs, nothing that belongs
-to a deleted owner is collected, a deleted namespace stays. For those there is the node of tests/cluster. Needs no root.
+Objects are validated, stored and watched as in any cluster, but no controller acts on them: no pod runs, the objects of
+a deleted owner stay, a deleted namespace stays. For those there is the node of tests/cluster. Needs no root.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ApiServer:
         self._etcd_port, self._peer_port, self._port = free_port(), free_port(), free_port()
         directory.mkdir(parents=True, exist_ok=True)
         self._authority = Authority(directory / "pki")
-        #: Logs in as somebody who may do everything.
+        #: Logs in as a user who may do everything.
         self.kubeconfig = self.kubeconfig_of("admin", group=ADMINISTRATORS)
         self._etcd: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
@@ -154,7 +154,7 @@ class ApiServer:
             "--service-cluster-ip-range=10.0.0.0/16",
             "--endpoint-reconciler-type=none",
             "--authorization-mode=RBAC",
-            # Nobody makes the default ServiceAccount of a namespace here: with this plugin no pod could be created.
+            # Nothing makes the default ServiceAccount of a namespace here: with this plugin no pod could be created.
             "--disable-admission-plugins=ServiceAccount",
             f"--client-ca-file={self._authority.certificate}",
             f"--tls-cert-file={server.certificate}",

@@ -1,4 +1,4 @@
-"""A group whose members do at once what the assignor tells them. Called by the tests of the assignor."""
+"""A group whose members at once do what the assignor decides. Called by the tests of the assignor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAR = 1_000_000
 
 @dataclass
 class SimulatedGroup:
-    """Members that do as they are told: each gives up, takes over and follows, then joins again as what it became."""
+    """Members that follow the plan: each gives up, takes over and follows tasks, then joins again as it is then."""
 
     settings: AssignorSettings
     members: dict[str, MemberState] = field(default_factory=dict, repr=False)
@@ -39,7 +39,7 @@ class SimulatedGroup:
         return replace(state, active=plan.active, lags=lags, on_disk=left)
 
     def _check_one_owner(self) -> None:
-        """Nobody gets a task that another one still has, or what a task of another id reads or keeps there."""
+        """Each task, and each partition and store partition that tasks use, has one member and one task id only."""
         users: dict[object, set[tuple[str, TaskId]]] = {}
         for name, state in self.members.items():
             for task in state.active | self.plan.members[name].active:

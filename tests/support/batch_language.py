@@ -34,13 +34,13 @@ TEXT, LONG = Serdes.string(), Serdes.long()
 
 #: The inputs, by the names that the program has for it.
 INPUTS = ("events", "marks", "names")
-#: Results of which all count, and of which the last of each key does: how many there are depends on commits, and a task
-#: that moves schedules its punctuations anew.
+#: Topics whose results all count, and topics where only the last result of each key counts: there the number of results
+#: depends on commits, and a task that moves schedules its punctuations anew.
 RESULTS, LAST_RESULTS = ("closed", "joined", "greeted", "failed"), ("counted", "ticks")
 
 
 class Ticking(Processor):
-    """Tells once per second of stream time how many records it has had."""
+    """Sends once per second of stream time how many records it has had."""
 
     def init(self, context: ProcessorContext) -> None:
         self.context = context

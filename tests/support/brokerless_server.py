@@ -1,7 +1,7 @@
-"""A server that real clients of librdkafka's take for a broker, and that may tell of no brokers: as one that is out of
-touch with its controller does, for a moment that no test can choose.
+"""A server that real clients of librdkafka's take for a broker, and that may name no brokers in its answers. A broker
+that is out of touch with its controller does that, for a moment that no test can choose.
 
-It answers requests for its versions and for topics, of which it has one.
+It answers requests for its versions and for topics; it has one topic.
 """
 
 from __future__ import annotations

@@ -80,12 +80,12 @@ class Page:
         self.value(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(text)}")
 
     def press(self, key: str, code: int) -> None:
-        """Presses a key as somebody would, with the focus where it is."""
+        """Presses a key as a user would, with the focus where it is."""
         for kind in ("rawKeyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     def look(self, *, width: int = 1280, height: int = 900, dark: bool = False, zoom: float = 1) -> None:
-        """Sets the window's size, its colours, and how far somebody zoomed in."""
+        """Sets the window's size, its colours, and how far the user zoomed in."""
         metrics = {"width": int(width / zoom), "height": int(height / zoom), "deviceScaleFactor": zoom}
         self.call("Emulation.setDeviceMetricsOverride", mobile=False, **metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

@@ -162,7 +162,7 @@ class App:
         return self.wait_settled(timeout)
 
     def described(self) -> str:
-        """For whoever has to find out why something did not happen."""
+        """For the reader of a failed test, who has to find out why something did not happen."""
         with suppress(*AWAY):
             pods = {name: pod["status"].get("phase") for name, pod in self.pods().items()}
             return f"status {json.dumps(self.status(), indent=1)}; pods {pods}"

@@ -23,7 +23,7 @@ _TICK = 0.02
 _LINES = 16
 _WORDS_PER_LINE = 4
 _MOST_FINDINGS = 20
-#: The errors that the client tells of a broker that it will find again by itself.
+#: The errors that the client reports of a broker that it will find again by itself.
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
 
 

@@ -58,7 +58,7 @@ class Observer:
         name: str,
         snapshots: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        """``snapshots`` tells the tasks of which the object store has a snapshot."""
+        """``snapshots`` returns the tasks that have a snapshot in the object store."""
         self.namespace, self.name = namespace, name
         #: The events that broke the rule: nothing may be here.
         self.findings: list[str] = []
@@ -192,7 +192,7 @@ class Observer:
             pod = self._pods.get(name)
             if pod is None or pod.uid != uid:
                 return
-            if not pod.terminating:  # deleted at once, or while nobody watched
+            if not pod.terminating:  # deleted at once, or while the observer did not watch
                 self._judge(pod, time.monotonic())
             del self._pods[name]
             self._addresses.pop(name, None)
@@ -202,7 +202,7 @@ class Observer:
         """Called with the lock held, before the pod is changed in what is known."""
         self._learn()
         if self._replicas == 0 or pod.uid in self._excused:
-            return  # all stop together, which is nobody's interruption
+            return  # all stop together, which interrupts no pod
         removal = Removal(pod, at, tuple(self._pods.values()), self._replicas, self._limits)
         faults = faults_of(removal, self._looks)
         if faults:  # asking takes its time, so only when it matters
@@ -213,7 +213,7 @@ class Observer:
         self.findings += faults
 
     def _count_down(self) -> None:
-        """Pods that were up once and are not; those that are new, or too many, do not count."""
+        """Pods that were up once and are not now; pods that are new, or too many, do not count."""
         expected = [f"{self.name}-{number}" for number in range(self._replicas)]
         up = set(expected) - set(down(self._pods.values(), expected))
         self._proved = (self._proved | up) & set(expected)

@@ -1,5 +1,5 @@
-"""The rule of restart safety, worked out from the truth: what pods and brokers themselves say, as seen by somebody who
-is not the operator. Pure.
+"""The rule of restart safety, worked out from the truth: from the words of pods and brokers themselves, as an observer
+sees them who is not the operator. Pure.
 
 A pod may be taken away only when for every active task with state on it another ready pod follows the task with a
 known lag of at most ``maxStandbyLag``, seen no longer than ``maxObservationAgeSeconds`` ago, or there is a snapshot
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class PodTruth:
-    """A pod, as the API server tells it."""
+    """A pod, as the API server describes it."""
 
     name: str
     uid: str
@@ -67,7 +67,7 @@ class Removal:
     pods: tuple[PodTruth, ...]
     replicas: int
     limits: Limits
-    #: Tasks of which the object store has a snapshot.
+    #: Tasks that have a snapshot in the object store.
     snapshots: frozenset[str] = frozenset()
     #: ``/status`` of the pod when it was asked at once: it may have woken up after the last look.
     said: Mapping[str, Any] | None = None

@@ -96,7 +96,7 @@ class World:
         return App(self.kubectl, self.namespace, name)
 
     def load(self, *, topics: str = "", rate: int = 100) -> ExactLoad:
-        """On the topics of an example; those that are not there are created."""
+        """On the topics of an example; missing topics are created."""
         source, sink = (f"{topics}-{name}" if topics else name for name in ("lines", "counts"))
         self.create_topics(source, sink)
         return ExactLoad(KAFKA, rate=rate, source=source, sink=sink)
@@ -152,7 +152,7 @@ class World:
         return {key.split("/")[2] for key in keys if key.split("/")[3] == "manifests"}
 
     def create_topics(self, *names: str) -> None:
-        """Those that are not there yet."""
+        """Creates the topics that are not there yet."""
         admin = AdminClient({"bootstrap.servers": KAFKA, "log_level": 0})
         missing = sorted(set(names) - admin.list_topics(timeout=20).topics.keys())
         if missing:
@@ -162,7 +162,7 @@ class World:
                 wait_until_seen(admin, name, PARTITIONS)
 
     def _drop(self) -> None:
-        """Whatever is left of an earlier run, in an order in which nobody waits for somebody who is gone."""
+        """Deletes the rest of an earlier run, in an order in which no object waits for a controller that is gone."""
         with suppress(KubectlError):
             self.kubectl("delete", "streamsapps", "--all", f"--namespace={self.namespace}", "--timeout=60s")
         with suppress(KubectlError):

@@ -48,7 +48,7 @@ class FakeProducer:
         self.on_flush: list[Callable[[], None]] = []
         self.on_commit: Callable[[], None] = lambda: None
         self._unacknowledged = False
-        #: The ends of partitions, as far as the broker tells.
+        #: The ends of partitions, as far as the broker reports them.
         self.ends: dict[TopicPartition, int] = {}
 
     def end_of(self, partition: TopicPartition) -> int | None:

@@ -1,8 +1,10 @@
-"""A plugin of pytest's for whoever wants `make test` faster: the CPU seconds of each file of tests, the dearest first.
+"""A plugin of pytest's for developers who want `make test` faster: the CPU seconds of each file of tests, the dearest
+first.
 
-``python -m pytest -p cpu_by_file tests/integration`` in one process. Counted are this process and all that it started
-and that did not leave its tree, brokers and Java among them; what a fixture shares is counted where it happens to work.
-Elapsed time says little on a machine that has other things to do; CPU time is what two cores have little of.
+``python -m pytest -p cpu_by_file tests/integration`` in one process. It counts this process and all processes that it
+started and that did not leave its tree, brokers and Java among them. The work of a shared fixture counts for the file
+during which it happens. Elapsed time says little on a machine that has other things to do; two cores have little CPU
+time.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class _Stream:
     code: str
     #: True if the records of a key, and of a partition, have one order.
     ordered: bool = True
-    #: True if its keys are not those that its topic is partitioned by.
+    #: True if its topic is not partitioned by its keys.
     rekeyed: bool = False
 
     def then(self, code: str) -> _Stream:
@@ -234,7 +234,7 @@ class _Generator:
         )
 
     def ticking(self) -> None:
-        """A processor that tells, of a stream of its own, what it keeps of each key, whenever time has gone on by a
+        """A processor with a stream of its own that sends what it keeps of each key, whenever time has gone on by a
         second: it is the time of all that its task reads."""
         name = self.new("ticking")
         self.sources.add("p0")

@@ -78,7 +78,7 @@ class EngineRun:
                 produce(self.kafka, self.topics[each], [last], partition=partition)
 
     def _last_key(self, partition: int) -> str:
-        """One that belongs there: where streams are merged, those that were repartitioned have it there, too."""
+        """A key that belongs there: where streams are merged, the repartitioned ones have it there, too."""
         keys = (f"end{number}" for number in itertools.count())
         return next(key for key in keys if partition_for(key.encode(), self._partitions) == partition)
 

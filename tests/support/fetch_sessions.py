@@ -86,7 +86,7 @@ class FetchSessions:
         return request
 
     def news(self, number: int, parts: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
-        """The parts of an answer that tell something; those that bring records are last the next time."""
+        """The parts of an answer that have news; partitions that bring records are last the next time."""
         session = self._sessions.get(number)
         if session is None:
             return parts

@@ -46,9 +46,8 @@ from streamsapp.brokers.messages.list_offsets import (
 from streamsapp.kafka.described import Described, Leader, Node, TopicLeaders
 from streamsapp.record import TopicIdentity
 
-#: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, one of which
-#: the length makes no sense, one to another request, one that is an error, none at all; a batch that was changed on its
-#: way.
+#: The connection is lost instead of an answer, after it, in the middle of it; an answer that breaks off, an answer with
+#: a senseless length, an answer to another request, an error, no answer at all; a batch that was changed on its way.
 LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, SENSELESS, OF_ANOTHER, FAILED, SILENT, CORRUPT = range(-1009, -1000)
 
 #: Says what becomes of a partition that is asked for, of the broker with this number: 0, an error's code, or one of
@@ -107,7 +106,7 @@ class FetchedBrokers:
     """Some brokers, numbered from 1, with topics of so many partitions."""
 
     def __init__(self, topics: dict[str, int], brokers: int = 1, deaf: frozenset[int] = frozenset()) -> None:
-        """Those that are ``deaf`` accept no connection before they ``listen``."""
+        """``deaf`` brokers accept no connection before they ``listen``."""
         self.partitions = {
             TopicPartition(topic, number): Partition(1 + number % brokers)
             for topic, count in topics.items()
@@ -116,11 +115,11 @@ class FetchedBrokers:
         self.ids = {topic: uuid4().bytes for topic in topics}
         self.fate: Fate = lambda broker, partition: 0
         self.fate_of_offsets: Fate = lambda broker, partition: 0
-        #: Called before a broker tells which requests it knows.
+        #: Called before a broker answers which requests it knows.
         self.fate_of_versions: Callable[[], object] = lambda: None
         #: An error's code for each look-up of a topic's leaders, or ``LOST_REQUEST``.
         self.fate_of_look_ups: Callable[[str], int] = lambda topic: 0
-        #: The broker that is told to lead a partition that somebody leads.
+        #: The broker that answers name as the leader of a partition, from the one that leads it.
         self.told_leader: Callable[[TopicPartition, int], int] = lambda partition, leader: leader
         #: Versions of requests that are known, by their keys.
         self.known = {FetchRequest.API_KEY: (0, 13), ListOffsetsRequest.API_KEY: (0, 5)}
@@ -161,7 +160,7 @@ class FetchedBrokers:
 
     @property
     def ports(self) -> set[int]:
-        """Those that they listen at."""
+        """The ports that they listen at."""
         return {each.getsockname()[1] for each in self._listening.values()}
 
     def listen(self, broker: int) -> None:
@@ -182,7 +181,7 @@ class FetchedBrokers:
     def write(
         self, partition: TopicPartition, count: int, *, codec: str = "none", producer: int = -1, skipped: int = 0
     ) -> Batch:
-        """Add a batch of records, perhaps of a transaction, of which some before the last one are gone."""
+        """Add a batch of records, perhaps of a transaction; some records before its last one may be gone."""
         with self._changed:
             log = self.partitions[partition]
             offsets = [*range(log.end, log.end + count - 1), log.end + count - 1 + skipped]
@@ -267,7 +266,7 @@ class FetchedBrokers:
             assert self._changed.wait_for(done, TIMEOUT)
 
     def connections(self, broker: int) -> int:
-        """How many connections a broker has that nobody has closed."""
+        """How many connections of a broker are open."""
         with self._changed:
             return list(self._connections.values()).count(broker)
 
@@ -482,7 +481,7 @@ class FetchedBrokers:
         )  # fmt: skip
 
     def _look_at(self, name: TopicPartition, log: Partition, asked: Any) -> None:
-        """A fetcher tells the epoch of the batch that it read last, if it has read one."""
+        """A fetcher sends the epoch of the batch that it read last, if it has read one."""
         before = [each.epoch for each in log.batches if each.base < asked.fetch_offset]
         if asked.last_fetched_epoch >= 0 and asked.last_fetched_epoch not in before[-1:]:
             self.broken.append(f"{name}: epoch {asked.last_fetched_epoch} at {asked.fetch_offset}, not {before[-1:]}")

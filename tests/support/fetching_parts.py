@@ -124,7 +124,7 @@ def stack() -> Iterator[ExitStack]:
 
 @pytest.fixture(params=[True, False], ids=["sessions", "no-sessions"])
 def start(request: pytest.FixtureRequest, stack: ExitStack, hurried: None) -> Start:
-    """Starts brokers, of which nothing that makes no sense may have been asked when the test ends."""
+    """Starts brokers; at the end of the test, checks that all requests to them made sense."""
 
     def started(topics: dict[str, int], brokers: int = 1, deaf: frozenset[int] = frozenset()) -> FetchedBrokers:
         def end() -> None:

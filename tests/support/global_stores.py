@@ -152,7 +152,7 @@ class FakeBroker:
 
 
 class Listener:
-    """Writes down what it is told."""
+    """Writes down the calls that it gets."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -49,7 +49,7 @@ def processes_that_name(folder: Path) -> list[bytes]:
 
 
 class Instances:
-    """Makes configurations and instances; ``close`` ends those that still run."""
+    """Makes configurations and instances; ``close`` ends the instances that still run."""
 
     def __init__(self, kafka: Kafka, directory: Path) -> None:
         self.kafka = kafka
@@ -70,7 +70,7 @@ class Instances:
         return StreamsConfig(**settings)
 
     def make(self, topology: Topology, config: StreamsConfig) -> StreamsRuntime:
-        """An instance that is closed at the end of the test, whoever starts it."""
+        """An instance that is closed at the end of the test; the caller may start it."""
         instance = StreamsRuntime(topology, config)
         self._started.append(instance)
         return instance
@@ -150,7 +150,7 @@ class Process:
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
-        """End in good order; the exit code. A process that does not end tells where its threads are."""
+        """End in good order; the exit code. A process that does not end logs where its threads are."""
         self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(TIMEOUT)

@@ -95,7 +95,7 @@ class Kafka:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",  # the first records may have been deleted
-                "fetch.wait.max.ms": 10,  # the end is told by an empty fetch, which waits for half a second
+                "fetch.wait.max.ms": 10,  # an empty fetch, which waits for half a second, reports the end
                 "isolation.level": "read_committed",
             }
         )
@@ -129,7 +129,7 @@ class Kafka:
         return {partition.partition: committed for partition, committed in found.items()}
 
     def members_of(self, group: str) -> list[Any]:
-        """The members of a group, as the coordinator tells: who leaves may still be among them for a moment."""
+        """The members of a group, as the coordinator names them: a leaving member may be among them for a moment."""
         return list(self.admin.describe_consumer_groups([group])[group].result().members)
 
     def partitions_of(self, topic: str) -> list[int]:

@@ -81,7 +81,7 @@ def window_finals(source: str, sink: str) -> Topology:
 
 
 def outer_join(left: str, right: str, sink: str) -> Topology:
-    """The records of both topics by key, as ``left/right``; those that find no other within a minute as ``left/-``."""
+    """The records of both topics by key, as ``left/right``; a record without another one in a minute as ``left/-``."""
     builder = StreamsBuilder()
     lefts: KStream[str, str] = builder.stream(left, Consumed(_TEXT, _TEXT))
     rights: KStream[str, str] = builder.stream(right, Consumed(_TEXT, _TEXT))

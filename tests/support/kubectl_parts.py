@@ -135,7 +135,7 @@ class FakeCluster:
     seen_operators: list[OperatorSeen] | None = None
     annotated: list[Mapping[str, str | None]] = field(default_factory=list)
     scaled: list[int] = field(default_factory=list)
-    #: The lines of pods; those that are not there have no log.
+    #: The lines of pods; pods that are not named there have no log.
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
     logs_asked: list[tuple[str, int, bool, bool]] = field(default_factory=list)
     #: Of its StatefulSet.

@@ -114,7 +114,7 @@ class FakeInstanceTasks:
 
 
 class FakeMembership:
-    """Tells the news that the test puts; writes down what is asked."""
+    """Returns the news that the test puts; writes down the requests."""
 
     transactional_id = "app-1"
     safe_until = math.inf

@@ -41,7 +41,7 @@ def create(world: World, count: int) -> None:
 
 
 def measure(world: World, count: int, seconds: float) -> Cost:
-    """With nobody else who asks: the node's part is played no more."""
+    """Without other clients: the node's part is played no more."""
     world.node.rest()
     _wait_for_rest(world.api.requests, count)
     settle = world.api.requests()

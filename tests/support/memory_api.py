@@ -25,7 +25,7 @@ class MemoryApi(Client):
         self._versions = itertools.count(1)
 
     def put(self, document: Object) -> Object:
-        """As somebody else would."""
+        """As another client would."""
         found = copy.deepcopy(document)
         found.setdefault("status", {})
         found["metadata"] = {"namespace": "ns", "uid": "u", "generation": 1} | found["metadata"]

@@ -20,13 +20,13 @@ _TYPES = {"counter": ("{}_total", "counter"), "gauge": ("{}", "gauge"), "samples
 
 
 def runtime_metrics() -> dict[str, str]:
-    """Type by name of what an instance tells, in a pod or on Spark, without the process's own figures."""
+    """Type by name of the figures of an instance, in a pod or on Spark, without the process's own figures."""
     modules = (path for folder in _CODE for path in folder.rglob("*.py"))
     return {name: kind for path in modules for name, kind in _of_module(path)}
 
 
 def operator_metrics() -> dict[str, str]:
-    """Type by name of what the operator tells."""
+    """Type by name of the operator's figures."""
     figures = OperatorMetrics()
     rollout = {"revision": "a", "predictedSeconds": 1.0, "observedSeconds": 1.0}
     condition = dict.fromkeys(("reason", "message", "lastTransitionTime"), "") | {"type": "Ready", "status": "True"}

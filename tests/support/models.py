@@ -120,7 +120,7 @@ class Sink:
 
 
 class Loop:
-    """Takes no record: ``RecordQueue`` runs those that the loop leaves, and has to know them all."""
+    """Takes no record: ``RecordQueue`` runs the records that the loop leaves, and has to know them all."""
 
     def __init__(self, **surroundings: Any) -> None:
         self.done: Any = None

@@ -13,7 +13,7 @@ from streamsapp import native
 
 
 def windows_counted(rng: random.Random, count: int) -> None:
-    """Counts windows, sends them, and forgets cells, some of which come again."""
+    """Counts windows, sends them, and forgets cells; some of these come again."""
     path = native
     times, sent = Times(), list[Any]()
     known, logs = [(None, -1), (7, 3)], list[Any]()
@@ -118,7 +118,7 @@ def staged(run: native.CellRun) -> list[tuple[object, ...]]:
 
 
 def counting_pushes(path: ModuleType, cells: native.Cells, sent: list[Any], told: list[object]) -> list[Any]:
-    """Returns push functions that count, each of which does something else with the counts."""
+    """Returns push functions that count; each does something else with the counts."""
 
     def forward(*pushed: object) -> None:
         sent.append(pushed)

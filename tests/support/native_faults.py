@@ -69,7 +69,7 @@ def transactions(broker: str) -> None:
                 send_all(sender, numbered("transactions", number * BATCH))
                 if number % 2:
                     sender.abort()
-                    sender.poll()  # tells of records that failed: those that an abort drops have not
+                    sender.poll()  # reports records that failed; records that an abort drops have not failed
                 else:
                     assert sender.flush(60)
                     sender.commit({}, None)  # type: ignore[arg-type]  # there are no offsets

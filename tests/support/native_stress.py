@@ -123,7 +123,7 @@ def changed_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: s
 
 
 def refused(sender: RecordProducer) -> None:
-    """Records and calls that are wrong, none of which may do harm."""
+    """Records and calls that are wrong; none may do harm."""
     good: Any = ("t", b"v", b"k", 0, None, None, 1, [("h", b"x")])
     wrong: list[Any] = [
         *(None, (), ("t",) * 8, ("t\0", *good[1:]), ("\ud800", *good[1:]), ("t", bytearray(b"x"), *good[2:])),
@@ -137,7 +137,7 @@ def refused(sender: RecordProducer) -> None:
 
 
 def joined(rng: random.Random, count: int) -> None:
-    """Keeps records for a join, finds some, forgets those that expire, and begins anew now and then."""
+    """Keeps records for a join, finds some, forgets expired ones, and begins anew now and then."""
     path = native
     segments = Segments(rng.choice([1, 100, 5_000]), 60_000, lambda key: 0)
     recent = path.Recent(segments=segments, room=lambda: rng.choice([0, 100, 100_000]))

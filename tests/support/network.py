@@ -36,7 +36,7 @@ class Proxy:
         self.port = 0
 
     def cut(self) -> None:
-        """Nothing gets through any more, in either direction; nobody is told."""
+        """Nothing gets through any more, in either direction; neither end gets notice of it."""
         _call(self._loop, self._through.clear)
 
     def heal(self, *, held: bool = False) -> None:

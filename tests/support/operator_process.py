@@ -28,7 +28,7 @@ IMAGE = "localhost/streamsapp-runtime:dev"
 SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 #: Longer than anything takes that works, in seconds, also on a busy machine; shorter than pytest waits.
 TIMEOUT = 240.0
-#: Of an operator that is to go on: it ends when it stands still for two thirds of that, and nobody starts it again.
+#: Of an operator that is to go on: it ends when it stands still for two thirds of that, and stays ended.
 LONG_LEASE = 60.0
 #: Until another one has such a Lease, which it waits out.
 TAKEOVER = 300.0

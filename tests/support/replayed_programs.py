@@ -1,4 +1,4 @@
-"""The records of a program of the oracle's, for those that process them otherwise than one by one.
+"""The records of a program of the oracle's, for engines that do not process them one by one.
 
 Called by the unit tests of the Spark part.
 """

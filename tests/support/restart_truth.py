@@ -37,7 +37,7 @@ class RestartTruth:
             self._violation(f"{pod.name} ({'ready' if was_ready else 'not ready'}) was taken while it was not safe")
 
     def was_drained(self, pod: Pod, grace: float) -> None:
-        """Somebody else evicted it, through the budget, which follows the truth within ``grace`` seconds."""
+        """Another client evicted it, through the budget, which follows the truth within ``grace`` seconds."""
         if not self._was_safe(pod, self._max_age + grace, all_ready=True, leaving=lambda _: False):
             self._violation(f"the budget let {pod.name} go while it was not safe")
 

@@ -156,7 +156,7 @@ class FakeConsumer:
 
 
 class FakeAdmin:
-    """Tells where the fake broker's logs begin and end; answers are late until ``answers`` is set."""
+    """Reports where the fake broker's logs begin and end; answers are late until ``answers`` is set."""
 
     def __init__(self, consumer: FakeConsumer) -> None:
         self.logs = consumer.logs
@@ -204,7 +204,7 @@ class Answer:
 
 
 class Listener(StateRestoreListener):
-    """Writes down what it is told; raises where it is told to."""
+    """Writes down the calls that it gets; raises in the call that ``raises_in`` names."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -233,7 +233,7 @@ class Listener(StateRestoreListener):
 
 
 class StandbyListener(StandbyUpdateListener):
-    """Writes down what it is told, among what the restore listener is told."""
+    """Writes down the calls that it gets, among those of the restore listener."""
 
     def __init__(self, listener: Listener) -> None:
         self._note = listener._note

@@ -227,7 +227,7 @@ def _received(request: RequestByHand[Any]) -> Received:
 
 
 class ScriptedConnection(Connection):
-    """A connection to them, in a time of its own: its loop is turned while somebody waits for it."""
+    """A connection to them, in a time of its own: its loop is turned while a caller waits for it."""
 
     def __init__(self, brokers: ScriptedBrokers) -> None:
         self.loop = VirtualLoop()
@@ -278,7 +278,7 @@ class ScriptedConnection(Connection):
         return await self.send(request(), 0, timeout, check)
 
     def learn(self, metadata: Any) -> None:
-        """Nobody is connected to them."""
+        """The test connects to none of them."""
 
     def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[Node, Node]:
         return 100 + kind, 200 + kind

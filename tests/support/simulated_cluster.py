@@ -237,7 +237,7 @@ class SimulatedCluster:
         self.pods.pop(pod.ordinal, None)
 
     def jump(self, pod: Pod, seconds: float) -> None:
-        """Somebody sets the clock of its node."""
+        """An administrator sets the clock of its node."""
         pod.clock_offset += seconds
         if pod.process is not None:
             self.group.members[pod.process].clock_offset = pod.clock_offset
@@ -390,8 +390,8 @@ class SimulatedCluster:
 
 
 def shape_of(revision: str) -> TopologyShape:
-    """A revision whose name begins with ``moved`` has its store elsewhere; one that ends with ``+`` has one more. Those
-    that begin with ``left`` and ``right`` fit all but each other: they give the same topic to tasks of other ids."""
+    """A revision whose name begins with ``moved`` has its store elsewhere; a name that ends with ``+`` has one more.
+    ``left`` and ``right`` revisions fit all but each other: they give the same topic to tasks of other ids."""
     more: dict[int, dict[str, str]] = {2: {"s2": "key-value"}} if revision.endswith("+") else {}
     first = {"other": "key-value"} if revision.startswith("moved") else {"s0": "key-value"}
     topics = {0: ("moved",) if revision.startswith("moved") else ("in",), 1: ("in2",), **dict.fromkeys(more, ("in3",))}

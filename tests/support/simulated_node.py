@@ -24,7 +24,7 @@ _addresses = itertools.count(2)
 PORT = 8080
 #: How the name of a query's driver ends.
 _DRIVER = "-driver-0"
-#: The topology, as a check pod tells it.
+#: The topology, as a check pod reports it.
 SHAPE = {"sources": {"0": ["lines"]}, "stores": {"0": {"counts": "keyvalue"}}}
 
 
@@ -80,7 +80,7 @@ class SimulatedNode(threading.Thread):
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._pods: dict[str, SimulatedPod] = {}
-        #: The uids of those that took part in the last batch, by the name of the driver.
+        #: The uids of the executors that took part in the last batch, by the name of the driver.
         self._executors: dict[str, list[str]] = {}
         self._generation = 0
         self.errors: list[Exception] = []
@@ -130,7 +130,7 @@ class SimulatedNode(threading.Thread):
             self._run_set(found, mine)
         replicas = {found["metadata"]["name"]: found["spec"]["replicas"] for found in sets}
         for budget in self._client.list(BUDGET, self._namespace):
-            # As the disruption controller does, it expects those that are to come, too.
+            # As the disruption controller does, it also expects the pods that are to come.
             expected = max(len(mine), replicas.get(budget["metadata"]["name"], 0))
             self._keep_budget(budget, expected, healthy=sum(map(_is_ready, mine.values())))
 
@@ -357,7 +357,7 @@ class SimulatedNode(threading.Thread):
 
 
 def _server(handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    """On an address that nobody else has: other processes of tests may have the same numbers."""
+    """On an address of its own: other processes of tests may have the same numbers."""
     for number in _addresses:
         host = f"127.{1 + os.getpid() % 250}.{number // 250 % 250}.{number % 250 + 1}"
         try:

@@ -1,4 +1,4 @@
-"""A user's PySpark program without a manifest: words are counted, of which Kafka forgets the first ones.
+"""A user's PySpark program without a manifest: it counts words, and Kafka forgets the first of them.
 
 Run by a test in a process of its own, in which everything holds or an assertion fails. Its functions travel to
 executors by their code, as those of any script do.
@@ -48,7 +48,7 @@ def topology(words: str, counts: str, antidote: Path) -> Topology:
 
 
 class Program:
-    """The application, and what it is told."""
+    """The application, and its settings."""
 
     def __init__(self, servers: str, folder: Path, application_id: str, words: str, counts: str) -> None:
         self.kafka = Kafka(servers)

@@ -16,7 +16,7 @@ _LEFT_OUT = (GraceBuffer, OuterJoinStore, SuppressionBuffer, VersionedStoreImpl)
 
 
 def entries(stores: Mapping[str, Any]) -> dict[str, list[tuple[Any, Any]]]:
-    """The entries of each store, but of those that are left out."""
+    """The entries of each store; stores of some kinds are left out."""
     return {name: list(_all(store)) for name, store in stores.items() if not isinstance(store, _LEFT_OUT)}
 
 

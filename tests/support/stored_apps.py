@@ -1,4 +1,4 @@
-"""Applications that nobody runs, with a manifest, code and snapshots: neither Kafka nor Spark is needed.
+"""Applications that do not run, with a manifest, code and snapshots: neither Kafka nor Spark is needed.
 
 Called by the unit tests of the Spark part.
 """

@@ -16,7 +16,7 @@ from streamsapp_operator.model.observed_state import ChildrenSeen, Outage, Troub
 from streamsapp_operator.model.status import AppStatus, to_document
 from streamsapp_operator.plan import plan
 
-#: A revision none of which ever was good.
+#: An application that never had a good revision.
 NEW = AppStatus()
 
 

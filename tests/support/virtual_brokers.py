@@ -33,7 +33,7 @@ def heartbeat() -> HeartbeatRequest:
 
 
 def answer(number: int, code: int = 0, throttled_ms: int = 0) -> bytes:
-    """To a heartbeat, with its length before it; ``code`` tells one from another."""
+    """To a heartbeat, with its length before it; ``code`` distinguishes the answers."""
     return _framed(struct.pack(">ibihb", number, 0, throttled_ms, code, 0))
 
 
@@ -60,7 +60,7 @@ class Peer:
         self._came = b""
 
     def requests(self) -> list[int]:
-        """The correlation ids of those that have come whole since the last call."""
+        """The correlation ids of the requests that have come whole since the last call."""
         assert not self.gone
         found = list[int]()
         while len(self._came) >= 4 and len(self._came) >= 4 + (size := struct.unpack(">i", self._came[:4])[0]):
@@ -140,7 +140,7 @@ class VirtualBrokers:
 
 
 def cluster(*addresses: Address) -> Any:
-    """An answer to Metadata that tells of brokers 0, 1, … at these addresses."""
+    """An answer to Metadata that names brokers 0, 1, … at these addresses."""
     return SimpleNamespace(
         brokers=[SimpleNamespace(node_id=at, host=host, port=port) for at, (host, port) in enumerate(addresses)]
     )

@@ -42,6 +42,6 @@ def test_words_are_counted_while_the_api_server_is_away_and_a_restart_works_afte
     assert wordcount.app.wait(wordcount.app.uids, "the API server") == before
 
     wordcount.app.ask_for_restart()
-    # The kubelet looks again for what pods need after a while only, which grew with the time it found nobody.
+    # The kubelet looks again for what pods need only after a pause. The pause grew while no API server answered.
     assert wordcount.app.wait_replaced(before, timeout=240)["rollout"]["phase"] == "Complete"
     wordcount.load.check()

@@ -69,7 +69,7 @@ def test_kubectl_drain_waits_while_a_pod_is_needed_and_then_takes_one_at_a_time(
             assert wordcount.app.uids() == before
             assert wordcount.observer.removals == []
         wordcount.app.wait(lambda: len(wordcount.observer.removals) == 1, "the first eviction")
-        time.sleep(_QUIET)  # nobody can come back to a node that is cordoned
+        time.sleep(_QUIET)  # no pod can come back to a node that is cordoned
         assert len(wordcount.observer.removals) == 1
     finally:
         wordcount.world.kubectl("uncordon", node)
@@ -109,7 +109,7 @@ def _max_unavailable(running: Running) -> int:
 
 
 def _uncovered(running: Running) -> set[str]:
-    """Tasks that are told to have no standby now."""
+    """Tasks that have no standby now, by the status."""
     blockers = running.app.status()["restart"]["blockers"]
     return {it["task"] for it in blockers if it["reason"].startswith("NoStandby: ")}
 

@@ -35,8 +35,8 @@ def _restricted(cluster: ApiServer) -> str:
 
 @pytest.fixture(scope="module")
 def installed(cluster: ApiServer, helm: Helm) -> Iterator[tuple[str, str]]:
-    """A release in a namespace that admits restricted pods; what helm said of it. Everything is taken away afterwards.
-    The tests of this module share it: those that upgrade it come last, and those of releases of their own first."""
+    """A release in a namespace that admits restricted pods; returns helm's output. Everything is removed afterwards.
+    The tests of this module share it: tests that upgrade it come last, and tests of releases of their own first."""
     namespace = _restricted(cluster)
     said = helm("install", "streamsapp", str(CHART), IMAGES, "-n", namespace, kubeconfig=cluster.kubeconfig)
     until(lambda: serves(cluster, namespace), "the resource")

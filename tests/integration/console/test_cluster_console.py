@@ -34,7 +34,7 @@ def world(api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def token_of(world: World, name: str, rules: list[dict[str, list[str]]]) -> str:
-    """A token of somebody with these rights in the namespace."""
+    """A token of a user with these rights in the namespace."""
     metadata = {"name": name, "namespace": world.namespace}
     role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
     binding = {
@@ -99,7 +99,7 @@ def shows_all_applications(world: World, page: Page, token: str, shots: Path) ->
     log_in(page, token)
     page.until(f"/{APP}/.test(document.querySelector('#applications').innerText)")
     assert page.value("document.querySelector('#namespace').value") == world.namespace
-    for told in ("3 of 3", "safe"):  # neither is told while a pod is late with its answer
+    for told in ("3 of 3", "safe"):  # the page shows neither while a pod is late with its answer
         page.until(f"document.querySelector('#applications tbody tr').innerText.includes('{told}')")
     world.apply("other", replicas=0)
     page.until("document.querySelectorAll('#applications tbody tr').length === 2")

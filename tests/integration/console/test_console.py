@@ -64,7 +64,7 @@ class Console:
 
     @property
     def url(self) -> str:
-        """The address that the command tells."""
+        """The address that the command prints."""
         pattern = re.compile(r"console +(http\S+)")
         eventually(lambda: self.process.poll() is not None or pattern.search(self._told.read_text()), "its URL", 120)
         found = pattern.search(self._told.read_text())
@@ -108,7 +108,7 @@ def test_the_console_shows_what_happens_and_takes_records_for_what_they_are(
 
 
 def takes_the_token_that_is_in_the_address(page: Page, url: str) -> None:
-    """And shows it to the server, and nobody else: it is not in the address any more."""
+    """And shows it to the server only: the address does not contain it any more."""
     page.open("about:blank")
     page.open(f"{url}#token=se%20cret")
     page.until("document.querySelector('#connection').innerText === 'live'")
@@ -184,7 +184,7 @@ def looks_at_tasks_and_errors(page: Page, shots: Path) -> None:
 
 
 def writes_a_record(page: Page, shots: Path) -> None:
-    """By the form; one that is wrong is told by its field."""
+    """By the form; for a wrong record the page names the field."""
     page.click("nav a[href='#produce']")
     page.fill("#produce-form textarea", '{"key": "form", "value": "from the form"}')
     page.click("#produce-form button")

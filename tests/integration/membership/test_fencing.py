@@ -32,7 +32,7 @@ MORTAL = {"session.timeout.ms": "35000"}
 
 @dataclass
 class Scene:
-    """A group in some state, and the credentials that somebody commits with."""
+    """A group in some state, and the credentials of the commit."""
 
     group: str
     topic: str
@@ -200,7 +200,7 @@ def test_under_at_least_once(kafka: Kafka, members: Members, setting: Setting, e
     witness = members.join(kafka.unique("witness"), tasks_of(scene.topic, 2), group_instance_id=scene.instance_id)
     members.settled(witness, partitions=range(2))
     member = witness.member
-    # The same way that a member's own commit goes, with somebody else's credentials.
+    # The same way as a member's own commit, but with another committer's credentials.
     member._settings = replace(member._settings, group_id=scene.group)
     member._rebalance.group._settings = member._settings  # type: ignore[union-attr]
     member._rebalance.group._coordinator = None  # type: ignore[union-attr]
@@ -376,7 +376,7 @@ def test_no_commit_is_refused_while_members_come_and_go(kafka: Kafka, members: M
 def test_a_commit_that_outlives_its_generation_is_refused(kafka: Kafka, members: Members) -> None:
     topic = kafka.create_topic(partitions=2)
     app = kafka.unique("app")
-    # It waits half of that for the commit, and leaves if nobody polls it for so long.
+    # It waits half of that for the commit, and leaves if it is not polled for so long.
     one = members.join(app, tasks_of(topic, 2), max_poll_interval_ms=45_000, kafka=ENDLESS)
     members.settled(one, partitions=range(2))
     assert one.member.begin_commit()

@@ -1,4 +1,4 @@
-"""A group that no instance can join is told with what to do about it."""
+"""An instance that cannot join a group reports the group, and what to do about it."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def pod(namespace: str, name: str = "a") -> Object:
 
 
 def run(client: Client, document: Object) -> Object:
-    """As a kubelet would; nobody may evict for nothing a pod that is only pending."""
+    """As a kubelet would: the API server has other rules for the eviction of a pod that is only pending."""
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     return client.write_status({**document, "apiVersion": "v1", "kind": "Pod"}, ready)
 

@@ -76,7 +76,7 @@ def test_restart_sets_the_annotation_anew_each_time(cluster: ApiServer, namespac
 
 
 def test_scale_goes_through_the_scale_subresource(cluster: ApiServer, namespace: str) -> None:
-    """Somebody who may scale and nothing else."""
+    """A user who may scale and nothing else."""
     role = (
         "create",
         "role",
@@ -233,7 +233,7 @@ def test_an_application_that_no_operator_has_made_has_no_pod_for_a_command(
 def test_the_console_of_the_cluster_is_a_ready_pod_of_the_operator_that_watches_the_namespace(
     cluster: ApiServer, namespace: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody forwards ports here, which the command says of the pod that it found."""
+    """No port can be forwarded here; the command reports that, with the name of the pod that it found."""
     labels = {"app.kubernetes.io/name": "streamsapp-operator"}
     container = {"name": "operator", "image": "a", "env": [{"name": "WATCH_NAMESPACES", "value": namespace}]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "nodeName": "none"}}

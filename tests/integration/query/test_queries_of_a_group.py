@@ -109,7 +109,7 @@ def test_replicas_answer_within_bounds(pair: tuple[RunningPod, RunningPod]) -> N
 def test_answers_never_go_back_while_instances_come_and_go(
     kafka: Kafka, words: str, pods: Pods, mortal_pair: tuple[RunningPod, RunningPod]
 ) -> None:
-    """A count that was read once is committed: no later answer may be smaller, whoever gives it."""
+    """A count that was read once is committed: no later answer may be smaller, from any instance."""
     first, second = mortal_pair
     seen = dict.fromkeys(KEYS, 0)
     wrong: list[str] = []

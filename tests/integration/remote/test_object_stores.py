@@ -26,7 +26,7 @@ from streamsapp.remote.object_store import (
 from streamsapp.remote.object_store_factory import open_store
 
 MIB = 1024 * 1024
-#: One that moves in one piece, and one of several ranges the last of which is short.
+#: Sizes of objects that move in one piece, and the size of an object of several ranges with a short last one.
 SIZES = [0, 1, 3 * MIB, 37 * MIB + 11]
 
 

@@ -39,7 +39,7 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectSt
 
 
 class Application:
-    """One task of it: whoever believes to own it, and what each of their checkpoints held."""
+    """One task of it: the writers that believe they own it, and the contents of each of their checkpoints."""
 
     def __init__(self, objects: ObjectStore, folder: Path, seed: int) -> None:
         self.objects = FaultyStore(objects, seed, share=0.08)
@@ -93,7 +93,7 @@ class Application:
 
 
 def owners(writers: list[SnapshotWriter]) -> list[SnapshotWriter]:
-    """Those who are told that they are the owner."""
+    """The writers whose ownership the store confirms."""
     left = []
     for writer in writers:
         with suppress(SnapshotFencedError):

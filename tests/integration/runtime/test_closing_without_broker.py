@@ -61,7 +61,7 @@ def processed(instance: StreamsRuntime) -> float:
 
 
 def of_the_instance(instance: StreamsRuntime) -> list[str]:
-    """The names of its threads; a request that nobody waits for any more has none of them."""
+    """The names of its threads; a request without a waiting caller has none of them."""
     client = instance.status()["instance"]
     named = (thread.name for thread in threading.enumerate() if thread.is_alive())
     return [name for name in named if name.startswith((f"{client}-", f"kafka-io-{client}-"))]

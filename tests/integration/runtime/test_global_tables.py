@@ -245,7 +245,7 @@ def test_every_instance_is_asked_for_a_global_table_and_answers_from_its_own_cop
     running: list[StreamsRuntime] = []
     for number in range(2):
         directory = instances.directory / f"instance-{number}"
-        endpoint = f"127.0.0.1:{18000 + number}"  # nobody listens: nobody is asked
+        endpoint = f"127.0.0.1:{18000 + number}"  # nothing listens there: no instance asks another
         config = instances.config(application_id, state_dir=directory, application_server=endpoint)
         running.append(instances.start(looking_up(rates, source, sink), config))
     eventually(lambda: all(each.state is ClientState.RUNNING for each in running))

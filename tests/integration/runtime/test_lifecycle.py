@@ -1,4 +1,4 @@
-"""Starting, pausing and closing an instance; restoring, and who is told."""
+"""Starting, pausing and closing an instance; restoring, and which listeners are called."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_instance_that_was_never_started_can_be_closed(kafka: Kafka, instance
 
 
 class RestoreProtocol:
-    """Writes down what it is told."""
+    """Writes down the calls that it gets."""
 
     def __init__(self) -> None:
         self.started: dict[TopicPartition, tuple[str, int, int]] = {}
@@ -306,7 +306,7 @@ def test_a_processor_that_hangs_is_reported_with_its_record(
     topology.add_source("source", source)
     topology.add_processor("sleepy", Hangs, "source")
     produce(kafka, source, [(b"k", b"v", 1000)])
-    # Not less: a polling thread that stands still for longer leaves the group, and nobody tells of the record.
+    # Not less: a polling thread that stands still for longer leaves the group, and then no error names the record.
     instance = instances.start(topology, instances.config(max_poll_interval_ms=35_000, kafka=PATIENT))
 
     error = instance.wait(TIMEOUT)

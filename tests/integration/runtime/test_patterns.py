@@ -1,4 +1,4 @@
-"""Sources that read every topic that matches a pattern: topics that come later are read, those that go are left."""
+"""Sources that read every topic that matches a pattern: it reads topics that come later, and leaves topics that go."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def packed(number: int) -> bytes:
     return LONG.serialize(number)
 
 
-#: Three longs, the second of which has too few bytes.
+#: Three longs; the second has too few bytes.
 WITH_A_PILL = [(b"a", packed(1), 1000), (b"pill", b"bad", 1001), (b"b", packed(3), 1002)]
 
 

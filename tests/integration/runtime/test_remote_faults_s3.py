@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
 
 
 class Watched:
-    """The chains of an application, read by somebody who has no part in it."""
+    """The chains of an application, read by a reader that has no part in it."""
 
     def __init__(self, remote: Remote) -> None:
         objects = open_store(remote.remote)

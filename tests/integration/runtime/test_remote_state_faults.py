@@ -79,7 +79,7 @@ def test_who_loses_a_task_to_another_claim_stops_it_and_says_who_has_it(
 
     eventually(lambda: "the-other-one claimed it" in caplog.text)
     eventually(lambda: "its tasks stop without committing" in caplog.text)
-    # Nobody else is in the group: the instance gets the task again, and claims it in turn.
+    # The instance is alone in the group: it gets the task again, and claims it in turn.
     eventually(lambda: remote.chain().numbers()[0] >= numbers[0] + 2)
     remote.feed()
     remote.counted()
@@ -220,7 +220,7 @@ def set_policy(remote: Remote, policy: str) -> None:
 
 
 def snapshot_alone(instances: Instances) -> Remote:
-    """An application of which the disk and the group's offsets are gone."""
+    """An application whose disk and group offsets are gone."""
     remote = Remote(instances, interval=3600)
     first = remote.start()
     remote.feed()

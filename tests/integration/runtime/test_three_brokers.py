@@ -24,7 +24,7 @@ from three_brokers import SteadyWriter, ThreeBrokers
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 PARTITIONS = 6
-#: Those that are killed, one after the other.
+#: The brokers that the test kills, one after the other.
 KILLED = (2, 3, 2)
 WELL = (ClientState.RUNNING, ClientState.REBALANCING)
 

@@ -1,4 +1,4 @@
-"""All that keeps an application from working is told when it starts, and an exception in user code with its line."""
+"""A start reports all that keeps an application from working, and an exception in user code with its line."""
 
 from __future__ import annotations
 

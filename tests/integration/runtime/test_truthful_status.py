@@ -35,7 +35,7 @@ def stopped(pid: int) -> Iterator[float]:
 
 
 def whole_milliseconds() -> float:
-    """Now, as precisely as ``/status`` tells times: what is seen in the next moment is not earlier."""
+    """Now, as precisely as ``/status`` shows times: an observation in the next moment is not earlier."""
     return int(time.time() * 1000) / 1000
 
 
@@ -45,7 +45,7 @@ def replicas(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def times(status: dict[str, Any]) -> list[float]:
-    """When the stores of replicas were seen; only those that were."""
+    """When the stores of replicas were seen; without the stores that were not."""
     found = [store["observedAt"] for store in replicas(status)]
     return [datetime.fromisoformat(each).timestamp() for each in found if each is not None]
 

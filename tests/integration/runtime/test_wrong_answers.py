@@ -1,4 +1,4 @@
-"""A real broker's answers are changed on their way, where no checksum tells: every record comes once all the same."""
+"""A real broker's answers are changed on their way, where no checksum shows it: every record still comes once."""
 
 from __future__ import annotations
 

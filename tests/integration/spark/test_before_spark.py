@@ -1,4 +1,4 @@
-"""A fault before Spark works leaves the application as it was, and is told in words of its own."""
+"""A fault before Spark works leaves the application as it was, and the error has words of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def topology():
 
 
 class Waiting:
-    """An application whose first record waits for ever, unless somebody has waited before."""
+    """An application whose first record waits for ever, unless an earlier run has waited already."""
 
     def __init__(self, instances: Instances, kafka: Kafka) -> None:
         self.words = kafka.create_topic("words", 1)
@@ -82,7 +82,7 @@ def test_a_java_or_a_master_that_is_not_there_is_named_and_nothing_has_begun(
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
     monkeypatch.delenv("PYSPARK_GATEWAY_SECRET")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with socket.socket() as taken:  # while it is bound and does not listen, nobody answers there
+    with socket.socket() as taken:  # while it is bound and does not listen, nothing answers there
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         runs = [

@@ -165,13 +165,13 @@ def test_a_foreign_key_join_goes_on_as_if_it_had_run_from_the_beginning(instance
         tables[topic] |= values
 
     def complete(run: Run) -> bool:
-        """All rows that changed have their last results; those that are as they were in history have none here."""
+        """All rows that changed have their last results; rows that are as they were in history have none here."""
         found = run.last()
         expected = joined(tables["rows"], tables["others"])
         return all(found.get(key, before.get(key, "")) == result for key, result in expected.items())
 
     put("others", {f"f{number}": "other" for number in range(5)})
-    put("rows", {f"k{number}": f"f{number % 6} row" for number in range(24)})  # nobody has f5
+    put("rows", {f"k{number}": f"f{number % 6} row" for number in range(24)})  # the other table has no f5
     put("rows", {"k0": "f1 moved", "k1": None, "k6": "f5 moved"})
     put("others", {"f2": None, "f3": "changed"})
     before = joined(tables["rows"], tables["others"])

@@ -134,7 +134,7 @@ def test_rows_of_many_batches_that_spark_shows_add_up_to_the_records_that_were_w
         if each["sources"][0]["numInputRows"]:
             rows += each["sources"][0]["numInputRows"]
             read = sum(json.loads(each["sources"][0]["endOffset"])[counted.words].values())
-            # All words that there were are read; those that nobody has read grouped yet wait.
+            # Batches have read all words once; words that they have not read a second time, grouped, still wait.
             assert _observed(each)["lag"] == read - (rows - read), "with what the batch itself has passed on"
 
 
@@ -185,7 +185,7 @@ def test_all_of_the_language_goes_from_spark_to_instances_and_back_with_windows_
 def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and no other
     counted = Counted(instances, "killed", "200ms")
     over = threading.Event()
 

@@ -48,7 +48,7 @@ _OVER = "another driver of this application has started since"
 
 
 class Words:
-    """Words that are counted, each of which is its record's key."""
+    """Words that are counted; each word is its record's key."""
 
     def __init__(self, instances: Instances, folder: Path) -> None:
         self.kafka = instances.kafka

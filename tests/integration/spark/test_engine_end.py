@@ -1,4 +1,4 @@
-"""A driver that is told to end does so in its time, whatever Java does, and leaves nothing behind that stays."""
+"""A driver that is asked to end does so in its time, whatever Java does, and leaves nothing behind that stays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_driver_whose_java_hangs_ends_in_its_time_and_the_next_one_goes_on(
             hung.terminate()
             assert hung.wait(60) == 1
         finally:
-            os.kill(java, signal.SIGKILL)  # its output is the driver's, too: nobody reads to the end of that before
+            os.kill(java, signal.SIGKILL)  # it shares the driver's output, which ends only when Java ends
         errors = hung.communicate(timeout=60)[1]
         assert "closing did not end within 3 s" in errors, errors[-6000:]
         counted.produce(100)

@@ -228,7 +228,7 @@ def test_three_processes_of_a_cluster_and_two_of_one_machine_make_the_same_state
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     words = kafka.create_topic("words", 6)
     some = [f"word{number % 37}" for number in range(4_000)]
-    # Not in the past: the broker deletes records that are older than a week, also those that are made of them.
+    # Not in the past: the broker deletes records that are older than a week, and the results made of them, too.
     now = int(time.time()) * 1_000
     produce(kafka, words, [(b"%d" % at, word.encode(), now + at) for at, word in enumerate(some)])
     found = []

@@ -43,7 +43,7 @@ def test_a_random_program_ends_the_same_on_pods_on_spark_and_switched_between_th
     pods, spark, switched = (EngineRun(instances, name, program) for name in ("pods", "spark", "switched"))
     for each in (pods, spark, switched):
         running.callback(each.close)
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and no other
     expected = by_pods(pods)
     assert any(expected[name] for name in program.results)
     assert differences(expected, by_spark(spark, random)) == {}, program.code

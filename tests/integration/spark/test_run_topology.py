@@ -30,7 +30,7 @@ from streamsapp import (
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.testing import TopologyTestDriver
 
-#: Each has sessions of Spark's, with Java processes of their own: those that are killed take theirs along.
+#: Each has sessions of Spark's, with Java processes of their own: a process that is killed takes its own along.
 pytestmark = [pytest.mark.timeout(1100), pytest.mark.long]
 
 FILES, RECORDS = 4, 60

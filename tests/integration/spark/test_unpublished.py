@@ -1,5 +1,5 @@
-"""A driver that is killed leaves commits that no snapshot has: nobody reads less than that without a word, and the next
-run writes what is missing."""
+"""A driver that is killed leaves commits that no snapshot has: no reader gets less than that without a warning, and the
+next run writes the missing part."""
 
 from __future__ import annotations
 

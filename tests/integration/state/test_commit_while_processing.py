@@ -26,7 +26,7 @@ INCREMENTS = 40_000
 
 
 class Committer(threading.Thread):
-    """The polling thread's part: freezes only while nobody processes, the rest meanwhile."""
+    """The polling thread's part: it freezes while no thread processes, and does the rest at the same time."""
 
     def __init__(self, stores: TaskStores, processing: threading.Lock) -> None:
         super().__init__()

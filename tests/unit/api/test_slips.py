@@ -1,4 +1,4 @@
-"""The slips of users, and what they are told: the thing, the line of theirs (marked ``# here``), and the remedy."""
+"""The slips of users, and the errors: each names the thing, the user's line (marked ``# here``), and the remedy."""
 
 from __future__ import annotations
 

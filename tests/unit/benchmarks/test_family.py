@@ -15,9 +15,9 @@ from benchmarks.family import CpuTime, members
 from benchmarks.measure import Mark, Program, measure, run_to_end
 
 _CPU_SECONDS, _PATIENCE = 0.2, 120.0
-#: Has a worker as Spark has them: in a session of its own, and of a daemon that ends first and waits for nobody. The
-#: worker begins when the file is there that is named, and has ended when the program is done. It takes more than is
-#: asked for: Linux counts in steps.
+#: Has a worker as Spark has them: in a session of its own, and of a daemon that ends first, without waiting. The worker
+#: begins when the named file is there, and has ended when the program is done. It takes more than is asked for: Linux
+#: counts in steps.
 _PROGRAM = f"""
 import os, sys, time
 
@@ -58,7 +58,7 @@ def test_a_worker_that_left_its_session_and_lost_its_parent_counts_with_its_prog
     assert figures.cpu_seconds >= _CPU_SECONDS
 
 
-#: A daemon that ignores the ends of its children, as that of Spark's workers does. Its worker ends when it is told to.
+#: A daemon that ignores the ends of its children, as that of Spark's workers does. Its worker ends on request.
 _DAEMON = f"""
 import os, signal, sys, time
 

@@ -1,4 +1,4 @@
-"""Connections that open, and those that do not: each failure names the address and what to look at."""
+"""Connections that open, and connections that do not: each failure names the address and what to look at."""
 
 from __future__ import annotations
 

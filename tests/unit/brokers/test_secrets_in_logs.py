@@ -127,7 +127,7 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *_: object) -> None:
-        """Nobody reads it."""
+        """No test reads it."""
 
 
 def test_tokens_and_keys_of_the_object_store_are_not_written(

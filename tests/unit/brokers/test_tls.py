@@ -127,7 +127,7 @@ def refusal(server: ssl.SSLContext | None, client: ClientTls, name: str = "local
     here, there = socket.socketpair()
 
     def serve() -> None:
-        with there, suppress(OSError):  # the client is told
+        with there, suppress(OSError):  # the client gets the error
             if server is None:
                 there.recv(1000)
                 there.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -1,4 +1,4 @@
-"""``streamsapp bootstrap`` before Spark: where history ends, and what a Job is told."""
+"""``streamsapp bootstrap`` before Spark: where history ends, and what it passes to a Job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def manifest(tmp_path: Path) -> Callable[..., Path]:
 
 
 def until_of(monkeypatch: pytest.MonkeyPatch, path: Path, *more: str) -> Any:
-    """Returns what the Spark package is told: a word, or the offsets."""
+    """Returns the end of history that the Spark package gets: a word, or the offsets."""
     told: list[Any] = []
 
     def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Shells complete commands and options, and the command tells its version."""
+"""Shells complete commands and options, and the command prints its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``-o json``: what a command tells, for programs."""
+"""``-o json``: the output of a command, for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamsapp.cli.main import main, make_parser
 from streamsapp.cli.topology_topics import TopologyTopics
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "wordcount" / "streamsapp.yaml"
-#: It logs and tells nothing; it prints JSON anyway; it prints a script; it is the operator's.
+#: It logs and prints nothing; it prints JSON anyway; it prints a script; it is the operator's.
 WITHOUT = {"run", "consume", "completion", "check"}
 
 

@@ -1,4 +1,4 @@
-"""``streamsapp run`` before its instance starts: the manifest that is read, and the address that others are told."""
+"""``streamsapp run`` before its instance starts: the manifest that it reads, and the address that it gives others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that catches up says at its end what it left; one that is told to end before has not caught up."""
+"""A run that catches up reports at its end what it left; a run that is stopped before has not caught up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Engine:
         return {"tasks": [{"inputLag": 2}, {"inputLag": 5}]}
 
     def __getattr__(self, name: str) -> Any:
-        """Routes of the port, which nobody asks."""
+        """Routes of the port; no test asks for them."""
         return None
 
 

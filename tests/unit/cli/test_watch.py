@@ -100,7 +100,7 @@ def test_saved_files_are_told_once_and_when_they_are_at_rest(tmp_path: Path) -> 
     assert files.saved() == ["app.yaml", "parts/steps.py"]
 
 
-#: An instance that tells which program it is, and leaves with its supervisor's signal or line.
+#: An instance that reports which program it is, and leaves with its supervisor's signal or line.
 INSTANCE = """
 import pathlib, socket, sys
 line = socket.socket(fileno=int(sys.argv[-1]))

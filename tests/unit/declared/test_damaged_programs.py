@@ -1,4 +1,4 @@
-"""A declared program of which one field is taken away or replaced is refused in words of its fields, or it runs."""
+"""A declared program with one field removed or replaced is refused in words of its fields, or it runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FIELD = re.compile(r"(steps|graph)[.:\[]")
 
 
 class Found:
-    """Finds code in a namespace, and tells what is not there."""
+    """Finds code in a namespace, and reports what is not there."""
 
     def __init__(self, code: SimpleNamespace) -> None:
         self._code = code
@@ -47,7 +47,7 @@ class Found:
         return found
 
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
-        """Tells the errors of the user's code. Building raises none but ours."""
+        """Reports the errors of the user's code. Building raises none but ours."""
         if doing == "building the topology":
             return function()
         try:

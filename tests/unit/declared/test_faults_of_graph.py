@@ -1,4 +1,4 @@
-"""The faults of a declared graph are told without any code, all at once, each with its path."""
+"""The faults of a declared graph are reported without any code, all at once, each with its path."""
 
 from __future__ import annotations
 

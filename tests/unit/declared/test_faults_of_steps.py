@@ -1,4 +1,4 @@
-"""The faults of declared steps are told without any code, all at once, each with its path and the remedy."""
+"""The faults of declared steps are reported without any code, all at once, each with its path and the remedy."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def refused_alike(as_data: dict[str, Any], in_python: dict[str, Any]) -> bool:
 
 
 def without_place(outcome: dict[str, Any], written: str) -> dict[str, Any]:
-    """A node that fails is told with what the user wrote, which is what the two differ in."""
+    """The error of a node shows what the user wrote; the two programs differ in that."""
     return {name: _PLACES[written].sub("", value) if name == "message" else value for name, value in outcome.items()}
 
 

@@ -1,4 +1,4 @@
-"""The pages of metrics and runbooks: every name is one that is told, and every one is on the page."""
+"""The pages of metrics and runbooks: every name on them exists, and every metric is on the page."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def fields(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, ...]]:
-    """Field, type and default; a reference to another object is told in its own section."""
+    """Field, type and default; a reference to another object is described in its own section."""
     for name, field in section["properties"].items():
         required = "required" if name in section.get("required", ()) else ""
         default = field.get("default", {})
@@ -63,7 +63,7 @@ def test_every_field_of_the_spec_is_told_with_type_and_default(name: str) -> Non
 
 
 def fields_of_status(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Field and type; what has a section of its own is told there."""
+    """Field and type; a field with a section of its own is described there."""
     for name, field in section["properties"].items():
         yield f"`{prefix}{name}`", type_of(field)
         items = field.get("items", field)

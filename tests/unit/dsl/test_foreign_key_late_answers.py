@@ -68,7 +68,7 @@ def answer_of(task: StreamTask, row_hash: bytes | None, answer: str | None, offs
 
 
 class HeldRows:
-    """One left row whose changes are told at commits, and the subscriptions that it has after them."""
+    """One left row whose changes are sent at commits, and the subscriptions that it has after them."""
 
     def __init__(self, join: str = "join") -> None:
         self.task = task_of_rows(topology(TEXT, join, emit="commit"))
@@ -164,7 +164,7 @@ def test_a_subscription_stays_as_it_is_when_its_row_asks_once_more(
 
 @pytest.mark.parametrize("last", ["c1", "none", None])
 def test_a_row_that_is_held_for_the_commit_leaves_no_subscription_behind_that_nobody_ends(last: str | None) -> None:
-    """It asked after the late answer, as "b1", of which the subscriptions never heard again."""
+    """It asked after the late answer, as "b1", and the subscriptions never heard of "b1" again."""
     rows = HeldRows()
     rows.change("a1")
     rows.commit()

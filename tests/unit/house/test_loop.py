@@ -119,7 +119,7 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
     (tmp_path / "dpkg").write_text("#!/bin/sh\n", encoding="utf-8")  # all is installed
     (tmp_path / "dpkg").chmod(0o755)
     parts = []
-    # A make that runs within another one tells the folders that it enters.
+    # A make that runs within another one prints the folders that it enters.
     outside_of_make = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     for hour in (500_000, 500_001, 500_047, 500_048):
         (tmp_path / "date").write_text(f"#!/bin/sh\necho {3600 * hour + 1}\n", encoding="utf-8")

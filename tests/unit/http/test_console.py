@@ -23,7 +23,7 @@ from streamsapp.topology.description import TopologyDescription
 from streamsapp.web import HttpServer
 from task_parts import through
 
-#: The files of the page, and those that all pages have.
+#: The files of the page, and the files that all pages share.
 PAGE = {
     each.name: each.read_text("utf-8")
     for folder in (files("streamsapp.http").joinpath("console"), files("streamsapp.web").joinpath("page"))

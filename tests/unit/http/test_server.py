@@ -324,7 +324,7 @@ def test_an_open_connection_does_not_hold_up_closing(view: View, monkeypatch: py
         idle.getresponse().read()
         server.close()
         idle.sock.settimeout(0.1)
-        with pytest.raises(TimeoutError):  # it is open still: nobody has waited for its end
+        with pytest.raises(TimeoutError):  # it is open still: closing has not waited for its end
             idle.sock.recv(1)
 
 

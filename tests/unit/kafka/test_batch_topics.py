@@ -25,7 +25,7 @@ class Brokers:
         return SimpleNamespace(topics=[SimpleNamespace(name="t", error_code=self.answer, partitions=[])])
 
     def learn(self, answer: object) -> None:
-        """Nobody asks for addresses."""
+        """No test asks for addresses."""
 
 
 class Asked:

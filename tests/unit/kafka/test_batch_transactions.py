@@ -24,7 +24,7 @@ Commit = Callable[[BatchProducer, Offsets], None]
 SOON = 60.0
 MEMBER = Member("group", 3, "member", None)
 OFFSETS = {TopicPartition("in", 0): (7, "")}
-#: Those that are not made where partitions and groups are admitted implicitly.
+#: Requests that are not made where partitions and groups are admitted implicitly.
 ADMITTING = ("AddPartitionsToTxnRequest", "AddOffsetsToTxnRequest")
 
 

@@ -323,7 +323,7 @@ def test_records_that_come_alone_are_sent_at_once_and_those_that_follow_wait_for
     assert times[1] - times[0] == pytest.approx(20.0, abs=0.01)
 
     send(producer, [record(b"6")])
-    flush(producer)  # which somebody waits for
+    flush(producer)  # the caller waits for this one
     assert times[2] - times[1] < 19.0
     assert [key for key, _ in brokers.partitions["t", 0].log] == [b"%d" % number for number in range(7)]
 

@@ -1,4 +1,4 @@
-"""Requests for records that are written by hand are those that kafka-python reads and writes."""
+"""Requests for records that are written by hand are the same that kafka-python reads and writes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def quiet(brokers: FetchedBrokers, reader: Reader) -> None:
 
 
 def settled(brokers: FetchedBrokers, reader: Reader, *ends: tuple[TopicPartition, int]) -> None:
-    """Until the ends are told, and a request was answered that names nothing new."""
+    """Until the fetcher has reported the ends, and a request without new names was answered."""
     reader.until_end(*ends)
     quiet(brokers, reader)
 

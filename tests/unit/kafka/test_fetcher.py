@@ -49,7 +49,7 @@ class Expected:
     def __init__(self, brokers: FetchedBrokers) -> None:
         self._brokers = brokers
         self.next: dict[TopicPartition, int] = {}
-        #: Those that were assigned at their end, which moves until the broker has told it.
+        #: Partitions that were assigned at their end, which moves until the broker has answered it.
         self.loose: set[TopicPartition] = set()
         self.paused: set[TopicPartition] = set()
         self.told: set[tuple[TopicPartition, int]] = set()

@@ -135,8 +135,8 @@ def test_what_is_wrong_with_a_topic_is_not_told_after_it_was_unassigned(start: S
 def test_a_look_up_that_has_told_that_it_found_nothing_is_soon_made_again(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one who is told looks at once: the thread may not have ended."""
-    # So long that the pause is not over when the one who is told looks, however late that is.
+    """The callback looks up again at once: the thread may not have ended."""
+    # So long that the pause is not over when the callback looks up, however late that is.
     monkeypatch.setattr(leaders, "_PAUSE", 3600.0)
     monkeypatch.setattr(leaders, "_LONGEST_PAUSE", 7200.0)
     pauses: list[float] = []
@@ -265,7 +265,7 @@ def test_each_of_many_partitions_is_asked_for_less(start: Start, read: Read) -> 
 def test_no_more_than_two_answers_of_a_partition_wait_to_be_taken(start: Start, read: Read) -> None:
     brokers = start({"a": 2})
     sizes = {len(brokers.write(each, 600).data) for each in (A, A1) for _ in range(8)}
-    reader = read(brokers, {A: 0, A1: 0}, max_partition_fetch_bytes=max(sizes))  # of which nothing else is as large
+    reader = read(brokers, {A: 0, A1: 0}, max_partition_fetch_bytes=max(sizes))  # nothing else of them is as large
     while len(reader.offsets[A]) + len(reader.offsets[A1]) < 9600:
         reader.poll(500)
         time.sleep(0.001)  # the broker notes what it is asked
@@ -314,7 +314,7 @@ class Counted(Wakeup):
 
 
 def idle(brokers: FetchedBrokers, reader: Reader) -> None:
-    """Until a broker waits for records, for long, and nobody has anything else to tell."""
+    """Until a broker waits for records, for long, and no other news is left."""
     reader.until(lambda: len(brokers.asked) == 2)  # for where it begins, and for records
     reader.threads.end()
     reader.nothing_comes()

@@ -1,4 +1,4 @@
-"""Produce requests written by hand are those that kafka-python writes, and answers are read as it reads them."""
+"""Produce requests written by hand equal those of kafka-python, and answers are read as it reads them."""
 
 from __future__ import annotations
 

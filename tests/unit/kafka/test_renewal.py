@@ -54,7 +54,7 @@ def loses_brokers(client: Any, server: BrokerlessServer) -> bool:
     """Return whether the client has lost its brokers, so that no request finds one any more."""
     for _ in range(TIMES):
         server.tells_of_none = True
-        fails(client)  # it may take the server's word before that is told here
+        fails(client)  # it may take the server's word before that is seen here
         server.tells_of_none = False
         if fails(client):
             return True

@@ -1,4 +1,4 @@
-"""The requests that end a transaction are those that kafka-python writes, and answers are read as it reads them."""
+"""The requests that end a transaction equal those of kafka-python, and answers are read as it reads them."""
 
 from __future__ import annotations
 

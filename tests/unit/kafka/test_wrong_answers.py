@@ -1,5 +1,5 @@
-"""A fetcher believes nothing of an answer that cannot be one: it closes the connection, asks again after a pause, and
-tells of it. The brokers are scripted, the sockets real."""
+"""A fetcher believes nothing of an answer that cannot be right: it closes the connection, asks again after a pause, and
+reports it. The brokers are scripted, the sockets real."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ plausible = {
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """A valid subscription of which some fields are others, or some bytes."""
+    """A valid subscription with some fields changed, or some bytes."""
     says = member_messages.pack_definitions(TASKS)
     fields = list(
         msgspec.structs.astuple(

@@ -68,7 +68,7 @@ def row_of(base: int, given: tuple[int, int, Any, Any, Any], appended: int | Non
 
 
 def drained(chunk: native.Chunk, rng: random.Random) -> list[Row]:
-    """All that is left, taken in parts, after each of which the position is told."""
+    """All that is left, taken in parts; the chunk gives the position after each part."""
     rows: list[Row] = []
     while True:
         limit = rng.choice([1, 2, 7, 1000])
@@ -222,7 +222,7 @@ def transactions(rng: random.Random) -> tuple[list[Part], list[Transaction]]:
     return parts, ended
 
 
-#: By their first offsets, or as brokers tell of them, which note what is aborted when it ends; or nothing is told.
+#: By their first offsets, or in the order of brokers, which note an aborted transaction when it ends; or not at all.
 @pytest.mark.parametrize("order", ["first", "marker", None])
 @pytest.mark.seeds(5)
 def test_only_what_is_committed_comes_whatever_is_fetched(compiled: ModuleType, seed: int, order: str | None) -> None:

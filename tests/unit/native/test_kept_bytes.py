@@ -26,12 +26,12 @@ from streamsapp.serdes.api import Serde
 from streamsapp.tasks.record_queue import ProcessingControl
 from task_parts import raw, sent
 
-#: The same bytes by functions that nobody knows.
+#: The same bytes by functions that our code does not know.
 UNKNOWN: Serde[bytes] = Serde(bytes, bytes, immutable=True)
 
 
 class Bytes(bytes):
-    """It is like bytes, and none of those that are kept."""
+    """It is like bytes, but not kept as bytes are."""
 
 
 def passed_on(serde: Any) -> Topology:

@@ -120,7 +120,7 @@ def test_what_is_left_out_takes_no_room(compiled: ModuleType) -> None:
 
 
 def test_a_batch_that_may_not_be_read_is_refused_as_it_is_for_records(compiled: ModuleType) -> None:
-    """Whatever bit is changed, as many records come, and the same is told."""
+    """With any bit changed, as many records come, and the error is the same."""
     rng, told = random.Random(5), set[str]()
     given = [(n, 5, b"k%d" % n, b"value" * n, [("h", b"x")]) for n in range(4)]
     whole = {codec: fetched_batch(0, given, codec) for codec in CODECS}

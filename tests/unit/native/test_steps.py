@@ -122,7 +122,7 @@ def records(rng: random.Random, count: int) -> list[InputRecord]:
 
 
 def play(task: StreamTask, batches: list[list[InputRecord]], limit: int) -> list[object]:
-    """Returns all that a task tells after each turn, up to an error that no handler takes."""
+    """Returns all that a task shows after each turn, up to an error that no handler takes."""
     seen: list[object] = []
     (partition, queue), context = next(iter(task.queues.items())), task.context
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Garbage goes when nobody can need it any more, and nothing else does."""
+"""Garbage goes when no reader can need it any more, and nothing else does."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_files_go_in_a_round_after_their_manifests(objects: MemoryObjects, owner
 
 
 def test_what_a_reader_may_have_begun_with_within_the_grace_is_kept(objects: MemoryObjects, owner: Owner) -> None:
-    """A snapshot that was the newest ten minutes ago is being downloaded by somebody."""
+    """A reader is downloading a snapshot that was the newest ten minutes ago."""
     owner.publish(30)
 
     collect(chain_of(objects), 3, 600)

@@ -24,7 +24,7 @@ class Store(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *_: object) -> None:
-        """Nobody reads it."""
+        """No test reads it."""
 
 
 def test_new_connections_believe_the_authority_in_the_file_as_it_is_now(

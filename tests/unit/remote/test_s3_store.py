@@ -44,7 +44,7 @@ def piece(whole: bytes, begin: int, end: int, **more: Any) -> Answer:
 
 
 class Scripted:
-    """A server that answers what it is told, and remembers what it was asked."""
+    """A server that gives the scripted answers, and remembers the requests."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
@@ -69,7 +69,7 @@ class Scripted:
             do_GET = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815 - the names http.server asks for
 
             def log_message(self, format: str, *_: object) -> None:
-                """Nobody reads it."""
+                """No test reads it."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._server.serve_forever, args=(0.01,))
@@ -84,7 +84,7 @@ class Scripted:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    # A machine that stands still is no server that does not answer, of which one asks again.
+    # A machine that stands still must not count as a server that does not answer, which the store asks again.
     monkeypatch.setattr("streamsapp.remote.s3_client._READ_TIMEOUT", 60.0)
     running = Scripted()
     yield running

@@ -33,7 +33,7 @@ def decoded(data: bytes) -> Snapshot:
 
 
 def sealed(body: bytes) -> bytes:
-    """A document as somebody writes it who knows how the seal is made."""
+    """A document as an attacker writes it who knows how the seal is made."""
     return body[:-1] + b',"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'"}'
 
 

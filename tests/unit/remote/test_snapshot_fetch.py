@@ -186,7 +186,7 @@ def claim_ten_terabytes(world: World) -> None:
 
 
 def point_elsewhere(world: World) -> None:
-    """All hashes are right, and yet RocksDB would open a file of somebody's choice."""
+    """All hashes are right, and yet RocksDB would open a file of an attacker's choice."""
     current = checkpoint(world.task.parent / "evil", {})
     (current / "CURRENT").write_bytes(b"../../MANIFEST-000005\n")
     writer = writer_of(world.objects, "evil")

@@ -16,7 +16,7 @@ from streamsapp.remote.snapshot_fetch import fetch
 
 PLENTY = 1 << 30
 
-#: Fetches; kills itself with the file-system call of that number. The interpreter tells of each call before it is made.
+#: Fetches; kills itself with the file-system call of that number. The interpreter announces each call beforehand.
 FETCHER = """
 import os, signal, sys
 from pathlib import Path

@@ -83,7 +83,7 @@ class Task(RuleBasedStateMachine):
         self.between = (operation, action)
 
     def act(self, action: str) -> None:
-        """Does what others do while somebody is at it."""
+        """Does what others do while a writer is at work."""
         if action == "claim":
             self.claim()
         elif action == "collect":
@@ -154,7 +154,7 @@ class Task(RuleBasedStateMachine):
 
     @invariant()
     def the_chain_has_no_gaps_and_never_goes_back(self) -> None:
-        """But for a number that a zombie writes once more after it was collected: nobody looks at that."""
+        """But for a number that a zombie writes once more after it was collected: no reader looks at that."""
         newest = max(self.chain_numbers(), default=0)
         assert newest >= self.highest
         assert self.living_numbers() == list(range(newest, self.collected, -1))
@@ -169,7 +169,7 @@ class Task(RuleBasedStateMachine):
                 assert self.objects.objects[self.chain.file_key(file)] == self.truth[offset][file.name]
 
     def check_that_at_most_one_writer_is_left(self) -> None:
-        """Each in turn asks whether it is the owner: those who are told so are one and the same, the last to claim."""
+        """Each in turn asks whether it is the owner: only one writer gets a yes, the last to claim."""
         self.faults, self.between = [], None
         left = []
         for writer in self.writers:

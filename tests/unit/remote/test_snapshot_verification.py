@@ -1,4 +1,4 @@
-"""Verifying tells what is wrong, and nothing that only went its way meanwhile."""
+"""Verifying reports what is wrong, but not snapshots that were collected in the normal way meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamsapp.remote.snapshot_verification import read_manifests, verify_files
 
 @pytest.fixture
 def objects(tmp_path: Path) -> MemoryObjects:
-    """Three snapshots, of which no two have a table in common; number 1 is the claim."""
+    """Three snapshots; no two have a table in common; number 1 is the claim."""
     made = MemoryObjects()
     writer = writer_of(made)
     writer.claim()

@@ -1,4 +1,4 @@
-"""A writer appends to its task's chain until somebody else has claimed it, and sends no file twice."""
+"""A writer appends to its task's chain until another writer has claimed it, and sends no file twice."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_what_is_long_ago_is_forgotten() -> None:
 
 
 class Sleeper:
-    """A clock that goes on only while somebody sleeps."""
+    """A clock that goes on only while the code under test sleeps."""
 
     def __init__(self) -> None:
         self.clock = MockClock()

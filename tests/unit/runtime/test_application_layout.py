@@ -21,7 +21,7 @@ consumed, produced = Consumed(key_serde=text, value_serde=text), Produced(key_se
 
 
 class FakeAdmin:
-    """A broker with these topics, and those that the topologies write to."""
+    """A broker with these topics, and with the topics that the topologies write to."""
 
     def __init__(self, **topics: int) -> None:
         self.topics = {"out": 1, "totals": 1} | topics

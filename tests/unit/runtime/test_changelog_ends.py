@@ -18,7 +18,7 @@ CHANGELOG = TopicPartition("app-s-changelog", 0)
 
 
 class Led:
-    """Brokers whose logs end where their number says, one of which is asked; who leads is told from a list."""
+    """Brokers whose logs end where their number says; one of them is asked. A list says which broker leads."""
 
     def __init__(self, *leaders: int) -> None:
         self._leaders = list(leaders)

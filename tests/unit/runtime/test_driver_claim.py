@@ -1,4 +1,4 @@
-"""A driver that cannot reach the brokers does not know whether it is the right one. A real connection, to nobody."""
+"""A driver that cannot reach the brokers does not know whether it is the right one. It connects to a dead address."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ class FakeConsumer:
         self.paused: set[TopicPartition] = set()
         self.marks: dict[TopicPartition, tuple[int, int]] = {}
         self.rests = False
-        #: The topics that names stand for, and those that the assigned positions belong to.
+        #: The topics that names stand for, and the topics that the assigned positions belong to.
         self.found: dict[str, TopicIdentity] = {}
         self.of: dict[str, TopicIdentity] = {}
-        #: Of which the last records may be of other topics.
+        #: Topics whose last records may be of other topics.
         self.doubted: set[str] = set()
 
     def end_rest(self) -> None:

@@ -175,7 +175,7 @@ def test_a_topic_that_comes_late_is_read_whole_where_those_before_are_read_from_
 
 
 def told(instance: Instance) -> Any:
-    """The topics that the leader tells the others of, as they read them."""
+    """The topics that the leader sends to the others, as they read them."""
     matched = member_messages.pack_matched(instance.layouts.found().matched)
     view = GroupView(1, [], [], shutdown=False, matched=matched)
     return member_messages.unpack_matched(GroupView.decode(view.encode()).matched)

@@ -1,4 +1,4 @@
-"""A new task goes on with the database of an earlier life if nobody else has had the task since."""
+"""A new task goes on with the database of an earlier life if no other instance has had the task since."""
 
 from __future__ import annotations
 

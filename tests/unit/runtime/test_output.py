@@ -89,7 +89,7 @@ def test_a_commit_is_looked_for_while_a_task_is_processed() -> None:
 
 
 class Results:
-    """Results of which a few, three or more, are enough to be sent; ``sent`` counts those of each request."""
+    """Results; three or more of them are enough to be sent. ``sent`` counts the results of each request."""
 
     def __init__(self, *, prompt: bool) -> None:
         self.clock, self.tasks, self.sent = MockClock(), TaskManager(MostBufferedFirst()), list[int]()

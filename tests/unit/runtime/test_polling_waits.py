@@ -1,4 +1,4 @@
-"""The polling thread at rest, with real threads: whoever has something for it wakes it.
+"""The polling thread at rest, with real threads: a thread that has something for it wakes it.
 
 Its longest waits are practically endless here: a wake-up that is missed hangs the test until its time limit.
 """
@@ -158,7 +158,7 @@ class Instance:
         self.processing.stop()
 
     def arrive(self, offset: int) -> None:
-        """A record arrives, of which the client's library tells."""
+        """A record arrives, and the client's library reports it."""
         self.life.incoming.append(offset)
         self.wakeup.notify()
 

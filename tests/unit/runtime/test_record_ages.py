@@ -1,4 +1,4 @@
-"""A topic that keeps its records for less time than they are old is told once."""
+"""The log names once a topic that keeps its records for less time than they are old."""
 
 from __future__ import annotations
 

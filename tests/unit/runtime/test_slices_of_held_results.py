@@ -1,4 +1,4 @@
-"""Results held for the commit that a processing thread sends in slices: those that come meanwhile."""
+"""Results held for the commit that a processing thread sends in slices: results that come meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The object store is away: what is told of it, and how the snapshot threads find out that it is back."""
+"""The object store is away: the reports of that, and how the snapshot threads find out that it is back."""
 
 from __future__ import annotations
 

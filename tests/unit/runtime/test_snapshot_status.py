@@ -147,7 +147,7 @@ def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
 
 
 class SlowFirst:
-    """Two workers, of which one has begun with a job that waits."""
+    """Two workers; one has begun with a job that waits."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

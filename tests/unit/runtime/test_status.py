@@ -1,4 +1,4 @@
-"""An instance tells about itself: the status document, lags, health, metrics."""
+"""An instance reports about itself: the status document, lags, health, metrics."""
 
 from __future__ import annotations
 

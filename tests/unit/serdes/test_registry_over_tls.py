@@ -37,7 +37,7 @@ class Server(RenewedServer):
                 self.wfile.write(data)
 
             def log_message(self, format: str, *_: object) -> None:
-                """Nobody reads it."""
+                """No test reads it."""
 
         super().__init__(folder, Handler)
 

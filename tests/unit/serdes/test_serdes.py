@@ -1,4 +1,4 @@
-"""Serdes: bytes equal to those that Kafka's Java classes wrote (``java_vectors.json``), and errors that help."""
+"""Serdes: bytes equal to the bytes of Kafka's Java classes (``java_vectors.json``), and errors that help."""
 
 from __future__ import annotations
 

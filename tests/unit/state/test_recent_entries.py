@@ -1,4 +1,4 @@
-"""The newest entries of a store, held in memory for those that ask for the neighbours of every record."""
+"""The newest entries of a store, held in memory for code that asks for the neighbours of every record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versioned stores: what they give of which time, forget and restore."""
+"""Versioned stores: what they give for each time, forget and restore."""
 
 from __future__ import annotations
 

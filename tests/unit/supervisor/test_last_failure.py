@@ -1,4 +1,4 @@
-"""An instance tells why it ends, and what takes its place tells it on."""
+"""An instance reports why it ends, and its successor passes the reason on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamsapp.local.broker import free_port
 from streamsapp.supervisor.instance_process import InstanceProcess
 from streamsapp.supervisor.last_failure import LastFailure, failure_line, read_failure
 
-#: An instance: it tells its port, then the failure in a file, and ends.
+#: An instance: it reports its port, then the failure in a file, and ends.
 INSTANCE = """
 import pathlib, socket, sys
 line = socket.socket(fileno=int(sys.argv[-1]))

@@ -1,4 +1,4 @@
-"""The CPU time that files of tests are told to take has that of the processes they start."""
+"""The CPU time that is reported for a file of tests includes that of the processes it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes at the nodes of a task: what passes is counted and shown, and goes on as if nobody looked."""
+"""Probes at the nodes of a task: they count and show passing records, which go on as if no probe looked."""
 
 from __future__ import annotations
 

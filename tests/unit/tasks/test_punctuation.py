@@ -1,4 +1,4 @@
-"""Scheduled callbacks: when they fire, what they are told, and how often."""
+"""Scheduled callbacks: when they fire, with what time, and how often."""
 
 from __future__ import annotations
 

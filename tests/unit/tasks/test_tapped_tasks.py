@@ -61,7 +61,7 @@ class Tap:
 
 class Untapped(Tap):
     def maybe(self) -> None:
-        """Nobody looks."""
+        """No probe looks."""
 
 
 @pytest.mark.seeds(2)
@@ -112,7 +112,7 @@ def kept(task: StreamTask) -> dict[str, list[str]]:
 
 
 class Notes(Processor):
-    """Keeps the last value in a store, and tells of it by both clocks."""
+    """Keeps the last value in a store, and forwards it by both clocks."""
 
     def init(self, context: ProcessorContext) -> None:
         self._forward, self._last, self._count = context.forward, "", 0

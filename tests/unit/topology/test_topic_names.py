@@ -1,4 +1,4 @@
-"""Names of topics are checked where they are written, and those that a function chooses at run time where it does."""
+"""Names of topics are checked where they are written; names that a function chooses at run time, where it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changes that ``spec.podTemplate`` may make, and what it is told when it may not."""
+"""The changes that ``spec.podTemplate`` may make, and the refusals of other changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that are mounted into a pod are those that the runtime finds there."""
+"""The runtime finds in a pod the files that are mounted into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of a page while the API server says this and that; a viewer who may no longer look is told no more."""
+"""The stream of a page while the API server says this and that; a viewer who may no longer look gets no more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def app(name: str, namespace: str = "apps", **status: Any) -> Object:
 
 
 class ScriptedClient(Client):
-    """Lists and watches give what they are told to, one after the other; a viewer may see applications only."""
+    """Lists and watches give the scripted answers, one after the other; a viewer may see applications only."""
 
     def __init__(self, lists: Sequence[list[Object] | ApiError], watches: Sequence[list[Any] | ApiError]) -> None:
         self._lists, self._watches = deque(lists), deque(watches)

@@ -25,7 +25,7 @@ PAGE = Path(__file__).resolve().parents[4] / "operator/streamsapp_operator/conso
 
 
 def operators_login() -> client.Configuration:
-    """With everything that a login may have, at an address where nobody answers."""
+    """With everything that a login may have, at an address where nothing answers."""
     found = client.Configuration()
     found.host, found.ssl_ca_cert = "https://127.0.0.1:9", None
     found.cert_file, found.key_file = "operator.crt", "operator.key"
@@ -103,7 +103,7 @@ def test_an_api_server_that_is_away_is_told_as_such(server: HttpServer) -> None:
 
 
 class FullOfEvents(Client):
-    """Events that somebody made, page after page."""
+    """Endless events, page after page."""
 
     def __init__(self) -> None:
         self.pages = 0

@@ -1,4 +1,4 @@
-"""The requests that are sent to the API server, those that are not, and what happens when it says no."""
+"""The requests that go to the API server, the requests that do not, and what happens when it says no."""
 
 from __future__ import annotations
 

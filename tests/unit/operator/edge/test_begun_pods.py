@@ -54,7 +54,7 @@ def reconcile(tools: OperatorContext) -> float | None:
 
 
 def stopped_at(revision: str) -> dict[str, Any]:
-    """Returns the StatefulSet, of which all pods were told to end."""
+    """Returns the StatefulSet after the operator has asked all its pods to end."""
     owner = {"kind": "StreamsApp", "name": "app", "uid": "u", "controller": True}
     return {
         "apiVersion": "apps/v1",

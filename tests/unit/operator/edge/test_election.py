@@ -1,4 +1,4 @@
-"""Whoever leads is decided from a Lease and a clock, with nothing else."""
+"""An operator decides from a Lease and a clock who leads, and from nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver tells of its executors, and of its query."""
+"""A driver reports its executors, and its query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop never dies of an error, and never tells the same one twice."""
+"""A loop never dies of an error, and never reports the same error twice."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_application_whose_writes_make_the_api_server_fail_is_tried_ever_more
 
 
 def assert_backs_off(waits: list[float | None]) -> None:
-    """Twice as long each time up to the longest, and at a moment that nobody else shares."""
+    """Twice as long each time up to the longest, and at a moment that no other loop shares."""
     for failures, wait in enumerate(waits):
         longest = min(2.0**failures, LONGEST_BACKOFF)
         assert wait is not None

@@ -114,7 +114,7 @@ def flood(connection: socket.socket, _: bytes) -> None:
 
 
 def hang(connection: socket.socket, _: bytes) -> None:
-    connection.recv(1)  # whoever asked has gone
+    connection.recv(1)  # the asker has gone
 
 
 @pytest.mark.parametrize("talk", [drip, hang])

@@ -1,4 +1,4 @@
-"""A namespace that is gone is told of and passed over; applications of others run on."""
+"""The operator reports a namespace that is gone, and passes it over; applications of others run on."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def job(state: JobState, message: str | None = None, *, attempt: str = "first", 
 
 
 def fresh() -> Reconciles:
-    """An application of which nothing is there."""
+    """An application that has nothing in the cluster yet."""
     return Reconciles(APP, AppStatus())
 
 
@@ -216,7 +216,7 @@ def test_the_job_is_looked_for_until_it_is_gone() -> None:
 def test_pods_that_come_and_go_later_need_no_history() -> None:
     reconciles = asked_for()
     reconcile(reconciles, job(JobState.DONE))
-    for state in (pods("one", "one", "one"), []):  # and somebody deletes the StatefulSet
+    for state in (pods("one", "one", "one"), []):  # and a user deletes the StatefulSet
         children = {} if state else NOTHING
         planned = reconciles.plan(state, **children)
         assert not has(planned, StartBootstrap)

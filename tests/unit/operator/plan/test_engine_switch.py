@@ -1,4 +1,4 @@
-"""Two engines: one of them at a time, in either direction, and a pause that is told before and after."""
+"""Two engines: one of them at a time, in either direction, and a pause that the status reports before and after."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_what_comes_back_while_new_pods_soak_is_not_of_the_engine_that_ended() -
 
 
 def soaking() -> Reconciles:
-    """An application of which all pods have ended, in order to go to Spark."""
+    """An application whose pods have all ended, in order to go to Spark."""
     rollout = changed(SPARK.rollout, soak_seconds=30, progress_deadline_seconds=60)
     reconciles = Reconciles(replace(SPARK, rollout=rollout))
     reconciles.plan(three(), **threads())

@@ -1,4 +1,4 @@
-"""Known tasks come from pods and from the status, neither of which is trusted: large numbers cost nothing."""
+"""Known tasks come from pods and from the status. The operator trusts neither: large numbers cost nothing."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def test_it_waits_in_a_pause_too_and_no_pod_comes_back_as_one_that_does_not_fit(
 
 @pytest.mark.parametrize(("worked", "phase"), [(True, "Refused"), (False, "Rolling")])
 def test_before_there_is_a_good_one_pods_that_were_ready_are_not_ended_without_leave(worked: bool, phase: str) -> None:
-    """Pods that never worked are in nobody's way."""
+    """Pods that never worked may go: no work depends on them."""
     reconciles = Reconciles(wanted("two"), status=AppStatus())
     reconciles.plan([])
     reconciles.plan([], checks=passed("two", FIRST))

@@ -1,4 +1,4 @@
-"""Runs by a schedule take the place of pods: never both at a time, and the status tells of them."""
+"""Runs by a schedule take the place of pods: never both at a time, and the status reports them."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class World:
             self.job.gone_at = self.now + self.rng.uniform(0, 10)
 
     def change(self) -> None:
-        """The user, or somebody else."""
+        """The user changes something, or another actor does."""
         number = self.rng.randrange(1000)
         match self.rng.randrange(6):
             case 0:

@@ -43,7 +43,7 @@ ENDED = {"Complete", "TimedOut", "RolledBack", "Refused"}
 
 
 class World:
-    """A cluster, an operator in it, and somebody who makes trouble."""
+    """A cluster, an operator in it, and a source of trouble."""
 
     def __init__(self, seed: int, kind: str) -> None:
         self.cluster = SimulatedCluster(seed, **KINDS[kind])  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class World:
         return rollout is not None and rollout.phase == "Complete" and rollout.revision == self.wanted.revision
 
     def replicas_until_checked(self) -> int:
-        """Pods that never become ready have tasks all the same: then the remedy is the one that the message tells."""
+        """Pods that never become ready have tasks all the same: then the message names the remedy."""
         return 0 if any(str(it).startswith("slow") for it in self.revisions()) else 3
 
     def revisions(self) -> set[str | None]:

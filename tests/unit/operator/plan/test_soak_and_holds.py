@@ -57,7 +57,7 @@ def test_the_next_pod_is_taken_when_the_new_one_was_well_for_long_enough() -> No
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_restart_of_a_new_container_begins_the_time_anew(ready: bool) -> None:
-    """Also one that nobody saw: its pod is ready again."""
+    """Also a restart that the operator did not see: its pod is ready again."""
     reconciles = rolling()
     seen = mixed("one", "one", "two")
     reconcile(reconciles, seen)

@@ -51,7 +51,7 @@ def new(**changes: Any) -> list[PodSeen]:
 
 
 def hanging(seconds: float, revision: str = "two", *, ready: bool = False) -> PodSeen:
-    """The last pod, of which one task hangs."""
+    """The last pod, with a task that hangs."""
     pod = three(revision, revision, revision)[2]
     assert pod.report is not None
     told = replace(pod.report, hanging=(replace(STUCK, seconds=seconds),), in_process_seconds=seconds, ready=ready)
@@ -196,7 +196,7 @@ def test_a_revision_whose_pods_process_nothing_of_what_waits_is_not_rolled_on() 
 
 
 def telling(seen: list[PodSeen], *, in_process: float = 0.0, usual: float = 0.0, **tasks: Any) -> list[PodSeen]:
-    """These pods, of whose active tasks this is told."""
+    """These pods, whose reports say this of their active tasks."""
     found = []
     for pod in seen:
         report = pod.report

@@ -166,7 +166,7 @@ def test_a_run_that_is_under_way_is_not_reset_and_one_that_has_ended_is_no_hindr
 
 
 class Person(io.StringIO):
-    """Somebody at a terminal."""
+    """A user at a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""A program in a pod, as the connection tells of it: its output goes out, and who reads no more is not told of pods."""
+"""A program in a pod, as the connection shows it: its output goes out, and a closed output raises no error of pods."""
 
 from __future__ import annotations
 

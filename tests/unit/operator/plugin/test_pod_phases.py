@@ -1,4 +1,4 @@
-"""The plugin tells why a pod does not run by the rules that the operator goes by."""
+"""The plugin says why a pod does not run, by the same rules as the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod's answer is untrusted: one that cannot be read is told as that, never as a traceback."""
+"""A pod's answer is untrusted: the plugin reports an unreadable answer as that, never as a traceback."""
 
 from __future__ import annotations
 

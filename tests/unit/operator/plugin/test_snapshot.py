@@ -1,4 +1,4 @@
-"""``snapshot now``: each ready pod takes one, and those that did not are named."""
+"""``snapshot now``: each ready pod takes one, and the command names the pods that did not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task that fails, or whose state holds offsets of repartition topics, does not touch what others are told of."""
+"""A task that fails, or whose state holds offsets of repartition topics, does not touch the reports of others."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ TEXT = Serdes.string()
 
 
 def comparable(program: Program) -> bool:
-    """Not with global stores, which are refused; nor with times that are not those of the records, by which batches
-    are put in order; nor what tells offsets or the time of the clock; nor records that fail, which end a batch."""
+    """Programs without global stores, which are refused; without other times than the records' own, which order
+    batches; without offsets or the time of the clock in results; without failing records, which end a batch."""
     text = json.dumps(program)
     return not any(word in text for word in ("extractor", "global_", "_raw", '"metadata"', '"survives"'))
 
@@ -189,7 +189,7 @@ def test_other_partitions_are_refused_even_if_there_are_as_many_tasks(tmp_path: 
 
 
 class Ticking(Processor):
-    """Tells when it is called by time."""
+    """Forwards when it is called by time."""
 
     def __init__(self, kind: PunctuationType) -> None:
         self._kind = kind

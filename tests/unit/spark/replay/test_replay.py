@@ -36,9 +36,9 @@ EVENTS = 40
 
 
 def comparable(program: Program) -> bool:
-    """Not with times that are not those of the records, which the test driver takes in the order in which it gets them;
-    nor with global stores, which are complete here before the first record; nor what tells the time of the clock; nor
-    what is called by stream time, if there are several tasks: the test driver's one task has that of all topics."""
+    """Programs without other times than the records' own, as the test driver takes records in the order of arrival;
+    without global stores, which are complete here before the first record; without the time of the clock in results;
+    with several tasks, without calls by stream time: the test driver's one task has the stream time of all topics."""
     text = json.dumps(program)
     alone = len(build(program).sub_topologies(program["inputs"])) == 1
     return (alone or "stream_time" not in text) and not any(

@@ -91,7 +91,7 @@ def test_sub_topologies_that_read_each_others_internal_topics_are_one_stage() ->
     assert set(found.looped(group).values()) == set(group)
     (onward,) = found.onward(group)
     assert onward.endswith("-repartition")
-    # If one task is not finished, all are replayed, and those that write for them.
+    # If one task is not finished, all are replayed, and the tasks that write for them.
     assert found.needed(tasks(*first, *last) | set(group[1:])) == [first, loop]
     assert found.needed(tasks(*first, *loop)) == [first, loop, last]
     assert found.needed(tasks(*first, *loop, *last)) == []

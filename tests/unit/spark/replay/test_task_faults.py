@@ -1,5 +1,5 @@
-"""A Spark task that cannot do its work tells the driver on which machine, and why. Real connections; no Spark and no
-broker."""
+"""A Spark task that cannot do its work reports its machine and the reason to the driver. Real connections; no Spark
+and no broker."""
 
 from __future__ import annotations
 

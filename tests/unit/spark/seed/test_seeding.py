@@ -1,4 +1,4 @@
-"""A table becomes state while nobody else is there, and in pieces that fit into memory."""
+"""A table becomes state while no other member is there, and in pieces that fit into memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_whoever_joins_while_a_table_is_made_state_of_has_it_withdrawn(
     app: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = SimpleNamespace(create=lambda *_: None, highs={})
-    monkeypatch.setattr(seed_state, "refuse_state", lambda *_: (app.layout, ()))  # nobody was there yet
+    monkeypatch.setattr(seed_state, "refuse_state", lambda *_: (app.layout, ()))  # the application never ran
     monkeypatch.setattr(seed_state, "TopicAdmin", lambda *_: nothing)
     monkeypatch.setattr(seed_state, "PartitionOffsets", lambda *_: nothing)
     monkeypatch.setattr(seed_state, "GroupAdmin", lambda *_: SimpleNamespace(activity=lambda: "one member, a pod"))

@@ -1,4 +1,4 @@
-"""The faults that are told of a master or a Java that Spark could not work with."""
+"""The faults that are reported of a master or a Java that Spark could not work with."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_driver_s_own_ipv6_address_gets_its_brackets(monkeypatch: pytest.Mon
 
 @pytest.fixture(autouse=True)
 def no_java_process_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests with Spark share a Java process, which nobody would look for another Java beside."""
+    """Tests with Spark share a Java process; with it there, no session would look for another Java."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
 

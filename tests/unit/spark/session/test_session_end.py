@@ -47,7 +47,7 @@ def call_to_java(spark: Spark) -> bool:
 def test_in_a_call_to_java_it_stops_spark_and_the_call_ends_by_itself(spark: Spark, end: SessionEnd) -> None:
     assert call_to_java(spark)
     assert end.interrupted
-    with pytest.raises(KeyboardInterrupt):  # whoever insists is heard at once
+    with pytest.raises(KeyboardInterrupt):  # a second interrupt counts at once
         call_to_java(spark)
     end.stop(30)
     assert spark.stops == ["stopping"]

@@ -1,4 +1,5 @@
-"""A worker that cannot do its work tells the driver who it is and why. Real connections; no Spark and no broker."""
+"""A worker that cannot do its work reports its name and the reason to the driver. Real connections; no Spark and no
+broker."""
 
 from __future__ import annotations
 

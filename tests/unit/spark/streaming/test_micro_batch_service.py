@@ -58,7 +58,7 @@ class Held:
         return True
 
     def fence_lanes(self) -> None:
-        """Nobody is left."""
+        """No lane is left."""
 
 
 @pytest.fixture

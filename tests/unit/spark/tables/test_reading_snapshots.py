@@ -196,7 +196,7 @@ def test_keys_are_read_from_the_tasks_that_can_have_them(stored: StoredApp) -> N
 
 
 def test_keys_of_topics_that_others_write_are_looked_for_in_every_task(stored: StoredApp) -> None:
-    for partition in range(2):  # the same keys are in both: whoever wrote them has a partitioner of its own
+    for partition in range(2):  # the same keys are in both: their producer has a partitioner of its own
         orders = [("a", at({"at": partition}, 5)), ("b", at({}, 5))]
         stored.snapshot(task_of(stored, "orders", partition), T, {"orders": orders})
     rows = read(stored, "orders", keys='["a", "c"]')
