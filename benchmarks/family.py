@@ -1,11 +1,11 @@
 """CPU time and memory of a program and of all that descends from it, the living and the dead.
 
-Called by everything here that measures, on the thread that does. Parents alone tell which processes are a program's:
-sessions and process groups may be left, and an environment cannot be read once a process has ended. So that nobody is
-lost whose parent ends first, as Spark's Python workers do, programs are started by ``command``: Linux gives them the
-orphans among their descendants, who stay there, ended but not forgotten, as long as the program lives. The time of
-those whose parent has waited for them is in that parent's figures. Linux drops the time of children whose parent
-ignores their ends, as the daemon of Spark's workers does: ``CpuTime`` keeps what it saw of those last.
+Called by everything here that measures, on the thread that does. Only parents show which processes are a program's:
+sessions and process groups may be left, and an environment cannot be read once a process has ended. A process whose
+parent ends first, as with Spark's Python workers, must not be lost. So programs are started by ``command``: Linux gives
+them the orphans among their descendants, which stay there, ended but not forgotten, as long as the program lives. The
+time of processes whose parent has waited for them is in that parent's figures. Linux drops the time of children whose
+parent ignores their ends, as the daemon of Spark's workers does: ``CpuTime`` keeps what it last saw of them.
 """
 
 from __future__ import annotations

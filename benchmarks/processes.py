@@ -29,7 +29,8 @@ class Taken(NamedTuple):
 
 
 def timed(action: Callable[[], object]) -> Taken:
-    """Do it, and say what the processes took that it started; this one, and those that it had before, do not count."""
+    """Do it, and say what the processes took that it started; this one, and the processes that it had before, do not
+    count."""
     adopt_orphans()
     before, over = members(os.getpid()), threading.Event()
     taken, peak = CpuTime(os.getpid(), without=before), 0.0

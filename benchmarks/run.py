@@ -64,8 +64,8 @@ def _run(
     connections: dict[str, dict[str, str]],
     options: argparse.Namespace,
 ) -> Iterator[list[report.Row]]:
-    """Workload by workload, so that only one workload's topics take disk at a time, and those that are done are kept
-    if one fails later or the run is given up."""
+    """Workload by workload, so that only one workload's topics take disk at a time, and finished ones are kept if one
+    fails later or the run is given up."""
     systems = {"streamsapp", *(case.system for case in chosen)}
     commands = {system: launch.prepare(system, cache) for system in systems}
     topics = Topics(bootstrap_servers)

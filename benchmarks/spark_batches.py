@@ -3,7 +3,7 @@
 ``python -m benchmarks.spark_batches`` from the root of the tree; two cores, one broker.
 
 ``batch-N``: word count over N tasks, half of them behind a repartition topic, 200 words a second to all partitions;
-``batch-512-idle``: as ``batch-4``, but the application has 508 tasks more, which have no input. Spark tells how long
+``batch-512-idle``: as ``batch-4``, but the application has 508 tasks more, which have no input. Spark reports how long
 batches take. ``latency-…``: 1,000 records a second over 1,000 keys and four partitions are counted by the engine, by
 one instance (exactly once), and by PySpark as one writes it by hand. A record's latency ends when a count is read that
 includes it. Every last count is compared with what was sent.
@@ -64,7 +64,8 @@ _POD = {"processing": {"instances": 1, "threads": 1, "guarantee": "exactly_once"
 
 @dataclass(frozen=True)
 class Variant:
-    """One case. ``partitions`` are those of the input, of which ``written`` get records, ``keys`` different ones."""
+    """One case. ``partitions`` are those of the input, and ``written`` of them get records, with ``keys`` different
+    keys."""
 
     system: str
     partitions: int
@@ -90,7 +91,7 @@ _VARIANTS = {
 
 @dataclass(frozen=True)
 class Figures:
-    """One row; milliseconds and CPU per batch are ``None`` where nobody tells of batches. The broker's CPU is in
+    """One row; milliseconds and CPU per batch are ``None`` where no program reports batches. The broker's CPU is in
     neither figure."""
 
     name: str
@@ -175,7 +176,7 @@ def _measured(name: str, variant: Variant, directory: Path, warm: float, seconds
 
 
 def _is_warm(system: Started, variant: Variant) -> bool:
-    """Says whether it has had its first batches, if it tells of them."""
+    """Says whether it has had its first batches, if it reports them."""
     return variant.system != "engine-spark" or system.status().get("batches", 0) > _WARM_BATCHES
 
 

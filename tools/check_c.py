@@ -41,7 +41,7 @@ def formatting(files: list[Path], *, change: bool) -> list[str]:
 
 
 def warnings_of(source: Path) -> list[str]:
-    """The command that compiles a file, of which nothing is kept. It optimises, as some faults are found by that."""
+    """The command that compiles a file, whose output is not kept. It optimises, as some faults are found by that."""
     headers = ("-isystem", sysconfig.get_path("include"), *shlex.split(os.environ.get("CFLAGS", "")))
     return [*shlex.split(os.environ["CC"]), *LANGUAGE, *WARNINGS, *headers, "-O2", "-c", str(source), "-o", os.devnull]
 

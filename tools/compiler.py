@@ -2,7 +2,7 @@
 
 Called by ``set_up.py``, by the system's Python, before the project is installed. A compiler comes from PyPI, as Java
 comes from the distribution: locked, into the environment. Headers come from the distribution that the interpreter is
-of, checked by its own tools, into the cache; nobody has to be root for that.
+of, checked by its own tools, into the cache; that needs no root.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class WordCount:
 
 
 class OutputTopic:
-    """The topic ``counts`` as somebody downstream sees it: committed updates only, the last one of a word wins."""
+    """The topic ``counts`` as a consumer downstream sees it: committed updates only, the last one of a word wins."""
 
     def __init__(self, servers: str) -> None:
         settings = {"group.id": "demo", "isolation.level": "read_committed", "enable.auto.commit": False}
@@ -241,7 +241,7 @@ class OutputTopic:
         return bool(messages)
 
     def read_rest(self) -> None:
-        """Take in what is left once nobody writes any more."""
+        """Take in what is left once no program writes any more."""
         while self.read(QUIET_SECONDS):
             pass
 

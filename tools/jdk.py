@@ -1,4 +1,4 @@
-"""Finds the JDK that programs in Java are compiled with: those that tests and benchmarks compare with.
+"""Finds the JDK that programs in Java are compiled with: the programs that tests and benchmarks compare with.
 
 Called by the set-up and by what compiles. The broker alone needs only Java's runtime (``streamsapp.local.java``).
 """

@@ -44,7 +44,7 @@ RUNNING = {
     "SaslHandshake": 1,
     "SyncGroup": 5,
 }
-#: Those that only tests have types of.
+#: Messages whose types only tests have.
 COMPARED = {
     "EndTxn": 5,
     "Fetch": 17,
@@ -143,7 +143,7 @@ class _Classes:
         self._common = {each["name"]: each for each in schema.get("commonStructs", ())}
 
     def made(self) -> Iterator[tuple[str, str]]:
-        """Each class's name and text, those that others are made of first."""
+        """Each class's name and text, the ones that others are made of first."""
         schema, name = self._schema, self._schema["name"]
         last = _versions(schema["validVersions"])[1]
         compact = _versions(schema["flexibleVersions"])[0]

@@ -38,8 +38,8 @@ VENV_PYTHON = VENV / "bin" / "python"
 #: The fingerprints of the locks and of the tree that are installed.
 STAMP = VENV / ".installed"
 TREE_STAMP = VENV / ".compiled"
-#: The packages that the runtime needs, and those that install this tree; its development needs only more of the same
-#: versions.
+#: The packages that the runtime needs, and the packages that install this tree; its development needs only more of the
+#: same versions.
 BUILD_LOCKS = (ROOT / "images" / "build.lock",)
 RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", *BUILD_LOCKS)
 LOCK = ROOT / "requirements.lock"
@@ -281,7 +281,7 @@ PARTS = {
 
 
 def refresh_package_lists(instead: str) -> None:
-    """Before packages are installed; where that cannot be done, tells the one command to type ``instead``."""
+    """Before packages are installed; where that cannot be done, raises with ``instead``, the one command to type."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise SetupError(f"type this once, then try again:\n    {instead}")
     run(["apt-get", "update", "-qq"])

@@ -1,7 +1,7 @@
 """Runs one workload as one writes it in PySpark by hand: with Spark's own connector, in update mode, RocksDB as state
 store with changelog checkpoints.
 
-Started by ``run.py``, until everything is read, and by ``spark_batches.py`` with a batch per second, until it is told
+Started by ``run.py``, until everything is read, and by ``spark_batches.py`` with a batch per second, until it is asked
 to end. Variants ``sql-…`` count in Spark SQL, ``python-…`` in ``transformWithStateInPandas``. Spark fetches its
 connector when it starts. Progress is read from the checkpoint; the first mark comes when the first batch is planned.
 """

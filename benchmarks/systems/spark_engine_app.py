@@ -44,8 +44,8 @@ def at_least(least: int, count: int) -> int:
 
 
 def processed(job: Job, status: dict[str, Any]) -> int:
-    """Records that are committed, of those that are counted: in W2 they are words, and come to the second
-    sub-topology. Zero while the driver does not answer."""
+    """Committed records, of the counted ones: in W2 they are words, and come to the second sub-topology. Zero while the
+    driver does not answer."""
     counting = "1_" if job.workload == "w2" else "0_"
     return sum(each["processedRecords"] for each in status.get("tasks", ()) if each["id"].startswith(counting))
 

@@ -259,7 +259,7 @@ def restore(job: Job) -> None:
 
 
 def come_up(job: Job) -> None:
-    """From an empty disk until every task runs; how the download went, if there was one, is told afterwards."""
+    """From an empty disk until every task runs; how the download went, if there was one, is reported afterwards."""
     mark("FIRST")
     runtime = started(job)
     mark("RUNNING", job.records)

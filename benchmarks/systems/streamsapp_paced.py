@@ -1,4 +1,4 @@
-"""Runs one workload on streamsapp until it is told to end, and does nothing besides.
+"""Runs one workload on streamsapp until it is asked to end, and does nothing besides.
 
 Started by ``paced.py``, which measures this process from outside while records come at a fixed pace, or none at all.
 """

@@ -63,7 +63,7 @@ class ConsumerGroups:
 
     def elder(self, app: str, rivals: Iterable[str]) -> str | None:
         """Returns the oldest of the rivals if it was made before ``app``; of two made at the same time the first by
-        name counts as older. One of which nobody knows when it was made is no elder."""
+        name counts as older. An application whose time of making is unknown is no elder."""
         with self._lock:
             ages = [(self._made[other], other) for other in (app, *rivals) if self._made.get(other)]
         oldest = min(ages, default=("", app))[1]

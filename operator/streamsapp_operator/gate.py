@@ -34,7 +34,7 @@ CRASHES = 3
 COMING_BACK_SECONDS = 60.0
 #: Seconds after which it would be known that a container passes its startup probe.
 PROBED_SECONDS = 5.0
-#: Seconds after which a container that did not pass its startup probe is not in the group, whoever has its tasks.
+#: Seconds after which a container that did not pass its startup probe is not in the group, whichever pod has its tasks.
 STARTING_SECONDS = 30.0
 
 
@@ -42,7 +42,7 @@ STARTING_SECONDS = 30.0
 class Waiver:
     """The blockers that the change of a topology excuses."""
 
-    #: Sub-topologies that only the pods of a new revision know: before the others are of that revision too, nobody can
+    #: Sub-topologies that only the pods of a new revision know: before the others are of that revision too, no pod can
     #: follow their tasks. That must not keep the others from being restarted.
     newcomers: frozenset[str] = frozenset()
     #: Sub-topologies of the revision to which all pods are to come; the tasks of others go away with the pods that know
@@ -167,9 +167,9 @@ class Gate:
         )
 
     def _tells_all(self, pod: PodSeen, report: PodReport) -> bool:
-        """Says whether a report has all tasks that the pod has to do with. One that joins its group again may have
-        state of tasks that it does not tell of: it is about to get them back. One that was never ready has none. And
-        the only pod, if it reaches Kafka, has nobody to wait for: what ails it would never be mended."""
+        """Says whether a report has all tasks that the pod has to do with. A pod that joins its group again may have
+        state of tasks that it does not report: it is about to get them back. A pod that was never ready has none. And
+        the only pod, if it reaches Kafka, has no other to wait for: its trouble would never be mended."""
         alone = self._observed.children.replicas == 1 and not any(it.name == "kafka" for it in report.outages)
         return not pod.was_ready or alone or (report.generation is not None and report.state == RUNNING)
 

@@ -1,7 +1,7 @@
 """Runs the loop of each application: it reconciles when something happened, and as often as ``pace`` says; later when
 it fails.
 
-Some threads run the loops of all. A loop never dies of an error: an error is told once, in the log and by an event,
+Some threads run the loops of all. A loop never dies of an error: an error is reported once, in the log and by an event,
 until it is another one or gone.
 """
 
@@ -198,7 +198,7 @@ class Loop:
                 log.warning("%s: its budget could not be shut: %s", self.key, error, extra={"app": str(self.key)})
 
     def _tell(self, trouble: Trouble) -> None:
-        """Tells of an error as a condition and an event of this application: it is no other's business."""
+        """Reports an error as a condition and an event of this application, as it concerns no other."""
         if self._app is None or self._document is None or not self._tools.may_act():
             return
         self._app.trouble = trouble
@@ -229,7 +229,7 @@ def _reason(error: Exception) -> str:
 
 
 class Loops:
-    """The loops of all applications, and the threads that run those that are due, the longest due first.
+    """The loops of all applications, and the threads that run the due ones, the longest due first.
 
     Called by the watchers and by the probes, on their threads.
     """

@@ -32,7 +32,7 @@ from streamsapp_operator.spec_rendering import RenderedSpec, rendered_spec
 from streamsapp_operator.status_comparison import without_figures
 from streamsapp_operator.steady_clock import SteadyClock
 
-#: Seconds between two writes of a status of which only figures changed.
+#: Seconds between two writes of a status if only its figures changed.
 FIGURES_SECONDS = 5.0
 #: Such writes a second, of all applications together.
 FIGURE_WRITES_PER_SECOND = 5.0
@@ -54,7 +54,7 @@ class OperatorContext:
     asker: PodAsker
     clock: SteadyClock
     settings: RenderSettings
-    #: The operator's own key, of which tokens are derived.
+    #: The operator's own key; tokens are derived from it.
     key: bytes
     #: The name under which events are posted.
     reporter: str
@@ -137,8 +137,8 @@ class AppReconciler:
         )
 
     def shut_budget(self) -> None:
-        """Shuts the budget, for the time in which nobody looks: an open one lets drains take pods by what was safe when
-        it was opened."""
+        """Shuts the budget, for the time in which the operator does not look: an open one lets drains take pods by what
+        was safe when it was opened."""
         if self._seen is not None:
             self._runner.shut_budget(*self._seen)
 

@@ -1,8 +1,8 @@
 """Decides how often an application is reconciled. Pure, but for what it remembers of the others.
 
-Something happened: at once, whatever is told here. In motion (a rollout, pods that come or go): every second. At rest
-with pods: every second too while they are few, and more seldom the more work they are together, as their pods are asked
-in each reconcile. Without pods: now and then, in case a watch missed something.
+Something happened: at once, whatever is returned here. In motion (a rollout, pods that come or go): every second. At
+rest with pods: every second too while they are few, and more seldom the more work they are together, as their pods are
+asked in each reconcile. Without pods: now and then, in case a watch missed something.
 
 There is one for all loops, called on their threads.
 """
@@ -24,7 +24,7 @@ _MOVING = frozenset({"Checking", "Bootstrapping", "Rolling", "Blocked", "Rolling
 
 
 def motion(status: AppStatus) -> Motion:
-    """Says whether anything may happen that no watch tells of."""
+    """Says whether anything may happen that no watch reports."""
     phase = None if status.rollout is None else status.rollout.phase
     failed = status.bootstrap is not None and status.bootstrap.phase == "Failed"
     if status.draining_since is not None or (phase in {"Checking", "Bootstrapping"} and not failed):

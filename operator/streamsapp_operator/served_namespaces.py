@@ -1,7 +1,7 @@
 """Waits until the operator can begin: until StreamsApps can be listed in the namespaces that it watches.
 
-Called by ``__main__`` on the main thread. A namespace that is gone takes the operator's Role along, so it looks as one
-of which the right is missing. Either is told and passed over as long as there is another one: applications there must
+Called by ``__main__`` on the main thread. A namespace that is gone takes the operator's Role along, so it looks like a
+namespace without the right. Either is reported and passed over as long as there is another one: applications there must
 not stand still for it. Its watches go on trying, so it is watched as soon as it may be read again.
 """
 
@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 
 def wait_served(client: Client, namespaces: Sequence[str], stop: threading.Event) -> frozenset[str] | None:
-    """Waits until StreamsApps can be listed, and tells what is missing. Returns the namespaces that are passed over;
-    ``None`` when told to end before. No ``namespaces`` stand for all."""
+    """Waits until StreamsApps can be listed, and reports what is missing. Returns the namespaces that are passed over;
+    ``None`` when asked to end before. No ``namespaces`` stand for all."""
     complaint = ""
     while not stop.is_set():
         try:

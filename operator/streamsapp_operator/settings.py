@@ -160,7 +160,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def _check_choices(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    """Checks choices: ``argparse`` checks those that are given as an option, not those from the environment."""
+    """Checks choices: ``argparse`` checks choices given as an option, not those from the environment."""
     for action in parser._actions:
         value = getattr(given, action.dest, None)
         if action.choices is not None and value not in action.choices:

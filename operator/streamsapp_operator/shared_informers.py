@@ -47,7 +47,7 @@ class Woken(Protocol):
 
 
 def make_cache(client: Client) -> Cache:
-    """Makes the cache, which also learns what the client writes, before a watch tells it."""
+    """Makes the cache, which also learns what the client writes, before a watch reports it."""
     cache = Cache(_LOOKUPS)
     whole = {each.kind: not each.metadata_only for each in WATCHED}
 

@@ -11,7 +11,7 @@ from streamsapp.clock import Clock
 
 
 class SteadyClock:
-    """Tells Unix time: that of its making, and what the monotonic clock has counted since."""
+    """Returns Unix time: that of its making, and what the monotonic clock has counted since."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -83,7 +83,7 @@ class Takeovers:
                 elif pod.report is not None:
                     self.replicas[task.id].append(Replica(pod, pod.report, task))
         self._found: dict[str, list[Takeover | Blocker]] = {}
-        #: The first outage of the object store that is told of now: no snapshot can be read meanwhile.
+        #: The first outage of the object store that is reported now: no snapshot can be read meanwhile.
         self._no_store = next(self.outages("remoteState"), None)
 
     def of(self, pod: PodSeen) -> list[Takeover | Blocker]:
@@ -98,7 +98,7 @@ class Takeovers:
         return self._found[key]
 
     def is_fresh(self, report: PodReport) -> bool:
-        """Says whether a report is fresh. One from the future tells of a clock that jumped: nothing is known then."""
+        """Says whether a report is fresh. A report from the future shows that a clock jumped: nothing is known then."""
         return 0 <= self.observed.at - report.fetched_at <= self._max_age
 
     def outages(self, name: str) -> Iterator[tuple[PodSeen, Outage]]:
@@ -185,7 +185,7 @@ def observation_age(store: StoreReport, report: PodReport, observed: ObservedSta
 
 
 def known_lag(store: StoreReport) -> int | None:
-    """Returns the larger of the lag that is told and the lag that its offsets tell."""
+    """Returns the larger of the reported lag and the lag between its offsets."""
     if store.lag is None or store.lag < 0:
         return None
     if store.position is None or store.end_offset is None:

@@ -33,7 +33,7 @@ class WatchAge:
         self._looked_at = now
         #: Resource version last told of each object, and when.
         self._told: dict[ObjectKey, tuple[str, float]] = {}
-        #: Objects of which a list showed a version that was not told, and since when.
+        #: Objects whose listed version was not reported by the watch, and since when.
         self._owed: dict[ObjectKey, float] = {}
 
     def told(self, key: ObjectKey, version: str, now: float) -> None:
@@ -73,8 +73,8 @@ class WatchAge:
             self._owed.clear()
 
     def behind(self, now: float) -> float:
-        """Returns the seconds since the oldest object that is owed was there; 0 if none is. While nobody lists, all are
-        owed."""
+        """Returns the seconds since the oldest object that is owed was there; 0 if none is. While no list is read, all
+        are owed."""
         with self._lock:
             idle = now - self._looked_at
             return max([now - since for since in self._owed.values()] + [idle if idle > 3 * LIST_SECONDS else 0.0])
@@ -91,8 +91,8 @@ class Lister(threading.Thread):
         clock: SteadyClock,
         missed: Callable[[str, str], None] = lambda namespace, name: None,
     ) -> None:
-        """Takes ``missed``, which is told the namespace and name of an application of which the watcher owes
-        something."""
+        """Takes ``missed``, which is called with the namespace and name of an application whose events the watcher
+        owes."""
         super().__init__(name="lister", daemon=True)
         self._missed = missed
         self._client = client

@@ -1,9 +1,9 @@
 """The data pipeline on Spark: topic history into snapshots (``bootstrap``), the application as a query (``run``),
 snapshots as DataFrames (``spark.read.format("streamsapp")``), and one checked against the other (``audit``).
 
-Reached from the command line by name, never imported by the runtime; programs of users' import the functions below,
-each of which is imported when it is first asked for: every Python worker of Spark's imports this package. Spark
-schedules, shuffles and retries; what runs in its workers is the runtime's own task code on its own stores.
+Reached from the command line by name, never imported by the runtime; users' programs import the functions below, and
+each is imported when it is first asked for: every Python worker of Spark's imports this package. Spark schedules,
+shuffles and retries; what runs in its workers is the runtime's own task code on its own stores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``make cluster-up`` and ``make cluster-down``: the node, its images, Kafka and the S3 server, in one go each.
 
-The work in progress is told on stderr; stdout has nothing but the two lines that a shell takes over:
-``export $(make cluster-up)``. Exit codes: 0 done, 1 failed, 2 this machine cannot run a node, and why.
+The work in progress is reported on stderr; stdout has nothing but the two lines that a shell takes over: ``export
+$(make cluster-up)``. Exit codes: 0 done, 1 failed, 2 this machine cannot run a node, and why.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Called by the set-up, by ``make cluster-up`` and by tests; two projects are built at a time, each on a thread of its
 own, so that no core waits for a linker. Each folder below ``modules`` is a Go module that pins what is built from it:
 ``go.sum`` has the hash of every module, and Go refuses any other. A process that finds another one building waits for
-it. Progress is told on stderr.
+it. Progress is reported on stderr.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Images:
             raise StreamsError(f"containerd did not take the image {name}: {answer.stderr.strip()}")
 
     def _forget_old_layers(self) -> None:
-        """Each build leaves what it was made of, some 20 MB, of which the next one uses a part."""
+        """Each build leaves what it was made of, some 20 MB, and the next one uses a part of it."""
         if len(self._buildah("images", "--quiet", "--filter=dangling=true").split()) > _OLD_LAYERS:
             self._buildah("rmi", "--prune")
 

@@ -109,5 +109,5 @@ class ClusterLayout:
 
     @property
     def kubeconfig(self) -> Path:
-        """Logs in as somebody who may do everything."""
+        """Logs in as a user who may do everything."""
         return self.given or self.root / "kubeconfig"

@@ -123,7 +123,7 @@ def is_taken(address: str, port: int) -> bool:
         try:
             probe.bind((address, port))
         except OSError as error:
-            return error.errno == errno.EADDRINUSE  # the node's address may not exist yet: then nobody can listen on it
+            return error.errno == errno.EADDRINUSE  # the node's address may not exist yet: no program can listen on it
     return False
 
 

@@ -1,7 +1,7 @@
 """Checks and installs the packages of the distribution that the node needs.
 
-Called before a cluster is brought up, on the caller's thread. Debian and Ubuntu as root get what is missing; anybody
-else is told what to type.
+Called before a cluster is brought up, on the caller's thread. Debian and Ubuntu as root get what is missing; other
+users are shown what to type.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _exists(program: str) -> bool:
 
 
 def _check_cgroups() -> None:
-    """Version 1 has a folder per controller; version 2 tells in one file which ones may be used."""
+    """Version 1 has a folder per controller; version 2 lists in one file which ones may be used."""
     groups = Path("/sys/fs/cgroup")
     unified = groups / "cgroup.controllers"
     has = set(unified.read_text("utf-8").split()) if unified.exists() else {each.name for each in groups.glob("*")}

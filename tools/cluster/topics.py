@@ -1,4 +1,4 @@
-"""Prints the topics that a manifest's application reads and writes and that somebody has to create, as a JSON list.
+"""Prints the topics that a manifest's application reads and writes and that users have to create, as a JSON list.
 
 Run by the cluster's host services, in a process per manifest: it imports the user's code.
 """

@@ -34,7 +34,7 @@ _HEAD = """\
 
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _PLAIN: Mapping[Any, str] = {str: "string", bool: "boolean", float: "number"}
-#: Of the status, which nobody else writes.
+#: For the status, which only the operator writes.
 _WRITTEN: Mapping[Any, Mapping[str, str]] = {
     str: {"type": "string"},
     int: {"type": "integer", "format": "int64"},

@@ -109,7 +109,8 @@ class ActionRunner:
                     self._one(action, case)
 
     def shut_budget(self, owner: Owner, children: dict[str, Object]) -> None:
-        """Shuts the budget if there is one and it is open: nobody judges meanwhile whether a pod may go."""
+        """Shuts the budget if there is one and it is open: the operator does not judge meanwhile whether a pod may
+        go."""
         if f"{BUDGET.name}/{owner.name}" in children and self._may_act():
             self._writer.send(disruption_budget(owner, 0), children)
 
@@ -254,7 +255,7 @@ class ActionRunner:
         except NameTakenError:
             raise
         except Rejected as error:
-            # A quota may have room in a moment; anything else stays as it is until somebody changes something.
+            # A quota may have room in a moment; anything else stays as it is until a user changes something.
             self.rejected = {} if "exceeded quota" in str(error) else {name: str(error)}
             raise
 

@@ -1,7 +1,7 @@
 """Sends children to the API server, unless they are so already.
 
 One writer for each application, called on the thread of its loop. A hash in its annotation says what a child should be;
-the fields that the API server says are still ours show whether somebody else changed it.
+the fields that the API server says are still ours show whether another writer changed it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECRET_SECONDS = 300.0
 
 
 class NameTakenError(Rejected):
-    """Raised if an object of somebody else has the name of a child."""
+    """Raised if another owner's object has the name of a child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ChildWriter:
             try:
                 self._client.replace(with_uid(document, known.uid))
             except (Conflict, Gone):
-                pass  # it was deleted, and may be somebody else's by now
+                pass  # it was deleted, and may have another owner by now
             else:
                 return known.uid
         try:
@@ -107,7 +107,7 @@ class ChildWriter:
             return uid
 
     def _uid_of_our_secret(self, document: Object) -> str:
-        """Returns the uid of the Secret that is there, which may not be read. A dry run of a write tells who owned it
+        """Returns the uid of the Secret that is there, which may not be read. A dry run of a write shows who owned it
         before: the API server answers with the owner of each field beside the document that was sent."""
         answer = self._client.try_replace(document)
         owner = f'k:{{"uid":"{self._uid}"}}'
@@ -147,7 +147,7 @@ def _held(live: Object) -> list[Object]:
 
 
 def ours(live: Object) -> str:
-    """Returns the fields that server-side apply holds for us. Somebody else's change takes a field away from us."""
+    """Returns the fields that server-side apply holds for us. Another writer's change takes a field away from us."""
     entries = live["metadata"].get("managedFields") or ()
     mine = [it.get("fieldsV1") for it in entries if it["manager"] == FIELD_MANAGER and it["operation"] == "Apply"]
     return json.dumps(mine, sort_keys=True)

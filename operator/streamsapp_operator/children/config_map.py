@@ -56,8 +56,8 @@ def manifest_text(app: StreamsApp) -> str:
 
 
 def _said(part: msgspec.Struct) -> dict[str, Any]:
-    """Returns the fields that differ from the defaults. The API server fills in those that a file leaves out, and a
-    server that knows a new field fills in its default, too. None of that is a new revision."""
+    """Returns the fields that differ from the defaults. The API server fills in the fields that a file leaves out, and
+    a server that knows a new field fills in its default, too. None of that is a new revision."""
     said = {}
     for field in msgspec.structs.fields(part):
         value = getattr(part, field.name)

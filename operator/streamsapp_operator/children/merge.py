@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-#: Lists by the name of their field → the field that tells items apart.
+#: Lists by the name of their field → the field that distinguishes items.
 _ITEM_KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -65,7 +65,7 @@ def _are_items(value: object, key: str) -> TypeGuard[list[dict[str, Any]]]:
 
 
 def _merged_items(base: list[dict[str, Any]], override: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Returns the items of the base in their order, then those that are new."""
+    """Returns the items of the base in their order, then the new ones."""
     items = {item[key]: item for item in base}
     for item in override:
         items[item[key]] = merged(items.get(item[key], {}), item)

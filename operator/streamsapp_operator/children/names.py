@@ -74,7 +74,7 @@ class Owner:
 
 
 def own_labels(app: str) -> dict[str, str]:
-    """Returns the labels of every child but those that end by themselves."""
+    """Returns the labels of every child except children that end by themselves."""
     return {NAME_LABEL: app, **_recommended(app, "runtime")}
 
 
@@ -104,8 +104,8 @@ def selector(app: str) -> dict[str, str]:
 
 
 def all_pods(app: str) -> dict[str, str]:
-    """Returns the selector that finds the pods of an application and those that work beside them, under whatever of
-    the labels above."""
+    """Returns the selector that finds the pods of an application and of the pods that work beside them, under whatever
+    of the labels above."""
     return {"app.kubernetes.io/instance": app, "app.kubernetes.io/managed-by": _MANAGER}
 
 

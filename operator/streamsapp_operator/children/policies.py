@@ -26,8 +26,8 @@ def disruption_budget(owner: Owner, max_unavailable: int, *, unready_may_go: boo
 
 
 def network_policy(owner: Owner, settings: RenderSettings, *, among_pods: bool) -> dict[str, Any]:
-    """Returns the network policy. It is about all pods of the application, those that check, preview or make state of
-    history as well. The port is open to the application's own pods, the operator, and pods that are labelled as
+    """Returns the network policy. It is about all pods of the application, including the ones that check, preview or
+    make state of history. The port is open to the application's own pods, the operator, and pods that are labelled as
     clients, in any namespace: metrics are scraped from another one. Answers beyond metrics still need the token. With
     ``among_pods`` the application's own pods may reach all ports of each other, as Spark's do."""
     peers = [

@@ -25,8 +25,8 @@ _DIGITS = 10
 
 
 def preview_hash(asked: PreviewSpec, image: str) -> str:
-    """Returns a hash of everything that tells one preview of a revision from another: a Job that does not run for want
-    of an image, of memory or of time, may run with another one, or with more."""
+    """Returns a hash of everything in which two previews of a revision may differ: a Job that does not run for want of
+    an image, of memory or of time, may run with another one, or with more."""
     made_of = (image, asked.records, asked.deadline_seconds, asked.resources)
     return hashlib.sha256(msgspec.json.encode(made_of, order="deterministic")).hexdigest()[:_DIGITS]
 
@@ -34,7 +34,7 @@ def preview_hash(asked: PreviewSpec, image: str) -> str:
 def preview_job(
     owner: Owner, asked: PreviewSpec, today: Revision, tomorrow: Revision, image: str, attempt: str
 ) -> dict[str, Any]:
-    """Builds the Job; ``attempt`` tells one from another."""
+    """Builds the Job; ``attempt`` distinguishes one from another."""
     paths = {name: f"{_FOLDER}/{name}/{MANIFEST_KEY}" for name in (_TODAY, _TOMORROW)}
     command = ["preview", "-f", paths[_TOMORROW], "--against", paths[_TODAY], "--records", str(asked.records)]
     pod = spark_pod(tomorrow.template, preview_labels(owner.name, tomorrow.id), image, asked.resources, command)

@@ -1,7 +1,7 @@
 """Applies the restricted Pod Security Standard: what pods are given, and what a changed template still has to keep.
 
 Called by ``pod_template``; pure. A namespace that enforces the standard refuses the pod only when it is made: here a
-fault is told before anything is touched, by the field that causes it.
+fault is reported before anything is touched, by the field that causes it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VOLUMES = frozenset(
         "secret",
     }
 )
-#: Those that are safe by themselves, as Kubernetes 1.32 has them.
+#: The ones that are safe by themselves, as Kubernetes 1.32 has them.
 _SYSCTLS = frozenset(
     {
         "kernel.shm_rmid_forced",

@@ -44,7 +44,7 @@ def job(owner: Owner, name: str, attempt: str, spec: dict[str, Any]) -> dict[str
 
 
 def attempt_of(made: dict[str, Any]) -> str:
-    """Returns what tells one attempt from another."""
+    """Returns the value that distinguishes one attempt from another."""
     return str(made["metadata"]["annotations"][ATTEMPT])
 
 

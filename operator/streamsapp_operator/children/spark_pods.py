@@ -3,7 +3,7 @@
 
 Both are made of the pod that runs the application with the other engine, so they have its secrets, code, account and
 restrictions. An executor's container is Spark's own program, a worker of its standalone mode: it needs no token of the
-API server. Whoever talks to them has to know the word that lies beside the HTTP token.
+API server. A program that talks to them has to know the word that lies beside the HTTP token.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AT_POD_IP = (
     ' esac; exec spark-class "$@" --host "$host"'
 )
 _SPARK_CLASS = ("sh", "-c", _AT_POD_IP, "spark-class")
-#: Pages of Spark's programs are for whoever forwards a port.
+#: Pages of Spark's programs are for users who forward a port.
 LOCAL_PAGES = {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}
 #: A master that is gone comes back at the same name with another address, however long that takes.
 _WORKER_OPTIONS = (
@@ -101,7 +101,7 @@ def executor_template(app: StreamsApp, template: dict[str, Any], program: str) -
         "livenessProbe": _probe("spark", every=10, failures=6),
         "readinessProbe": _probe("spark", every=1, failures=3),
     }
-    uid = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}  # it tells the driver who came
+    uid = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}  # the driver learns who came
     own = _daemon(app) | {
         "SPARK_WORKER_OPTS": {"name": "SPARK_WORKER_OPTS", "value": _WORKER_OPTIONS},
         "POD_UID": uid,
@@ -145,7 +145,7 @@ def driver_set(owner: Owner, template: dict[str, Any], cores: int, replicas: int
 
 
 def _settings(app: StreamsApp) -> dict[str, str]:
-    """Returns Spark's settings: those that the manifest may change, and those that belong to these pods."""
+    """Returns Spark's settings: the ones that the manifest may change, and the ones that belong to these pods."""
     return heaps(app) | {
         "spark.driver.host": "$(POD_IP)",
         "spark.authenticate": "true",

@@ -1,4 +1,4 @@
 """The console of the cluster: a page of all applications, served by the operator.
 
-Whoever looks shows a token, and everything is read and done with that: the operator's own login has no part in it.
+A viewer shows a token, and everything is read and done with that: the operator's own login has no part in it.
 """

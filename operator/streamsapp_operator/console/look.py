@@ -22,7 +22,7 @@ class Look:
     document: Object
     #: As the API server has them; ``None``: the viewer may not see them.
     pods: Sequence[Object] | None = ()
-    #: Those that run tasks, with their own reports.
+    #: The pods that run tasks, with their own reports.
     seen: tuple[PodSeen, ...] = ()
     driver: PodSeen | None = None
     events: Sequence[Object] = ()

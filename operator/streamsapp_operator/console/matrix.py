@@ -94,7 +94,7 @@ def _fits(look: Look, active: tuple[PodSeen, TaskReport], place: _OnPod) -> bool
 
 
 def _covers(look: Look, pod: PodSeen) -> dict[str, Takeover | Blocker]:
-    """Returns where each active task with stores of a pod goes on; one that is told twice counts as its last."""
+    """Returns where each active task with stores of a pod goes on; a task reported twice counts as its last report."""
     tasks = pod.report.tasks if pod.report is not None else ()
     stateful = [task for task in tasks if task.role is ReportedRole.ACTIVE and task.stores]
     return dict(zip([task.id for task in stateful], look.gate.covers.of(pod), strict=True))

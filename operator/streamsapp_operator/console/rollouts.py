@@ -13,7 +13,7 @@ from streamsapp_operator.plugin.status_view import rollout_tone
 from streamsapp_operator.plugin.style import Tone
 from streamsapp_operator.plugin.text import UNKNOWN, age, plural, seconds
 
-#: An observed pause that is longer than was predicted by more than this is told by its colour.
+#: An observed pause that is longer than was predicted by more than this is shown by its colour.
 _SLACK_SECONDS = 1.0
 
 

@@ -1,6 +1,6 @@
-"""The routes of the cluster's console. Called on threads of the HTTP server, which keeps nothing of whoever looks.
+"""The routes of the cluster's console. Called on threads of the HTTP server, which keeps nothing of its viewers.
 
-The page is open, as it tells nothing. Everything else wants a token of the API server, which judges it.
+The page is open, as it holds no data. Everything else wants a token of the API server, which judges it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Streams of what happens, for a page: of all applications, or of one of them. A stream watches with its viewer's token
 alone, and nothing of it is kept for another.
 
-Each runs on the thread of its connection. A watch is short, so that whoever lost a right sees no more within seconds.
+Each runs on the thread of its connection. A watch is short, so that a viewer who lost a right sees no more within
+seconds.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _look(viewer: Viewer, document: Object, observer: PodObserver, tools: LookTo
 
 
 def _seen(notes: list[str], what: str, read: Callable[[], Sequence[T]]) -> Sequence[T] | None:
-    """Returns what the viewer may see; a right that is missing is told, and the rest is seen without it."""
+    """Returns what the viewer may see; a missing right is reported, and the rest is seen without it."""
     try:
         return read()
     except Forbidden as error:

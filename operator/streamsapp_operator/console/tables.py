@@ -17,7 +17,7 @@ _MOODS = {Tone.GOOD: "good", Tone.WARN: "warn", Tone.BAD: "bad", Tone.DIM: "fain
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """A text, its meaning, and more words for whoever asks."""
+    """A text, its meaning, and more words on request."""
 
     text: str
     tone: Tone = Tone.PLAIN

@@ -59,7 +59,7 @@ class Viewer:
         return self.client.list(POD, namespace, f"{NAME_LABEL}={app}")
 
     def tokens(self, namespace: str, app: str) -> tuple[str, ...]:
-        """Returns the tokens that the application's pods accept: whoever may read their Secret may ask them."""
+        """Returns the tokens that the application's pods accept: a user who may read their Secret may ask them."""
         return read_tokens(self.client.get(SECRET, namespace, http_secret_name(app)))
 
     def events(self, namespace: str, app: str, uid: str) -> list[Object]:

@@ -3,8 +3,9 @@ server.
 
 Filled by informers, each on its thread, and by the client with what it wrote; read on the loops' threads. Each object
 is kept as compact JSON, without the fields' managers that are not ours: a tenth of what it would take as a document,
-and whoever reads it has a copy of its own. Of a ConfigMap that is nobody's child only its version is kept: all those of
-the cluster may be watched, as any may have an application's code, and their annotations may be as long as their data.
+and each reader has a copy of its own. Of a ConfigMap that is no application's child only its version is kept: all
+ConfigMaps of the cluster may be watched, as any may have an application's code, and their annotations may be as long as
+their data.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Cache:
     def keep(
         self, kind: ResourceKind, namespace: str | None, listed: set[ObjectPlace], version: int
     ) -> Sequence[Object]:
-        """Takes a list that is as of ``version``: objects that it does not show are gone. Returns those that went."""
+        """Takes a list that is as of ``version``: objects that it does not show are gone. Returns the objects that
+        went."""
         with self._lock:
             gone = [
                 place
@@ -127,5 +129,5 @@ def _slim(document: Object) -> Object:
 
 
 def _bare(document: Object) -> Object:
-    """Returns only what tells which object it is, and whether it has changed."""
+    """Returns only the fields that say which object it is, and whether it has changed."""
     return {"metadata": {name: document["metadata"].get(name) for name in _OF_VERSION}}

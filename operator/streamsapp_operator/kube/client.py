@@ -1,7 +1,7 @@
 """A thin client of the API server: documents in, documents out.
 
 Made once by ``__main__``; called on every thread. The login, its renewal and the connections are those of the
-``kubernetes`` package. Nothing is tried twice here: whoever calls looks again, and decides anew.
+``kubernetes`` package. Nothing is tried twice here: the caller looks again, and decides anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAGE = 500
 _CHUNK = 64 << 10
 _JSON = "application/json"
 #: The words in which the API server refuses a field that it does not know, and a part of a status: both are of a
-#: StreamsApp resource that is older than whoever writes.
+#: StreamsApp resource that is older than the writer.
 _REFUSED_FIELD = re.compile(r'(?:unknown field "|: (?=status\.))([A-Za-z][A-Za-z0-9_.]{1,200})')
 _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -77,7 +77,7 @@ class Client:
         self._pool.clear()
 
     def may(self, verb: str, kind: ResourceKind, namespace: str | None) -> bool:
-        """Asks whether whoever is logged in may do this with objects of a kind; no namespace stands for all."""
+        """Asks whether the logged-in account may do this with objects of a kind; no namespace stands for all."""
         group = kind.api_version.rpartition("/")[0]
         wanted = {"verb": verb, "group": group, "resource": kind.plural, "namespace": namespace or ""}
         body = {
@@ -383,7 +383,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _document(code: int, data: bytes) -> Object:
-    """Reads a refusal, which may come as plain text, from a proxy say; it is told by its beginning."""
+    """Reads a refusal, which may come as plain text, from a proxy say; it is reported by its beginning."""
     try:
         found = read_json(data)
     except ValueError:

@@ -1,8 +1,8 @@
 """Compares the StreamsApp resource that the cluster serves with the one that this operator ships. Pure.
 
 Called by ``__main__`` and on the loops' threads. An API server leaves out whatever its CustomResourceDefinition lacks,
-at every read, and at the next write, whoever makes it, for good. ``helm rollback`` puts an older definition over
-a newer one. So nothing is done by a spec that may lack something, and nothing is written then:
+at every read, and at the next write of any client for good. ``helm rollback`` puts an older definition over a newer
+one. So nothing is done by a spec that may lack something, and nothing is written then:
 
 * The definition is older than the object: ``metadata.managedFields`` is kept as it is, and still names the fields.
 * The definition is older than the operator: each write of a status sends, as the spec, every field that this operator
@@ -52,9 +52,9 @@ def lacks(fields: list[str]) -> OlderDefinition:
 
 
 def hidden_fields(document: Object, known: Object) -> list[str]:
-    """Returns the paths of the fields of the spec that somebody set, as ``metadata.managedFields`` has it, and that
-    the object does not have as it was read. Only fields of fields that are ``known`` to have some are compared: keys of
-    a mapping without a schema may be named there and be gone for other reasons, as those without a value are."""
+    """Returns the paths of the fields of the spec that were set, as ``metadata.managedFields`` has it, and that the
+    object does not have as it was read. Only fields of fields that are ``known`` to have some are compared: keys of a
+    mapping without a schema may be named there and be gone for other reasons, as keys without a value are."""
     found: dict[str, None] = {}
     for entry in document["metadata"].get("managedFields") or ():
         fields = entry.get("fieldsV1") if isinstance(entry, dict) else None

@@ -1,9 +1,9 @@
 """Reads what the API server sends: JSON that users wrote most of, nested as deeply as they like. Pure.
 
-Called by the client, on every thread, and by whoever watches. The API server takes ten thousand levels, Python's reader
+Called by the client, on every thread, and by the watches. The API server takes ten thousand levels, Python's reader
 raises an error of its own at a thousand, its writer and most other code at fewer, and ``managedFields`` mirrors the
-levels. So whatever is too deep is cut off: a list in which one object is so has all others whole, and the object
-has a mark where it was cut.
+levels. So whatever is too deep is cut off: a list in which one object is so has all others whole, and the object has a
+mark where it was cut.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def read_json(data: bytes) -> Any:
 
 
 def shallow(data: bytes) -> bytes:
-    """Returns the same for a reader of somebody else's: as it is, or cut to ``DEEPEST`` levels if it is too deep. Text
-    that is no JSON may stay as it is: the reader says so."""
+    """Returns the same for a foreign reader: as it is, or cut to ``DEEPEST`` levels if it is too deep. Text that is no
+    JSON may stay as it is: the reader says so."""
     return b"".join(_cut(data)) if _is_deep(data) else data
 
 

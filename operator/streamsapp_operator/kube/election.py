@@ -56,5 +56,5 @@ class Election:
         self._renewed_at = sent_at
 
     def remaining(self, now: float) -> float:
-        """Returns for how many seconds nobody else can be leading; 0 or less if somebody may."""
+        """Returns for how many seconds no other process can be leading; 0 or less if one may."""
         return 0.0 if self._renewed_at is None else self._renewed_at + self._deadline - now

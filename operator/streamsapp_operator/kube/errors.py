@@ -1,7 +1,7 @@
 """The errors of the API server, by what the caller has to do about them. Pure.
 
     ApiError
-    ├── Conflict      somebody else changed it meanwhile, or it exists already: look again
+    ├── Conflict      another writer changed it meanwhile, or it exists already: look again
     ├── Gone          it is not there (any more)
     ├── Forbidden     the operator's role lacks a right; the message names it
     ├── Refused       an eviction that a budget does not allow now
@@ -21,7 +21,7 @@ from typing import Any
 
 _MISSING_RIGHT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
 
-#: The words in which server-side apply tells that a document does not fit its schema: as an error of its own.
+#: The words in which server-side apply says that a document does not fit its schema: as an error of its own.
 _UNTYPED = "failed to create typed patch object"
 
 

@@ -1,7 +1,7 @@
 """Posts the events on an application that ``kubectl describe`` shows.
 
-Called on the thread of the application's loop. An event's name is made of what it tells, so that an operator that
-crashed after telling something does not tell it twice.
+Called on the thread of the application's loop. An event's name is made of its content, so that an operator that crashed
+after posting an event does not post it twice.
 """
 
 from __future__ import annotations

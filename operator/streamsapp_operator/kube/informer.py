@@ -67,7 +67,7 @@ class Informer(threading.Thread):
         self.lists = 0
 
     def stop(self) -> None:
-        """Ends with the next thing that the watch tells."""
+        """Ends with the next event that the watch reports."""
         self._stopping.set()
 
     def run(self) -> None:

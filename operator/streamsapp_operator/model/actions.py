@@ -42,7 +42,7 @@ class SetBudget:
 @dataclass(frozen=True, slots=True)
 class Evict:
     """Evicts a pod through the Eviction API, with the uid and resource version that it was judged by: a pod that
-    changed since is not touched. The pod drains itself when it is told to end."""
+    changed since is not touched. The pod drains itself when it is asked to end."""
 
     pod: str
     uid: str

@@ -95,7 +95,7 @@ class HangReport:
 
 
 class QueryReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The query of a driver, as it tells of it; part of the status as it is."""
+    """The query of a driver, as it reports it; part of the status as it is."""
 
     state: Annotated[str, Doc("what it does")]
     batches: Annotated[int, Doc("batches that have ended")]
@@ -183,7 +183,7 @@ class PodSeen:
     program: str | None = None
     #: The node that it is on.
     node: str | None = None
-    #: That node no longer reports to Kubernetes. The pod may work all the same; nobody can end it there.
+    #: That node no longer reports to Kubernetes. The pod may work all the same; Kubernetes cannot end it there.
     node_lost: bool = False
 
 
@@ -275,7 +275,7 @@ class PreviewResult:
 
     #: Records of input that were read.
     records: int
-    #: Keys that have results or changed entries, and those of which some differ.
+    #: Keys that have results or changed entries, and the keys with differences.
     keys: int
     differences: int
     #: The first that differ, and what the reader should know, in words.

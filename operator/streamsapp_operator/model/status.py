@@ -313,7 +313,7 @@ def to_document(status: AppStatus) -> dict[str, Any]:
 
 def from_document(document: dict[str, Any] | None) -> AppStatus:
     """Reads the status as it was left. A status that cannot be read is a new beginning, never an error: the cluster
-    tells the rest."""
+    shows the rest."""
     try:
         return converted(document or {}, AppStatus)
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
 """Remembers how far ahead a pod's clock was lately, which bounds the age of its reports.
 
 One per observer, called on the thread of its loop. A pod whose clock is set back while it has stopped looking would say
-that what it saw long ago was seen now; the larger offset of a moment ago tells its true age.
+that what it saw long ago was seen now; the larger offset of a moment ago shows its true age.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from streamsapp_operator.model.observed_state import PodReport
 
-#: Seconds: by then whoever relies on what was seen before has looked again.
+#: Seconds: by then each user of earlier observations has looked again.
 _MEMORY = 60.0
 
 

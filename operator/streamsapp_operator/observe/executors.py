@@ -1,8 +1,8 @@
-"""Tells of an executor what its driver says: which tasks it has open. Pure.
+"""Reports of an executor what its driver says: which tasks it has open. Pure.
 
-Called by the observer. Executors are Spark's own programs, which nobody asks. Tasks are given without their stores: no
-standby follows them and the driver tells of no snapshots, so the gate has nothing to compare. Whoever takes them over
-restores them, and until then the batch waits.
+Called by the observer. Executors are Spark's own programs, which are not asked. Tasks are given without their stores:
+no standby follows them and the driver reports no snapshots, so the gate has nothing to compare. The executor that takes
+them over restores them, and until then the batch waits.
 """
 
 from __future__ import annotations

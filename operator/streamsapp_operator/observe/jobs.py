@@ -105,7 +105,7 @@ def _said_by_one_that_ended_well(pods: Sequence[Object]) -> str | None:
 def _any_goes_on(pods: Sequence[Object]) -> bool:
     """Says whether the end of a pod, and what it said, is still to be heard of: pods are watched apart from Jobs.
 
-    One that is being deleted is not waited for: a node that is lost never tells of its end.
+    A pod that is being deleted is not waited for: a lost node never reports its end.
     """
     waited_for = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
     return any(pod["status"].get("phase") in ("Pending", "Running") for pod in waited_for)

@@ -1,7 +1,7 @@
 """Observes an application: its children, its pods and their reports, its checks.
 
-There is one observer for each application, called on the thread of its loop. Objects are those that the watches told
-of. Only before a pod is taken away, or the first of a revision is made, the objects that decide are read anew:
+There is one observer for each application, called on the thread of its loop. Objects are the ones that the watches
+reported. Only before a pod is taken away, or the first of a revision is made, the objects that decide are read anew:
 StatefulSet, budget and pods. Pods themselves are asked each time.
 """
 
@@ -218,6 +218,6 @@ def tasks_total(pods: Sequence[PodSeen]) -> int | None:
 
 
 def _max_unavailable(budget: Object) -> int:
-    """Returns the budget. Somebody may have made it a percentage, or something else: then it is not shut."""
+    """Returns the budget. A user may have made it a percentage, or something else: then it is not shut."""
     found = budget["spec"].get("maxUnavailable")
     return found if isinstance(found, int) else 1

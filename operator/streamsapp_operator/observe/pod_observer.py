@@ -1,6 +1,6 @@
 """Observes the pods of one application: each as the API server has it, with its own report.
 
-Called by the observer on the thread of the application's loop, and by the console on the thread of whoever looks.
+Called by the observer on the thread of the application's loop, and by the console on the viewer's thread.
 """
 
 from __future__ import annotations

@@ -189,8 +189,8 @@ def state_of(container: Object, kind: str) -> Object:
 
 
 def _needs(pod: Object, reason: str) -> str | None:
-    """Names the Secrets that a pod needs: the kubelet tells of one that is not there in events, which the operator does
-    not read."""
+    """Names the Secrets that a pod needs: the kubelet reports a missing one in events, which the operator does not
+    read."""
     if reason != "ContainerCreating":
         return None
     names = sorted(set(_secrets(pod["spec"].get("volumes") or ())))

@@ -89,7 +89,7 @@ def _started(inputs: PlanInput, attempt: str, last: BootstrapStatus | None) -> B
 
 
 def _failed(inputs: PlanInput, status: BootstrapStatus, seen: JobSeen) -> BootstrapStatus:
-    """Returns the failure, which is told once: its pods may be gone later."""
+    """Returns the failure, which is reported once: its pods may be gone later."""
     if status.phase == "Failed":
         return status
     message = f"{seen.message or 'its Job failed without saying why'}; {_REMEDY.format(name=inputs.app.name)}"

@@ -19,5 +19,5 @@ def max_unavailable(inputs: PlanInput, *, evicted: PodSeen | None, shrinking: bo
 
 
 def is_shut(inputs: PlanInput) -> bool:
-    """Says whether nobody else can be taking a pod now."""
+    """Says whether no other client can be taking a pod now."""
     return not inputs.observed.children.max_unavailable

@@ -197,7 +197,7 @@ def _snapshots_fresh(inputs: PlanInput) -> Told:
 
 
 def _previewed(inputs: PlanInput, found: PreviewStatus) -> Told:
-    """Tells what the new revision would change, or has changed since."""
+    """Reports what the new revision would change, or has changed since."""
     if found.phase == "Failed":
         return "False", "PreviewFailed", found.message or ""
     if found.phase != "Done":
@@ -218,7 +218,7 @@ def _degraded(inputs: PlanInput, status: AppStatus) -> Told:
 
 
 def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
-    """Yields reasons and messages, first those that explain the others."""
+    """Yields reasons and messages, first the ones that explain the others."""
     if isinstance(inputs.app, InvalidSpec):
         yield "InvalidSpec", f"the last valid spec goes on: {_joined(inputs.app.faults)}"
     trouble = inputs.observed.trouble

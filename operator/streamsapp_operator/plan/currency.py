@@ -1,4 +1,4 @@
-"""Tells by conditions if the spec of this generation is what runs: ``UpToDate``, ``Reconciling`` and ``Stalled``.
+"""Reports by conditions if the spec of this generation is what runs: ``UpToDate``, ``Reconciling`` and ``Stalled``.
 Pure; called for the conditions of the status.
 
 ``Reconciling`` and ``Stalled`` are those of kstatus, by which tools such as Argo CD and Flux wait for any resource.
@@ -28,7 +28,7 @@ _BY_HAND = {"NameTaken", "Rejected", "MissingRight"}
 
 
 def currency(inputs: PlanInput, status: AppStatus) -> dict[ConditionType, Told]:
-    """Returns the three conditions, of which one is true."""
+    """Returns the three conditions; one of them is true."""
     if isinstance(inputs.app, InvalidSpec):
         faults = "; ".join(inputs.app.faults)
         return told("InvalidSpec", f"the last valid spec goes on: {faults}", stalled=True)

@@ -1,4 +1,5 @@
-"""Decides in which order pods end and start where Spark runs an application, and tells what a switch of engines costs.
+"""Decides in which order pods end and start where Spark runs an application, and reports what a switch of engines
+costs.
 
 Pure. The broker keeps the engines apart, and refuses what the later one commits while the earlier one is there: so
 everything of the one ends before the first pod of the other starts. The same holds for another program on Spark: its
@@ -140,7 +141,7 @@ def engine_of_good(inputs: PlanInput, last_good: str | None) -> Engine:
 
 
 def query_of(inputs: PlanInput) -> QueryReport | None:
-    """Returns what the driver tells of its query; ``None`` if there is no driver, or it does not answer."""
+    """Returns what the driver reports of its query; ``None`` if there is no driver, or it does not answer."""
     driver = inputs.observed.driver
     return None if driver is None or driver.report is None else driver.report.query
 

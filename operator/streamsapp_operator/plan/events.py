@@ -1,4 +1,4 @@
-"""Decides which events to post: one for each change of the status, so nothing is told twice. Pure.
+"""Decides which events to post: one for each change of the status, so nothing is reported twice. Pure.
 
 The status is written before an event is made, so an operator that dies in between loses the event, never repeats it.
 """
@@ -128,7 +128,7 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostE
         case "Rolling":
             if before is not None and before.phase in {"Paused", "Blocked"}:
                 yield PostEvent("Normal", "RolloutResumed", "pods may be restarted again")
-            elif before is None or before.phase != "Complete":  # else one pod of it is restarted, which is told as such
+            elif before is None or before.phase != "Complete":  # else one pod is restarted, and reported as such
                 yield PostEvent("Normal", "RolloutStarted", f"revision {after.revision} is rolled out")
         case "Paused":
             yield PostEvent("Normal", "RolloutPaused", after.message or "")

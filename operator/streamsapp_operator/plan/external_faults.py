@@ -34,7 +34,7 @@ ID_TAKEN = "ApplicationIdTaken"
 
 
 def held_back(elder: str) -> str:
-    """Tells that an application is not started beside an older one of the same consumer group."""
+    """Reports that an application is not started beside an older one of the same consumer group."""
     told = f"it is not started, as StreamsApp {elder} is older and has the same application id on the same Kafka"
     return f"{told}: {_ONE_GROUP}"
 
@@ -67,7 +67,7 @@ def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
 
 def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     """Yields the reason and message if others are in the group. The pods' word counts only when all are settled:
-    before, members are told of that ended a moment ago."""
+    before, pods report members that ended a moment ago."""
     if inputs.observed.rivals:
         rivals = ", ".join(inputs.observed.rivals)
         yield ID_TAKEN, f"StreamsApp {rivals} has the same application id on the same Kafka: {_ONE_GROUP}"

@@ -24,7 +24,7 @@ MOST_SUBTOPOLOGIES, MOST_PARTITIONS = 1000, 100_000
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTasks(Iterable[str]):
-    """The tasks that must run somewhere, made while they are asked for: whoever has enough of them stops."""
+    """The tasks that must run somewhere, made while they are asked for: a caller that has enough of them stops."""
 
     #: By sub-topology.
     counts: Mapping[str, int]
@@ -36,7 +36,7 @@ class ExpectedTasks(Iterable[str]):
 
 
 def learn(status: AppStatus, observed: ObservedState) -> dict[str, int]:
-    """Returns the tasks that were known, and those that are reported now. Where topologies are known, only their
+    """Returns the tasks that were known, and the tasks that are reported now. Where topologies are known, only their
     sub-topologies have any: no pod can make the status larger by others."""
     if not observed.pods:
         return {}
@@ -51,8 +51,8 @@ def learn(status: AppStatus, observed: ObservedState) -> dict[str, int]:
 
 
 def expected(status: AppStatus) -> ExpectedTasks:
-    """Returns the tasks that must run somewhere: those that have stores in the last good topology and in the one that
-    is rolled out, as far as these are known."""
+    """Returns the tasks that must run somewhere: the ones that have stores in the last good topology and in the one
+    that is rolled out, as far as these are known."""
     known = _stateful(status)
     return ExpectedTasks({part: count for part, count in status.known_tasks.items() if all(part in it for it in known)})
 

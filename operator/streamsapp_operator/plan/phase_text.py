@@ -8,7 +8,7 @@ from streamsapp_operator.plan.plan_input import PlanInput
 
 
 def phrase(inputs: PlanInput, status: AppStatus) -> str:
-    """Tells what goes on, in a few words."""
+    """Says what goes on, in a few words."""
     if isinstance(inputs.app, InvalidSpec):
         return "Invalid spec"
     if inputs.settings.replicas == 0:

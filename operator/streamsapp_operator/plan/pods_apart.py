@@ -1,10 +1,10 @@
 """Keeps pods apart whose topologies cannot work side by side, wherever the rollout leads: also back to the last good
 revision, and on to a third one. Pure.
 
-The spec may change while pods of a revision run that was never good, more than once: from then on the rollout tells
-nothing of them. So beside the topology of the last good revision the status has those of all revisions that have pods.
-Two that both fit the last good one need not fit each other. ``topologyChange`` has no say in what may run side by side:
-it decides only whether a revision waits for the others, or all end before it begins.
+The spec may change while pods of a revision run that was never good, more than once: from then on the rollout says
+nothing of them. So beside the topology of the last good revision the status has the topologies of all revisions that
+have pods. Two that both fit the last good one need not fit each other. ``topologyChange`` has no say in what may run
+side by side: it decides only whether a revision waits for the others, or all end before it begins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
 
 
 def lacking(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
-    """Returns the revisions beside which this one is about to run, and of which no topology is known: the status was
+    """Returns the revisions beside which this one is about to run, and whose topology is not known: the status was
     lost, or is older than what it should have."""
     known, apart = _known(inputs, rollout), kept_apart(inputs.status.shape)
     there = (_there(inputs) | {inputs.status.last_good_revision}) - {rollout.revision}
@@ -53,8 +53,8 @@ def shape_of_good(inputs: PlanInput, rollout: RolloutStatus) -> Shape | None:
 
 
 def in_the_way(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
-    """Returns why pods of this revision cannot work beside those that others than the last good one have, in words; the
-    way back to the last good one waits for nobody."""
+    """Returns why pods of this revision cannot work beside pods of other revisions than the last good one, in words;
+    the way back to the last good one does not wait."""
     good = inputs.status.last_good_revision
     if good == rollout.revision:
         return []
@@ -120,7 +120,7 @@ def _beside_good(inputs: PlanInput, rollout: RolloutStatus, revision: str) -> li
 
 
 def _known(inputs: PlanInput, rollout: RolloutStatus) -> dict[str, Shape | None]:
-    """Returns the topologies that are known, by revision: those that checks have told, those that are remembered, those
+    """Returns the topologies that are known, by revision: topologies that checks have reported, remembered ones, those
     of the rollout and of the one before it, and that of the last good revision."""
     status = inputs.status
     found: dict[str, Shape | None] = {it.revision: encode(it.shape) for it in inputs.observed.checks.values()}
@@ -132,7 +132,7 @@ def _known(inputs: PlanInput, rollout: RolloutStatus) -> dict[str, Shape | None]
 
 
 def _there(inputs: PlanInput) -> set[str]:
-    """Returns the revisions of all pods, also of those that end, and of those that the StatefulSet may just make."""
+    """Returns the revisions of all pods, also of pods that end, and of pods that the StatefulSet may just make."""
     children = inputs.observed.children
     makes = children.replicas or not children.template_seen
     revisions = {pod.revision for pod in inputs.pods} | ({children.template_revision} if makes else set())

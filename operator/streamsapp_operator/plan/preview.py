@@ -29,7 +29,7 @@ def previewed(inputs: PlanInput, rollout: RolloutStatus, *, begins: bool) -> tup
     if last.phase == "Done":
         return replace(rollout, preview=last), _drop(seen)
     if seen is None or seen.job.attempt != attempt:
-        # One that has failed is told until there is another revision; its Job may be gone by then.
+        # A failed preview is reported until there is another revision; its Job may be gone by then.
         starts = seen is None and last.phase != "Failed"
         start = StartPreview(attempt, rollout.revision, inputs.status.last_good_revision or "")
         return replace(rollout, preview=last), [start] if starts else _drop(seen)
@@ -61,7 +61,7 @@ def needs_approval(inputs: PlanInput, rollout: RolloutStatus) -> bool:
 
 
 def outcome(found: PreviewStatus) -> str:
-    """Tells what would change, in words; what the first differences are in ``first``."""
+    """Says what would change, in words; the first differences are in ``first``."""
     return f"{found.differences} of {found.keys} keys have other results or state after {found.records} records"
 
 

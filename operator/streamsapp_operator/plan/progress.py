@@ -1,6 +1,6 @@
 """Judges by what its pods tell whether a revision gets on: one whose pods are ready may still process nothing. Pure.
 
-A pod that tells nothing of it (its runtime is older, its answer too old) is no reason for anything, and neither is an
+A pod that reports nothing of it (its runtime is older, its answer too old) is no reason for anything, and neither is an
 application without input, that is paused, that restores, or that cannot reach Kafka.
 """
 
@@ -106,8 +106,8 @@ def has_committed(inputs: PlanInput, revision: str) -> bool:
 
 
 def _waiting(task: TaskReport) -> int:
-    """Returns how many records wait for a task: of its lag those that the pod has, if it says so. The others may be
-    part of a transaction that is open, which takes minutes where another system commits that seldom."""
+    """Returns how many records wait for a task: the records of its lag that the pod has, if it says so. The others may
+    be part of a transaction that is open, which takes minutes where another system commits that seldom."""
     lag = task.input_lag or 0
     return lag if task.waiting is None else min(lag, task.waiting)
 

@@ -1,7 +1,7 @@
-"""Makes the plan: the actions to do now, and the status that tells of them. Pure; called by the operator's loop, once
+"""Makes the plan: the actions to do now, and the status that reports them. Pure; called by the operator's loop, once
 per reconcile.
 
-The status is written first and the actions carried out then, in their order, any of which may fail or never be reached:
+The status is written first and the actions carried out then, in their order. Any of them may fail or never be reached:
 the next reconcile plans anew, from the status and from the state of the cluster then. So nothing here relies on an
 action having been carried out, and every action may be carried out twice.
 """
@@ -162,8 +162,8 @@ def _is_new(observed: ObservedState, status: AppStatus) -> bool:
 def _never_begun(
     app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float, why: tuple[str, str, str]
 ) -> ReconcilePlan:
-    """Returns the plan of an application of which nothing runs, and nothing may: ``why`` is the reason, and says so in
-    a phrase and in words."""
+    """Returns the plan of an application that has nothing running, and may have nothing: ``why`` is the reason, and
+    says so in a phrase and in words."""
     reason, phase, faults = why
     told = stamped(
         {

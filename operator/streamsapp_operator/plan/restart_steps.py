@@ -1,8 +1,8 @@
 """Takes one step of a rolling restart: it chooses the next pod, and follows the one that is being restarted. Pure.
 
 A step is in the status before its pod is evicted, with the pod's uid: once another uid has the name, the pod was
-replaced, whoever did it and whatever the operator remembers. A pod that is healthy is taken only while the gate allows
-it in this very reconcile, so nothing that was remembered wrongly can take a second one.
+replaced, whichever client did it and whatever the operator remembers. A pod that is healthy is taken only while the
+gate allows it in this very reconcile, so nothing that was remembered wrongly can take a second one.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class RestartStep:
 
     @property
     def begins_none(self) -> bool:
-        """Says whether no further pod is to have the new revision now: those that come back by themselves have the last
+        """Says whether no further pod is to have the new revision now: pods that come back by themselves have the last
         good one."""
         return self.made or self.held is not None or self.waits is not None
 
 
 def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
     """Moves towards all pods being of ``target``; a reconcile ends a step or begins one, never both. While the
-    application is to have fewer pods, none is restarted: it may be one of those that go."""
+    application is to have fewer pods, none is restarted: it may be one of the pods that go."""
     if rollout.current is None:
         return _next(inputs, rollout, target, shrinking)
     ended = replace(rollout, current=None, current_uid=None, step_started_at=None)

@@ -153,7 +153,7 @@ def _alone(
     held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
     if held is not None:
         paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
-        # Pods go on as they are: one that comes back by itself must not be the first of those that have to wait.
+        # Pods go on as they are: one that comes back by itself must not be the first that has to wait.
         stays = back or target == course.last_good or pods_apart.are_there(inputs, rollout)
         return dataclasses.replace(course, rollout=paused, template=course.template if stays else course.last_good)
     phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"

@@ -47,9 +47,9 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, *, sh
 
 
 def is_shrinking(inputs: PlanInput, wanted: int, scaling: ScalingStatus | None) -> bool:
-    """Says whether there are more pods than wanted, one of which is to go next, and the application goes on with the
-    others. Records that came while the tasks of one pod moved are caught up before, as long as there are no more pods
-    than the autoscaler may have."""
+    """Says whether there are more pods than wanted, so that one of them is to go next, and the application goes on with
+    the others. Records that came while the tasks of one pod moved are caught up before, as long as there are no more
+    pods than the autoscaler may have."""
     current, autoscaling = inputs.observed.children.replicas or 0, inputs.settings.autoscaling
     most = MOST_PODS if autoscaling is None else autoscaling.max_replicas
     behind = scaling is not None and scaling.behind_since is not None

@@ -1,4 +1,4 @@
-"""Decides about the runs of ``spec.spark.schedule``: when they may begin, and what is told of them. Pure.
+"""Decides about the runs of ``spec.spark.schedule``: when they may begin, and what the status says of them. Pure.
 
 An application that runs by a schedule has no pods but those of a run. Pods of other revisions end before the first run
 begins; a run ends, and then the CronJob is gone, before the first pod of another revision starts.
@@ -33,7 +33,7 @@ def may_begin(inputs: PlanInput) -> bool:
 
 
 def is_over(inputs: PlanInput) -> bool:
-    """Says whether there is a CronJob of which no run works: where none is wanted any more it may go. A run that begins
+    """Says whether there is a CronJob without a working run: where none is wanted any more it may go. A run that begins
     at this moment ends in order then, before the first pod starts."""
     run = inputs.observed.run
     return inputs.observed.children.schedule_revision is not None and (run is None or not run.may_work)

@@ -53,8 +53,8 @@ def compatibility(old: TopologyShape, new: TopologyShape) -> list[str]:
 
 
 def conflicts(there: TopologyShape, new: TopologyShape) -> list[str]:
-    """Returns why pods of two revisions, neither of which is to be gone on from, cannot work side by side, in words:
-    parts that only one of them has are no reason."""
+    """Returns why pods of two revisions cannot work side by side, in words; neither revision is to be gone on from.
+    Parts that only one of them has are no reason."""
     shared = {number: topics for number, topics in there.sources.items() if number in new.sources}
     changed = _sources(TopologyShape(sources=shared, stores={}), new)
     return [*changed, *_topics(there, new), *_stores(there, new)]
@@ -72,7 +72,7 @@ def _sources(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
 
 def _topics(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
     """Yields the topics that tasks of two ids would read at a time; of a sub-topology that both have, ``_sources``
-    tells."""
+    compares them."""
     places = {topic: number for number, topics in new.sources.items() for topic in topics}
     for number, topics in sorted(old.sources.items()):
         for topic in sorted(topics):

@@ -1,5 +1,5 @@
-"""Tells the last good revision from one that is on trial: all pods have it, were well for a while, and may still fail.
-Pure.
+"""Distinguishes the last good revision from one that is on trial: all pods have it, were well for a while, and may
+still fail. Pure.
 
 Many faults show only after minutes. So a revision that was rolled out becomes the last good one when its pods have run
 for ``rollout.lastGoodSeconds`` without a restart, and each task with input has committed. Until then a crash loop or a
@@ -75,10 +75,10 @@ def given_up(rollout: RolloutStatus, failure: str) -> RolloutStatus:
 
 
 def judged(inputs: PlanInput, before: AppStatus, after: AppStatus) -> AppStatus:
-    """Returns the new status, which the rules made, with the last good revision as it is told: ``before`` is the status
-    as it was left."""
+    """Returns the new status, which the rules made, with the last good revision as it is reported: ``before`` is the
+    status as it was left."""
     good = after.last_good_revision
-    # Of the first there is nothing to go back to; a run by a schedule tells of itself when it ends.
+    # Of the first there is nothing to go back to; a run by a schedule reports itself when it ends.
     if good is None or before.last_good_revision in {None, good} or after.last_good_scheduled:
         return replace(after, trial=None)
     last = None if before.trial is None or before.trial.revision != good else before.trial

@@ -128,7 +128,7 @@ def _carry(session: CommandSession, page: PageServer, browser: socket.socket) ->
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copies until the source ends or either fails; then both end, as nobody is left to read or to write."""
+    """Copies until the source ends or either fails; then both end, as no program is left to read or to write."""
     with suppress(OSError):
         while data := source.recv(_CHUNK):
             target.sendall(data)

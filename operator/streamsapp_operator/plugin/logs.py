@@ -63,7 +63,7 @@ def _chosen(pods: Sequence[Document], name: str, wanted: str | None) -> list[str
 
 
 def _one_by_one(pods: Sequence[str], read: _Read) -> Iterator[_Line]:
-    """A pod that has no log is told, and the others are read; where none has one the command fails."""
+    """A pod that has no log is reported, and the others are read; where none has one the command fails."""
     failed = []
     for pod in pods:
         try:

@@ -32,7 +32,7 @@ from streamsapp_operator.plugin.session import Streams
 from streamsapp_operator.plugin.text import clean
 
 _CHUNK = 64 << 10
-#: Bytes that TLS has read already wake nobody up; milliseconds.
+#: Bytes that TLS has read already wake no thread; milliseconds.
 _LOOK_AGAIN = 200
 
 
@@ -86,7 +86,7 @@ class _Exchange:
 
     def _hears(self) -> bool:
         """Carries what has come from either side; says whether there can be more. Everything that came before the
-        connection broke is there to be taken: it tells how the program ended, or does not."""
+        connection broke is there to be taken: it says how the program ended, or does not."""
         with suppress(websocket.WebSocketException, OSError):
             if self._connection.is_open():
                 if self._input_waits():

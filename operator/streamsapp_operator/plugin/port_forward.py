@@ -99,7 +99,7 @@ def _refusal(reason: str) -> str:
 
 
 def _failure(told: str | None, error: Exception) -> str:
-    """Returns the error that the node tells, which is better than how the connection looks from here."""
+    """Returns the error that the node reports, which is better than how the connection looks from here."""
     if told:
         return f"does not answer: {_first_line(told)}"
     if isinstance(error, socket.timeout):

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
 
 
 def _read(path: Path, name: str) -> StreamsApp:
-    """Reads the file, all of whose faults are told before any pod is made."""
+    """Reads the file, and reports all of its faults before any pod is made."""
     try:
         app = load(path)
     except ManifestError as error:

@@ -1,4 +1,4 @@
-"""Tells the progress of a rolling restart. Pure: one status after another in, lines out.
+"""Reports the progress of a rolling restart. Pure: one status after another in, lines out.
 
 Driven by ``restart --wait`` on the main thread.
 """
@@ -119,7 +119,7 @@ def _failed_bootstrap(status: AppStatus, rollout: RolloutStatus) -> str | None:
 
 
 def _returned(before: RolloutStatus, now: RolloutStatus, at: datetime) -> str:
-    """Tells how a step went: its tasks run elsewhere long before the pod is back and has caught up."""
+    """Reports how a step went: its tasks run elsewhere long before the pod is back and has caught up."""
     said = f"is back after {seconds(seconds_since(before.step_started_at, at))}"
     ran = now.observed_seconds if now.observed_seconds is not None else before.observed_seconds
     if ran is not None:

@@ -90,7 +90,7 @@ class ClusterAccess(Protocol):
         ...
 
     def logs(self, pod: str, *, tail: int, follow: bool, previous: bool) -> Iterator[str]:
-        """Returns the last lines that a pod has written, and with ``follow`` those that come."""
+        """Returns the last lines that a pod has written, and with ``follow`` the lines that come."""
         ...
 
     def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:

@@ -64,7 +64,7 @@ def _lines(name: str, session: CommandSession) -> Iterator[str]:
 
 def forsaken(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -> str | None:
     """Warns if no operator looks after the application any more, as far as can be seen: its status is old then."""
-    if operators is None:  # only what the application itself tells
+    if operators is None:  # only what the application itself reports
         behind = app.status.observed_generation < app.generation
         return "The last change was not taken notice of yet: does an operator run?" if behind else None
     ours = [each for each in operators if each.watched is None or app.namespace in each.watched]

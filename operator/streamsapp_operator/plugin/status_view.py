@@ -258,7 +258,7 @@ def _conditions(app: StreamsAppSummary, now: datetime, style: Style) -> Iterator
 
 
 def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
-    """Returns the colour of a condition. Those that tell of progress are neither good nor bad."""
+    """Returns the colour of a condition. Conditions of progress are neither good nor bad."""
     if condition.type == "SnapshotsFresh" and not app.has_remote_state:
         return Tone.DIM
     if condition.status == "Unknown":
@@ -271,7 +271,7 @@ def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
 
 
 def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
-    """Returns a line for each pod, and the faults of those that could not be asked."""
+    """Returns a line for each pod, and the faults of pods that could not be asked."""
     generations = {pod.answer.report.generation for pod in pods if pod.answer.report is not None}
     yield from render(_PODS, [_pod_row(app, pod, now, in_step=len(generations) < 2) for pod in pods], style)
     for pod in pods:
@@ -280,7 +280,7 @@ def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: 
 
 
 def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: bool) -> Row:
-    """Returns the row of a pod. Generations are told if they differ, restarts if there were any."""
+    """Returns the row of a pod. Generations are shown if they differ, restarts if there were any."""
     report, wanted = pod.answer.report, _wanted_revision(app.status)
     active = None if report is None else sum(task.role == "active" for task in report.tasks)
     silent = "EXECUTOR" if pod.role == EXECUTOR else UNKNOWN

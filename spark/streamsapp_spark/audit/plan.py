@@ -160,7 +160,7 @@ class AuditPlanner:
         return self._starts.get(partition, self._known.bounds.lows[partition])
 
     def _positions(self, task_id: TaskId) -> dict[TopicPartition, int]:
-        """Returns how far a task has read each of its inputs; one of which nothing tells is left out."""
+        """Returns how far a task has read each of its inputs; an input without a known position is left out."""
         if task_id not in self._known_positions:
             self._known_positions[task_id] = self._find_positions(task_id)
         return self._known_positions[task_id]
@@ -168,7 +168,7 @@ class AuditPlanner:
     def _find_positions(self, task_id: TaskId) -> dict[TopicPartition, int]:
         inputs = self._stages.layout.plans[task_id].inputs
         if task_id in self._snapshots:
-            # A partition of which the task had read nothing by then is not in its snapshot.
+            # A partition that the task had not read by then is not in its snapshot.
             points = self._snapshots[task_id].inputs
             read = {TopicPartition(each.topic, each.partition): each.offset for each in points}
             return {each: read.get(each, self._start(each)) for each in inputs}
@@ -195,7 +195,7 @@ class AuditPlanner:
             self._plan.ranges.append(HistoryRange(*partition, self._start(partition), positions[partition]))
 
     def _note_lag(self, task_id: TaskId, partition: TopicPartition) -> None:
-        """Tells what is compared where a snapshot does not have all that the group has committed."""
+        """Reports what is compared where a snapshot does not have all that the group has committed."""
         position, group = self._positions(task_id)[partition], self._known.committed.get(partition, 0)
         if task_id in self._snapshots and group > position:
             advice = "" if self._known.runs else f"; {self._known.remedy}"

@@ -24,7 +24,7 @@ class AuditReport:
         self._stores: set[str] = set()
         self._keys = self._differences = 0
         self._failed: set[TaskId] = set()
-        #: Repartition topics of which a task's code asks for offsets.
+        #: Repartition topics whose offsets a task's code asks for.
         self._observed: dict[TaskId, list[str]] = {}
 
     @property

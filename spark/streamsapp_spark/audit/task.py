@@ -67,8 +67,8 @@ class Failed(Struct, frozen=True, tag="failed"):
 
 
 class OffsetsUsed(Struct, frozen=True, tag="observed"):
-    """Says that a task's code asks for the offsets of repartition topics, before its differences are told: an offset
-    there is the network's doing, so the replay has others, and values that are made of them differ without being
+    """Says that a task's code asks for the offsets of repartition topics, before its differences are reported: an
+    offset there is the network's doing, so the replay has others, and values that are made of them differ without being
     wrong."""
 
     task: str

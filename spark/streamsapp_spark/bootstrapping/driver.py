@@ -111,7 +111,7 @@ class Bootstrap:
         layout, missing = plan_layout(self._topology, self._config, self._admin)
         stages = Stages(layout)
         stages.refuse_feedback()
-        # Most mistakes are told before Spark has started; nothing is begun before it has.
+        # Most mistakes are reported before Spark has started; nothing is begun before it has.
         found: tuple[HistoryRange, ...] = ()
         if before is not None:
             if before.begun().history == TABLE:
@@ -193,14 +193,14 @@ class Bootstrap:
         return {each for each in inputs if each.topic not in layout.repartition_topics}
 
     def _only_global(self, layout: ApplicationLayout) -> set[TopicPartition]:
-        """Returns the partitions that nobody reads but global stores. Those are filled from Kafka, as an instance does:
-        what tables have of them, if anything, tells nothing of what they will hold then."""
+        """Returns the partitions that only global stores read. These stores are filled from Kafka, as an instance does:
+        what tables have of them, if anything, does not show what they will hold then."""
         read = {each for plan in layout.plans.values() for each in plan.inputs}
         return self._inputs(layout) - read
 
     def _internal(self, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
         """Returns what is read from Kafka, whatever history is: global stores' topics, and the ends of repartition
-        topics, whose records are nobody's, as readers go on at their end."""
+        topics, whose records belong to no reader, as readers go on at their end."""
         shared = set() if self._tables is None else self._only_global(layout)
         bounds = PartitionOffsets(self._config, repartitioned(layout) | shared)
         return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
@@ -261,7 +261,8 @@ class Bootstrap:
 
 
 def _replay_all(stages: Stages, frames: StageFrames, needed: list[Stage], progress: SparkProgress) -> None:
-    """Runs one Spark action for all stages that nobody reads, and one for each that several read, which is kept."""
+    """Runs one Spark action for all stages that no other stage reads, and one for each that several read, which is
+    kept."""
     last = []
     for stage in needed:
         frame = frames.make(stage)

@@ -1,6 +1,6 @@
 """Writes the changelogs of a bootstrap to Kafka, and with ``--emit`` its results.
 
-Used in Spark's Python workers. One transactional producer per task: whoever runs the task again fences it, so that an
+Used in Spark's Python workers. One transactional producer per task: the next run of the task fences it, so that an
 executor that was given up for lost cannot write into what is running by then.
 """
 

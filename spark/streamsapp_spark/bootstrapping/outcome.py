@@ -1,4 +1,4 @@
-"""Tells what a bootstrap did when it is done: a line for people, a document for programs. Pure.
+"""Reports what a bootstrap did when it is done: a line for people, a document for programs. Pure.
 
 Used by ``bootstrap`` on the driver's main thread.
 """

@@ -1,4 +1,4 @@
-"""Checks the preconditions of a bootstrap: nobody runs the application, and it has no state of its own yet.
+"""Checks the preconditions of a bootstrap: no process runs the application, and it has no state of its own yet.
 
 Runs on the driver, before anything is written and once more after a bootstrap is begun: instances look for one when
 they have joined their group, so one of both sees the other.

@@ -1,7 +1,7 @@
 """The Spark task of a bootstrap: it replays a stream task and publishes its snapshot.
 
 Runs in Spark's Python workers, which may die and be started again at any point: nothing counts until the snapshot is
-published, and whoever does the same task later finds that out or fences whoever still works on it.
+published, and a later run of the same task finds that out, or fences the worker that is still at it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _decode = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]]).decode
 
 
 def results(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Makes results of the rows that are left after the last stage. A partition that nobody chose is null."""
+    """Makes results of the rows that are left after the last stage. A partition that was not chosen is null."""
     for batch in batches:
         partition = batch.column("partition")
         yield pa.RecordBatch.from_arrays(

@@ -52,7 +52,7 @@ def check_bound(topic: str, frame: DataFrame) -> None:
 
 
 def placed(topic: BoundTopic, has_offsets: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Places rows that have the columns of ``BoundTopic.rows``. Raises ``DeserializationError`` for those that are no
+    """Places rows that have the columns of ``BoundTopic.rows``. Raises ``DeserializationError`` for rows that are no
     records."""
     for batch in batches:
         if not batch.num_rows:

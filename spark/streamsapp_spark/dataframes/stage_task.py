@@ -77,7 +77,7 @@ class BatchTask:
             if (others := batch.filter(pc.invert(mine))).num_rows:
                 yield others
         group = app.stages.groups(stage)[self.partition]
-        # Beside the files that are kept, of which it has links; and a killed worker's goes when the session does.
+        # Beside the kept files, which it has links to; and a killed worker's goes when the session does.
         self.kept.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{group[0]}-", dir=self.kept) as directory:
             yield from _Group(self, app, group, Path(directory)).run([batch for batch in own if batch.num_rows])

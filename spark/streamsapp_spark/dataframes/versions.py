@@ -1,8 +1,8 @@
 """The state of one task after each batch: a chain of snapshots whose numbers are those of the batches.
 
 Used in Spark's Python workers. Spark may run a batch again, whole or in part, beside an attempt that it gave up: each
-begins with the state after the batch before, and of those that end the first one's state counts, as what they write is
-the same.
+begins with the state after the batch before, and of the attempts that end, the first one's state counts, as what they
+write is the same.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class TaskVersions:
             return tuple(pool.map(stored, paths))
 
     def _collect(self, retain: int) -> None:
-        """Deletes the state that no attempt can begin with any more, and now and then those that attempts which were
-        killed or came late have left, with all files that no state has."""
+        """Deletes the state that no attempt can begin with any more, and now and then the state that killed or late
+        attempts have left, with all files that no state has."""
         chain, oldest = self.chain, self._number - retain
         if oldest < 1:
             return

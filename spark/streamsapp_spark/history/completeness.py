@@ -139,7 +139,7 @@ class Completeness:
             log.warning("%s begins at offset %d: what was before it is not part of the state", partition, count.low)
 
     def _judged(self, partition: TopicPartition, gaps: Sequence[MissingOffsets], low: int) -> Iterator[str]:
-        """Returns gaps that hold records in Kafka, and those of which Kafka knows nothing any more."""
+        """Returns gaps that hold records in Kafka, and gaps that Kafka knows nothing of any more."""
         unknown = [MissingOffsets(gap.start, min(gap.end, low)) for gap in gaps if gap.start < low]
         if unknown:
             yield (

@@ -70,7 +70,7 @@ class PartitionOffsets:
 
 
 def ranges(bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
-    """Returns the history of each partition; everything in ``until`` that does not fit is told."""
+    """Returns the history of each partition; everything in ``until`` that does not fit is reported."""
     wanted = {} if until == LATEST else _wanted(until, bounds.highs)
     made = []
     for partition, high in sorted(bounds.highs.items()):

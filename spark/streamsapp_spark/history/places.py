@@ -49,7 +49,7 @@ class Tables(Protocol):
 
     @property
     def name(self) -> str:
-        """By which a bootstrap that was begun is told from another."""
+        """It distinguishes a bootstrap that was begun from another."""
         ...
 
     @property
@@ -62,7 +62,8 @@ class Tables(Protocol):
         ...
 
     def fixed(self, spark: SparkSession) -> Tables:
-        """Returns the tables, those that change as of now. Raises ``ManifestError`` for one that cannot be read."""
+        """Returns the tables; changing ones are read as of now. Raises ``ManifestError`` for one that cannot be
+        read."""
         ...
 
     def open(self, spark: SparkSession) -> DataFrame:

@@ -47,7 +47,7 @@ class StageFrames:
         self._made: dict[Stage, DataFrame] = {}
 
     def make(self, stage: Stage) -> DataFrame:
-        """Makes the frame of a stage, after those that it reads from."""
+        """Makes the frame of a stage, after the stages that it reads from."""
         groups = self._stages.groups(stage)
         rows = [
             task_row(group[0], repartition_key)

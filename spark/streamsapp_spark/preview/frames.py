@@ -47,7 +47,7 @@ def _or_unchanged(one: str, other: str) -> Column:
 
 def _results(stages: list[DataFrame], side: int) -> DataFrame:
     rows = reduce(DataFrame.union, stages).filter(f"reader = {NOBODY}").withColumnRenamed("repartition_key", "kind")
-    # A key may be in the stores of several tasks, as whoever writes the topics chose.
+    # A key may be in the stores of several tasks, as the writers of the topics chose.
     in_order = Window.partitionBy("kind", "topic", "key").orderBy("writer", "sequence")
     nth = when(col("kind") == RESULT, functions.row_number().over(in_order)).otherwise(col("partition"))
     sent = functions.struct("value", "timestamp", "headers", "partition")

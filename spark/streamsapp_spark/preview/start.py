@@ -1,8 +1,9 @@
 """Chooses where a preview begins: for each task of today's application a snapshot that leaves enough to read, or its
 first record. Used on the driver, before Spark does anything.
 
-Tasks of a sub-topology that reads users' topics only begin each for itself. Those that are joined by internal topics
-begin together, at their newest snapshots: an older one of one of them would be of another moment than those of others.
+Tasks of a sub-topology that reads users' topics only begin each for itself. Tasks that are joined by internal topics
+begin together, at their newest snapshots: an older one of one of them would be of another moment than the others'
+snapshots.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class StartPlanner:
         self._start = Start()
 
     def choose(self) -> Start:
-        """Raises ``StreamsError`` for a task of which there is nothing to begin with."""
+        """Raises ``StreamsError`` for a task that has nothing to begin with."""
         for parts in self._components():
             tasks = [task_id for part in parts for task_id in self._stages.tasks(part)]
             if len(parts) > 1 or self._stages.parts[parts[0]].repartition_sources:
@@ -138,7 +139,7 @@ class StartPlanner:
         for number in chain.numbers():
             try:
                 yield {task_id: numbered(chain, number)}
-            except NoSnapshotError:  # somebody began there
+            except NoSnapshotError:  # an instance began there
                 continue
 
     def _newest_of(self, tasks: list[TaskId]) -> Iterator[dict[TaskId, Snapshot]]:

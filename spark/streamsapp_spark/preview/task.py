@@ -1,4 +1,4 @@
-"""The Spark task of a preview: it runs a stream task on a copy of today's state, and tells what it sends and what it
+"""The Spark task of a preview: it runs a stream task on a copy of today's state, and reports what it sends and what it
 changes.
 
 Runs in Spark's Python workers, once for today's program and once for tomorrow's. Nothing is written anywhere else: the

@@ -1,7 +1,7 @@
-"""Cuts a sub-topology to the part that history needs: nodes that lead to results which nobody will see are left out.
+"""Cuts a sub-topology to the part that history needs: nodes that lead only to unread results are left out.
 
 Used in Spark's Python workers, before a task is made. A sink's name stays, as processors forward to it by name;
-operators above that find nobody below them save what they would make.
+operators above that find no node below them save what they would make.
 """
 
 from __future__ import annotations

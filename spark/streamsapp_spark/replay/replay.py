@@ -96,7 +96,7 @@ class Replay:
     # ---- by steps ----------------------------------------------------------------------------------------------
 
     def begin(self, inputs: Mapping[TopicPartition, InputBatches]) -> None:
-        """Takes the inputs, of which nothing is read yet."""
+        """Takes the inputs, which are not read yet."""
         self._inputs = dict(inputs)
 
     def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:

@@ -1,4 +1,4 @@
-"""Orders the sub-topologies of an application for a replay, and finds those that have to be replayed at all.
+"""Orders the sub-topologies of an application for a replay, and finds the ones that have to be replayed at all.
 
 Pure; called by the driver, and by workers that look for the tasks that they replay together.
 """
@@ -58,7 +58,7 @@ class Stages:
 
     @cached_property
     def in_order(self) -> list[Stage]:
-        """Returns the stages, writers before readers. A stage is one sub-topology, or those that read each other's
+        """Returns the stages, writers before readers. A stage is one sub-topology, or several that read each other's
         internal topics, as the two sides of a foreign-key join do."""
         above = {part: self.above(part) for part in self.parts}
         stages = {
@@ -69,7 +69,7 @@ class Stages:
         return sorted(stages, key=lambda stage: (len(stages[stage].union(stage)), stage))
 
     def groups(self, stage: Stage) -> list[tuple[TaskId, ...]]:
-        """Returns the tasks of a stage by the Spark task that replays them: each has one of its own, but those that get
+        """Returns the tasks of a stage by the Spark task that replays them: each has one of its own, but tasks that get
         records back from each other share one."""
         tasks = [task_id for part in stage for task_id in self.tasks(part)]
         return [tuple(tasks)] if stage[0] in self.above(stage[0]) else [(each,) for each in tasks]

@@ -23,7 +23,7 @@ _CONDITIONS = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_SUBMIT_OPTS", "H
 _PARTS = ("bin", "conf", "jars")
 #: A path that needs no quotes among Java's options.
 _PLAIN = re.compile(r"[\w./+-]+")
-#: Java tells of classes that it leaves out; a damaged archive is to be refused, not run.
+#: Java reports classes that it leaves out; a damaged archive is to be refused, not run.
 _ALWAYS = "-Xlog:cds*=off -XX:+VerifySharedSpaces"
 #: A process that was killed has recorded nothing; another one tries after a day.
 _AGAIN_MS = 86_400_000

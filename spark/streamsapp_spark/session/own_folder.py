@@ -1,7 +1,8 @@
 """The folder of a driver in the temporary directory. Called on the driver's main thread.
 
 It goes with the process. A process that is killed leaves it, and the next one that makes such a folder removes it: each
-holds a lock on its own as long as it lives, which also tells those apart that have one process number in several pods.
+holds a lock on its own as long as it lives, which also distinguishes processes that have one process number in several
+pods.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ def own_folder() -> Path:
         _remove_if_left(left)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary))
-        with suppress(OSError):  # gone already, or on a disk without locks, where nobody takes it for one that is left
+        with suppress(OSError):  # gone already, or on a disk without locks, where no process takes it for a leftover
             # Processes that are started do not get the descriptor, and this one closes it by its end.
             fcntl.flock(os.open(folder, _FOLDER), fcntl.LOCK_EX)
-        if folder.exists():  # nobody took it for one that is left before it was locked
+        if folder.exists():  # no process took it for a leftover before it was locked
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             return folder
 
@@ -43,7 +44,7 @@ def _remove_if_left(folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return  # somebody's
+        return  # in use
     else:
         shutil.rmtree(folder, ignore_errors=True)
     finally:

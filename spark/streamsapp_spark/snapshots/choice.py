@@ -59,7 +59,7 @@ def chosen(chain: ManifestChain, as_of: AsOf | None) -> Snapshot:
     for number in chain.numbers():
         try:
             oldest = numbered(chain, number)
-        except NoSnapshotError:  # somebody began there
+        except NoSnapshotError:  # an instance began there
             continue
         if as_of.admits(oldest):
             return oldest

@@ -56,7 +56,7 @@ def is_immutable(name: str) -> bool:
 
 def bring(chain: ManifestChain, snapshot: Snapshot, directory: Path, kept: Path | None = None) -> None:
     """Leaves its database in ``directory``, where a task's stores find it. Files that never change are taken from
-    ``kept``, a folder of the caller's that nobody else can write to, and left there for the next time."""
+    ``kept``, a folder of the caller's that no other user can write to, and left there for the next time."""
     target = directory / DATABASE
     target.mkdir(parents=True)
 

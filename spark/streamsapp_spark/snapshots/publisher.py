@@ -1,4 +1,4 @@
-"""Publishes replayed stores as a snapshot like those that instances write, so that any of them can begin with it.
+"""Publishes replayed stores as a snapshot like the snapshots of instances, so that any of them can begin with it.
 
 Used in Spark's Python workers.
 """

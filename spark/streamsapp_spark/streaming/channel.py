@@ -1,7 +1,7 @@
 """The connection between the driver and its workers: requests and answers, for who knows the driver's word.
 
-Whoever does not know it is not heard (``multiprocessing.connection`` challenges both sides). The server has a thread
-for each connection, on which the engine answers.
+A program that does not know it is not heard (``multiprocessing.connection`` challenges both sides). The server has a
+thread for each connection, on which the engine answers.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Server:
         self._accepting.start()
 
     def close(self) -> None:
-        """Nobody else connects, from when this returns."""
+        """No other process connects, from when this returns."""
         self._closed = True
-        with suppress(OSError):  # a thread that waits for somebody would keep the port
+        with suppress(OSError):  # a thread that waits for a client would keep the port
             socket.create_connection(("127.0.0.1", self.address.port), _SECONDS).close()
-        # It would take whoever comes meanwhile, or those of the next server, which gets the same descriptor.
+        # It would take clients that come meanwhile, or clients of the next server, which gets the same descriptor.
         self._accepting.join(_SECONDS)
         self._listener.close()
 
@@ -83,7 +83,7 @@ class Server:
         while not self._closed:
             try:
                 connection = Connection(self._listener.accept()[0].detach())
-            except OSError as error:  # whoever it was went away
+            except OSError as error:  # the client went away
                 log.debug("a connection was not made: %s", error)
                 continue
             if self._closed:
@@ -95,15 +95,15 @@ class Server:
         with suppress(OSError, EOFError), connection:
             try:
                 self._know(connection)
-            except Exception as error:  # whoever it was does not know the word, says nothing, or went away
+            except Exception as error:  # the client does not know the word, says nothing, or went away
                 log.debug("a connection was refused: %s", error)
                 return
             if not self._closed:
                 self._serve(connection)
 
     def _know(self, connection: Connection) -> None:
-        """Challenges a worker as ``Listener`` would do it, but on the worker's thread: one that is silent keeps nobody
-        else waiting."""
+        """Challenges a worker as ``Listener`` would do it, but on the worker's thread: a silent one keeps no other
+        waiting."""
         _give_up_reading_after(connection, _TO_BE_KNOWN)
         deliver_challenge(connection, self._word)
         answer_challenge(connection, self._word)

@@ -1,10 +1,10 @@
 """Hands the lanes of a batch to the processes that ask for them.
 
-A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before; what
-nobody has, or somebody who did not come to this batch, is divided among those who came. Where a process that stays has
-fewer lanes than another one, that one gives some up, at the end of a batch; and lanes of a process that stays away are
-for others. A process that had a lane and went without a report is fenced by the one that gets it next, so that nothing
-here has to be right for results to be.
+A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before;
+lanes without a process, or of a process that did not come to this batch, are divided among the processes that came.
+Where a process that stays has fewer lanes than another one, that one gives some up, at the end of a batch; and lanes of
+a process that stays away are for others. A process that had a lane and went without a report is fenced by the one that
+gets it next, so that nothing here has to be right for results to be.
 
 Called on the threads of the channel.
 """
@@ -109,8 +109,8 @@ class Dispatcher:
             return moving
 
     def deserted(self) -> list[int]:
-        """Lanes whose process stays away, which have none from now on. They may not be due, and would have nobody who
-        writes their snapshots."""
+        """Lanes whose process stays away, which have none from now on. They may not be due, and no process would write
+        their snapshots."""
         with self._condition:
             lost = [number for number, owner in self._owners.items() if self._away.get(owner, 0) >= _SETTLED]
             for number in lost:
@@ -178,7 +178,7 @@ class Dispatcher:
         self._away = {process: self._away.get(process, 0) + 1 for process in away}
 
     def _divide(self) -> None:
-        """Lanes without a process go to those that are here and have the fewest."""
+        """Lanes without a process go to the processes that are here and have the fewest."""
         here = {puller.process for puller in self._came.values()}
         for number in self._waiting:
             owner = self._owners.get(number)

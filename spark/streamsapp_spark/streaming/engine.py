@@ -1,8 +1,8 @@
 """The driver of ``engine: spark``: one Structured Streaming query, from start to end, and how it is seen from outside.
 
 Made and run by the command line on its main thread; looked at on the threads of the HTTP server. What Spark and its
-workers ask is answered by ``service``. The driver may end at any moment: the next one fences whoever is left, and goes
-on where the group stands.
+workers ask is answered by ``service``. The driver may end at any moment: the next one fences any process that is left,
+and goes on where the group stands.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 #: The time that instances have to leave the group before the driver refuses to start beside them: their session, and
 #: this many seconds.
 _LEAVE = 5.0
-#: The time between two looks at the query, and at what Spark tells of its last batch, in seconds.
+#: The time between two looks at the query, and at what Spark reports of its last batch, in seconds.
 _LOOK, _PROGRESS = 0.1, 1.0
 
 
@@ -161,7 +161,7 @@ class SparkEngine:
         spark.dataSource.register(source_of(job))
         frame = observed(spark.readStream.format(NAME).load())
         writer = frame.writeStream.format("noop").queryName(self._config.application_id)
-        # Nobody reads the checkpoint: it is written now and then, and not in the middle of a batch.
+        # No program reads the checkpoint: it is written now and then, and not in the middle of a batch.
         writer = writer.options(
             checkpointLocation=checkpoint,
             asyncProgressTrackingEnabled=True,
@@ -242,7 +242,7 @@ class SparkEngine:
 
 
 class _TopicsOfBatches:
-    """Looks now and then whether other topics match the patterns than those that a query reads."""
+    """Looks now and then whether other topics match the patterns than the ones that a query reads."""
 
     def __init__(self, config: StreamsConfig, admin: TopicAdmin, layouts: Layouts, read: ApplicationLayout) -> None:
         self._period = topics_period(config)
@@ -253,7 +253,7 @@ class _TopicsOfBatches:
         self.changed = False
 
     def look(self) -> bool:
-        """Return whether topics have come or gone. Raises ``TopicError`` for those that cannot be read."""
+        """Return whether topics have come or gone. Raises ``TopicError`` for topics that cannot be read."""
         if not self.changed and self._read.matched and time.monotonic() >= self._look_at:
             self._layouts.look(self._admin)
             self._look_at = time.monotonic() + self._period
@@ -262,7 +262,7 @@ class _TopicsOfBatches:
 
 
 def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
-    """The last batch as Spark tells it. In one call to Java: ``lastProgress`` makes some two hundred."""
+    """The last batch as Spark reports it. In one call to Java: ``lastProgress`` makes some two hundred."""
     told = query._jsq.lastProgress()
     return None if told is None else json.loads(told.json())
 

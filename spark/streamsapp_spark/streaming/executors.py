@@ -1,4 +1,4 @@
-"""The cores that executors have, and those that are still to come: by them batches are divided.
+"""The cores that executors have, and the cores still to come: by them batches are divided.
 
 Executors register one after the other when a driver starts, come later, and are lost. Used on the driver's main thread.
 """

@@ -44,7 +44,7 @@ class _UnderWay:
     #: When something was heard of it, in monotonic seconds.
     progress_at: float
     records: int = 0
-    #: Those that were told so far.
+    #: The reports so far.
     reports: int = 0
     #: The seconds for which each process has been at work on it.
     busy: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -251,7 +251,7 @@ class MicroBatchService:
         self._under_way.progress_at = self._clock.monotonic()
 
     def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
-        """A lane is committed; returns what Spark is told of it."""
+        """A lane is committed; returns the report to Spark."""
         done = (sum(task.records for task in report.tasks), sum(task.outputs for task in report.tasks))
         with self._lock:
             puller.records, puller.outputs = puller.records + done[0], puller.outputs + done[1]
@@ -266,7 +266,7 @@ class MicroBatchService:
             return self._told(*done)
 
     def _owed(self, puller: Puller) -> dict[str, int]:
-        """Tells the work of earlier attempts at the same partition: of one that failed Spark counts nothing."""
+        """Reports the work of earlier attempts at the same partition: of one that failed Spark counts nothing."""
         before, records, outputs = puller.before, 0, 0
         with self._lock:
             while before is not None:

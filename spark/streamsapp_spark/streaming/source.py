@@ -79,7 +79,7 @@ class EngineReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a worker."""
-        from streamsapp_spark.streaming.worker import pull  # late: nobody else needs it
+        from streamsapp_spark.streaming.worker import pull  # late: only workers need it
 
         return pull(_loaded(self._job), partition.value)
 

@@ -32,7 +32,7 @@ class Figures:
     batches: int = 0
     #: Processes that cannot write snapshots: since when, and why.
     outages: dict[str, tuple[int, str]] = field(default_factory=dict)
-    #: As Spark tells it, of the last batch.
+    #: As Spark reports it, of the last batch.
     progress: Mapping[str, Any] | None = None
     lane_seconds: Histogram = field(default_factory=Histogram)
     commit_seconds: Histogram = field(default_factory=Histogram)

@@ -117,7 +117,7 @@ _collected = _Collected()
 
 
 def _begin(job: EngineJob, driver: Connection) -> _Place:
-    """Returns the directory of this process; tells the driver, and raises, if it cannot be what the driver is."""
+    """Returns the directory of this process; reports to the driver, and raises, if it cannot be what the driver is."""
     try:
         refuse_other_versions(job.versions)
         return _held(job).place

@@ -1,8 +1,8 @@
 """An application as its snapshots show it: topology, configuration, and the tasks that have snapshots. Kafka is not
 asked for anything.
 
-Used on the driver and in Spark's Python workers. Every instance claims the tasks that it is given before it takes
-their first snapshot, so those that nobody has ever had are all that can be missing here.
+Used on the driver and in Spark's Python workers. Every instance claims the tasks that it is given before it takes their
+first snapshot, so only tasks that no instance has ever had can be missing here.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class StoredApplication:
         return found
 
     def with_keys(self, tasks: Sequence[TaskId], store: str, keys: Iterable[Any], count: int | None) -> list[TaskId]:
-        """Returns those of a store's tasks that can have these keys: where nobody knows how the topics are partitioned,
-        or how many tasks there are, all."""
+        """Returns those of a store's tasks that can have these keys: all of them where it is not known how the topics
+        are partitioned, or how many tasks there are."""
         part, builder = self.part_with(store), self.builder(store)
         if count is None or part.id not in placed_by_key(self.parts.values()):
             return list(tasks)

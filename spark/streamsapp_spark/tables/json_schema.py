@@ -1,6 +1,6 @@
 """Gives JSON values the types of a schema that the user names. Pure; used in Spark's Python workers.
 
-Nothing is converted: a value that is not of its field's type is a fault, as it would be somebody's lost number.
+Nothing is converted: a value that is not of its field's type is a fault, as the user would lose a number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows of a store: those that one snapshot has, and those that differ between two.
+"""The rows of a store: the rows of one snapshot, and the rows that differ between two.
 
 Used in Spark's Python workers.
 """

@@ -1,7 +1,7 @@
 """Finds out how many tasks a store has, as far as anybody can know. Used on the driver, by readers.
 
-Snapshots alone do not tell: a task that nobody ever had has none. The notes of a bootstrap do, and so do the option
-``partitions`` and Kafka, which is asked only if the option says so: tables are planned without it.
+Snapshots alone do not show it: a task that no instance ever had has none. The notes of a bootstrap do, and so do the
+option ``partitions`` and Kafka, which is asked only if the option says so: tables are planned without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMEOUT = 30.0
 
 
 def task_count(app: StoredApplication, store: str, option: str | None) -> int | None:
-    """Returns how many tasks have a part of a store; ``None``, with a warning, if nobody knows."""
+    """Returns how many tasks have a part of a store; ``None``, with a warning, if it is not known."""
     found = _bootstrapped(app, store) if option is None else _by_option(app, store, option)
     if found is None:
         log.warning(
