@@ -56,7 +56,7 @@ def check_length(head: bytes, most: int) -> int:
 
 
 def check_told(request: str, asked: Collection[Hashable], told: Iterable[Hashable]) -> None:
-    """Raises ``WrongAnswerError`` unless an answer tells once of each that was asked for, and of nothing else: what it
+    """Raises ``WrongAnswerError`` unless an answer names once each item that was asked for, and nothing else: what it
     leaves out has not been done."""
     found_here, wanted = list(told), set(asked)
     if len(found_here) == len(wanted) and wanted.issuperset(found_here) and len(set(found_here)) == len(wanted):

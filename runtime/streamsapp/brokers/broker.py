@@ -32,7 +32,7 @@ class Broker:
         self._name = name
         self._client_id, self._longest_answer = client_id, opener.reaching.answer
         self._link = Link(address, opener, self._opened, self._not_opened)
-        #: The one that is asked, and those on which an answer is waited for.
+        #: The channel that takes requests, and the channels on which an answer is waited for.
         self._channel: Channel | None = None
         self._channels: set[Channel] = set()
         #: Opens another connection before the session of this one ends.

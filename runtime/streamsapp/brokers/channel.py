@@ -1,7 +1,7 @@
 """One open connection to a broker: requests go out, and their answers come in, in the same order.
 
 Used by ``Broker``, on the thread of the event loop. A request is sent as it is asked for, as far as the socket takes
-it. Whatever is wrong with an answer closes the channel: nothing that follows on it can be believed.
+it. Any fault of an answer closes the channel: nothing that follows on it can be believed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamsapp.brokers.transport import Transport
 
 log = logging.getLogger(__name__)
 
-#: Bytes of the longest answer: the leader is told about all members at once.
+#: Bytes of the longest answer: the leader gets all members at once.
 MOST = 100 << 20
 #: Bytes that are taken from a socket at a time.
 _PIECE = 64 << 10
@@ -42,7 +42,7 @@ class Asked:
         self.outcome = outcome
         #: Of the end of ``timeout`` seconds.
         self.timer: Timer | None = None
-        #: The one that it was sent on.
+        #: The channel that it was sent on.
         self.channel: Channel | None = None
         self.number = self.version = -1
         #: The bytes that the channel has sent when all of this one are.
@@ -59,7 +59,7 @@ class Answers:
         self._begun = bytearray()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Those that are there whole by now; raises ``OSError`` at the end, and ``WrongAnswerError``."""
+        """The answers that are there whole by now; raises ``OSError`` at the end, and ``WrongAnswerError``."""
         while True:
             try:
                 count = self._transport.recv_into(self._piece)
@@ -94,8 +94,8 @@ class Channel:
         on_lost: Callable[[Channel], None],
         on_throttle: Callable[[float], None],
     ) -> None:
-        """``name``: the broker's, for messages. ``on_throttle`` is told the seconds for which the broker wants to be
-        left alone (KIP-219)."""
+        """``name``: the broker's, for messages. ``on_throttle`` gets the seconds for which the broker wants to be left
+        alone (KIP-219)."""
         self._loop = loop
         self._transport = opened.transport
         self._descriptor = opened.transport.fileno()
@@ -119,7 +119,7 @@ class Channel:
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def send(self, asked: Asked, client_id: str) -> None:
-        """Send a request. One that cannot be put into bytes that this broker knows fails alone."""
+        """Send a request. A request that cannot be put into bytes that this broker knows fails alone."""
         self.used_at = self._loop.now()
         self._number = asked.number = (self._number + 1) & _NUMBERS
         try:

@@ -1,9 +1,9 @@
-"""Reads and writes the messages of Kafka's protocol, of which ``messages`` has the types.
+"""Reads and writes the messages of Kafka's protocol; ``messages`` has their types.
 
 Pure; used on the threads of connections. A type's annotations are its schema: its fields in the order of the wire, and
-the versions that have them. What they come to in one version is worked out when it is first used. An answer is
-untrusted: reading raises ``ValueError`` or ``struct.error`` for anything that is no such message, and allocates no more
-than its bytes account for.
+the versions that have them. The steps for one version are worked out when it is first used. An answer is untrusted:
+reading raises ``ValueError`` or ``struct.error`` for anything that is no such message, and allocates no more than its
+bytes account for.
 """
 
 from __future__ import annotations
@@ -135,12 +135,12 @@ class _Form(NamedTuple):
 
 
 class _Layout:
-    """A type in one version: the steps that read its values one after the other, and those that write them."""
+    """A type in one version: the steps that read its values one after the other, and the steps that write them."""
 
     def __init__(self, kind: type[Structure], version: int, *, compact: bool) -> None:
         self._kind = kind
-        #: The readers of values, each with a size if it reads numbers, which are several then; another one reads
-        #: those that are tagged, at the end.
+        #: The readers of values, each with a size if it reads numbers, which are several then; another reader reads the
+        #: tagged ones, at the end.
         self._reads: list[tuple[int, Callable[..., Any]]] = []
         self._read_tags: Callable[[Reader], list[Any]] | None = None
         self._skip_tags = False

@@ -69,7 +69,7 @@ class Connection:
         #: The version and the cipher of TLS that the last connection has; ``None`` before, and without TLS. Any thread.
         self.tls: tuple[str, str] | None = None
         self._named: dict[Node, Address] = {f"bootstrap-{at}": each for at, each in enumerate(settings.bootstrap)}
-        #: The addresses of all brokers that were told of, and the nodes of the last answer about the whole cluster.
+        #: The addresses of all brokers that were named, and the nodes of the last answer about the whole cluster.
         self._addresses: dict[Node, Address] = dict(self._named)
         self._cluster: list[Node] = []
         self._brokers: dict[Node, Broker] = {}
@@ -130,15 +130,15 @@ class Connection:
         await self._loop.sleep(seconds)
 
     def close(self, timeout: float) -> None:
-        """Close all connections and end the thread, waiting for it up to ``timeout`` seconds; it ends later where it
-        is busy for longer. Whoever waits for an answer ends with it, and says nothing about it."""
+        """Close all connections and end the thread, waiting for it up to ``timeout`` seconds; it ends later where it is
+        busy for longer. A coroutine that waits for an answer ends with it, and reports nothing."""
         if not self._closed:
             self._closed = True
             self._loop.post(self._loop.stop)
             self._thread.join(timeout)
 
     def _serve(self) -> None:
-        """The thread closes what is its own: while an assignor keeps it busy, nobody else may."""
+        """The thread closes what is its own: while an assignor keeps it busy, no other thread may."""
         try:
             self._loop.run()
         finally:
@@ -193,9 +193,10 @@ class Connection:
         *,
         apart: bool = False,
     ) -> A:
-        """The answer of the first broker that gives one, those known by now and those the user named; the other way
-        round if it is to be asked ``apart``, on a connection where no other request is waited for. Those that were out
-        of reach come last: a cluster that has moved is found by the names that the user gave (KIP-899)."""
+        """The answer of the first broker that gives one, first of the brokers known by now, then of those the user
+        named; the other way round if it is to be asked ``apart``, on a connection where no other request is waited for.
+        Brokers that were out of reach come last: a cluster that has moved is found by the names that the user gave
+        (KIP-899)."""
         failure: UnreachableError | None = None
         ways = [random.sample(nodes, len(nodes)) for nodes in (self.brokers(), list(self._named))]
         nodes = [node for way in (reversed(ways) if apart else ways) for node in way]
@@ -210,7 +211,7 @@ class Connection:
         return node in self._brokers and self._brokers[node].is_away
 
     async def hang_up(self, node: Node) -> None:
-        """Close the connection to a broker: whoever waits for an answer gets ``UnreachableError``."""
+        """Close the connection to a broker: a caller that waits for an answer gets ``UnreachableError``."""
         if node in self._brokers:
             self._brokers[node].hang_up("the connection was closed")
 

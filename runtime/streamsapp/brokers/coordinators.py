@@ -1,4 +1,4 @@
-"""Finding the brokers of the cluster, and the one that coordinates a group or a transactional id. Pure."""
+"""Finding the brokers of the cluster, and the broker that coordinates a group or a transactional id. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS, _SEVERAL = 1, 4
 
 
 def brokers_of_the_cluster() -> Request[MetadataResponse]:
-    """Ask for all brokers, and for no topic; before this version, a broker may make those that are asked for."""
+    """Ask for all brokers, and for no topic; before this version, a broker may make the topics that are asked for."""
     return Request(MetadataRequest(allow_auto_topic_creation=False), least=4, greatest=9)
 
 
@@ -29,6 +29,6 @@ def coordinator_of(answer: FindCoordinatorResponse) -> Coordinator | FindCoordin
 
 
 def check_coordinator(answer: FindCoordinatorResponse, key: str) -> None:
-    """Raises ``WrongAnswerError`` for an answer that names other coordinators than the one that was asked for."""
+    """Raises ``WrongAnswerError`` for an answer that names other coordinators than that of the request."""
     if answer.coordinators:
         check_told("FindCoordinator", [key], [each.key for each in answer.coordinators])

@@ -65,7 +65,7 @@ class Reader:
         return found
 
     def count(self, least: int = 1) -> int:
-        """The number of items, of which each takes so many bytes at least."""
+        """The number of items, each of at least so many bytes."""
         count = self.count_or_none(least)
         if count is None:
             raise ValueError("an array that may not be none is none")

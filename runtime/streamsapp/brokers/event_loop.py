@@ -90,7 +90,7 @@ class EventLoop:
         #: The time in monotonic seconds. Any thread.
         self.now = (clock or SystemClock()).monotonic
         self._selector = selector or DefaultSelector()
-        #: All coroutines that have not ended, and those that can run on.
+        #: All coroutines that have not ended, and the coroutines that can run on.
         self._works: set[Work] = set()
         self._ready: deque[Work] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
@@ -209,7 +209,7 @@ class EventLoop:
     def close(self) -> None:
         """After ``end``: close all coroutines that have not ended."""
         while self._works:
-            with suppress(Exception):  # one that waits while it ends, or fails at it
+            with suppress(Exception):  # a coroutine that waits while it ends, or fails at it
                 self._works.pop().close()
         self._selector.close()
         self._bell.close()
@@ -252,7 +252,7 @@ class EventLoop:
 
 
 class WakeUp:
-    """Wakes one coroutine, from any thread; a notification that nobody waits for is kept."""
+    """Wakes one coroutine, from any thread; a notification that no coroutine waits for is kept."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop

@@ -23,7 +23,7 @@ class Request(RequestByHand[A]):
         greatest: int | None = None,
         before: tuple[int, Asking[A]] | None = None,
     ) -> None:
-        """``least`` and ``greatest``: the versions that it may be sent as, of those that are known. ``before`` a
+        """``least`` and ``greatest``: the versions that it may be sent as, among the known versions. ``before`` a
         version it is another message."""
         known = message.VERSIONS
         super().__init__((known[0] if least is None else least, known[1] if greatest is None else greatest))

@@ -1,5 +1,5 @@
-"""The shape of a request. Those that are sent again and again are written by hand, and their answers read so; the
-others have a type, made from Kafka's schemas (``request``).
+"""The shape of a request. Frequent requests are written by hand, and their answers are read by hand; the others have a
+type, made from Kafka's schemas (``request``).
 
 Pure; used on the thread of the connection.
 """

@@ -35,7 +35,7 @@ class Security:
 
 
 def protocol_of(properties: ClientProperties) -> str:
-    """Raises ``ConfigError`` for one that does not exist."""
+    """Raises ``ConfigError`` for a protocol that does not exist."""
     protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
     if protocol not in PROTOCOLS:
         raise ConfigError(f"security.protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")

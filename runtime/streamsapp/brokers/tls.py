@@ -1,7 +1,8 @@
 """TLS for a connection, by librdkafka's names of properties, in the compiled part: with OpenSSL, but without Python's
 ``ssl``.
 
-Pure but for reading key files. Made on the polling thread; ``RenewedTls`` is asked on those that open connections.
+Pure but for reading key files. Made on the polling thread; ``RenewedTls`` is asked on the threads that open
+connections.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class ClientTls:
 
 
 class RenewedTls:
-    """TLS with the files as they are when a connection is made. Those that cannot be used wait: the next connection
+    """TLS with the files as they are when a connection is made. Files that cannot be used wait: the next connection
     reads them again, and a certificate without its key is just being renewed."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:

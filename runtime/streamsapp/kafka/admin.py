@@ -43,7 +43,7 @@ class Admin(AdminClient):
         #: Nothing of ours may change the client's metadata between a lookup and the request it is for.
         self._asking = Lock()
 
-    def list_offsets(  # type: ignore[override]  # its declared parent is another than the one that runs
+    def list_offsets(  # type: ignore[override]  # its declared parent is not the version that runs
         self, topic_partition_offsets: Mapping[TopicPartition, OffsetSpec], **options: Any
     ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
         """See ``AdminClient``; nothing is asked about no partitions."""
@@ -111,8 +111,8 @@ class _Leaders:
         self._until[topic] = time.monotonic() + REMEMBERED
 
     def judge(self, answer: Future[Any]) -> None:
-        """After a broker's restart the client would ask leaders that are none any more; one that was cut off may
-        answer without an offset and without an error."""
+        """After a broker's restart the client would ask brokers that lead no more; a broker that was cut off may answer
+        without an offset and without an error."""
         if answer.exception() is not None or getattr(answer.result(), "offset", 0) < 0:
             self._until.clear()
 

@@ -79,9 +79,9 @@ class PartitionConsumer:
         packed: Collection[TopicPartition] = (),
         topics: Topics = NO_TOPICS,
     ) -> None:
-        """Start fetching these partitions at these offsets, beside those assigned already. Those to be ``packed`` are
-        delivered so where record batches are fetched whole, and else as others are. ``topics`` are those that the
-        positions belong to: once a name stands for another one, its partitions are ``replaced``."""
+        """Start fetching these partitions at these offsets, beside those assigned already. Partitions to be ``packed``
+        are delivered packed where record batches are fetched whole, and like others elsewhere. ``topics`` are the
+        topics that the positions belong to: once a name stands for another one, its partitions are ``replaced``."""
         if positions:
             self._client.assign(positions, packed, topics)
 
@@ -150,7 +150,7 @@ class PartitionConsumer:
     # ---- topics ------------------------------------------------------------------------------------------------
 
     def topics(self, names: Collection[str]) -> Topics:
-        """The topics that these names stand for, of those that there are. Raises ``StreamsError``."""
+        """The topics that these names stand for, as far as there are such topics. Raises ``StreamsError``."""
         try:
             return self._repeated(lambda: self._cluster.topics(names, REQUEST_TIMEOUT), "looking up the ids of topics")
         except KafkaException as error:
@@ -159,7 +159,7 @@ class PartitionConsumer:
 
     def confirm(self) -> Confirmation:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions
-        belong to; what is returned tells the partitions of others."""
+        belong to; the result names the partitions of other topics."""
         return self._client.confirm()
 
     def doubts(self, topic: str) -> bool:

@@ -63,7 +63,7 @@ def topics_request(names: Collection[str]) -> Request[MetadataResponse]:
 
 
 def check_described(answer: MetadataResponse, names: Collection[str]) -> None:
-    """Raises ``WrongAnswerError`` for an answer that tells of other topics, or of a partition twice."""
+    """Raises ``WrongAnswerError`` for an answer that names other topics, or a partition twice."""
     check_told("Metadata", names, [each.name or "" for each in answer.topics])
     for topic in answer.topics:
         numbers = {each.partition_index for each in topic.partitions}

@@ -19,7 +19,7 @@ _RECORDS, _WAIT, _PATIENCE = 100, 0.1, 10.0
 
 @dataclass
 class FirstRecords:
-    """The partitions that the broker told of in time; of the others nothing is known."""
+    """The partitions that the broker answered for in time; nothing is known of the others."""
 
     #: Offset of the first record from the given offset on.
     found: dict[TopicPartition, int] = field(default_factory=dict)

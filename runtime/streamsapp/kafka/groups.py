@@ -57,7 +57,7 @@ class GroupAdmin:
     def committed(self) -> dict[TopicPartition, int]:
         """The group's committed offsets."""
         # The answer of a coordinator that does not know the group yet ends the process (librdkafka 2.16.1: it asks its
-        # consumer group, which an admin client has none of, to look for another one). Members are told once it does.
+        # consumer group, which an admin client has none of, to look for another one). Members are listed once it does.
         self._members()
         group = [ConsumerGroupTopicPartitions(self._group)]
 

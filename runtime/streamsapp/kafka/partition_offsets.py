@@ -1,7 +1,7 @@
 """Asks the leaders of partitions for their first and last offsets, and for the first ones at or after a time.
 
 Used by ``kafka.cluster``, on the thread of its connection. Leaders are looked up each time, as offsets are seldom asked
-for: a leader that has moved is an error that passes, and whoever asks again finds the other one.
+for: a leader that has moved is an error that passes, and the next call finds the new leader.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ async def offsets_at(
     *,
     committed_only: bool,
 ) -> dict[TopicPartition, int]:
-    """The offsets at these times, in milliseconds since 1970; -1 where no record is as late. ``told`` has the topics
-    of all partitions, and each leader may take ``timeout`` seconds. Raises ``KafkaException`` with the error of the
-    first partition that has one, and ``UnreachableError``."""
+    """The offsets at these times, in milliseconds since 1970; -1 where no record is as late. ``told`` has the topics of
+    all partitions, and each leader may take ``timeout`` seconds. Raises ``KafkaException`` with the error of the first
+    partition that has one, and ``UnreachableError``."""
     by_leader: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
     for name, time_ms in wanted.items():
         leader = _leader(told, name)

@@ -97,14 +97,14 @@ class RecordProducer:
             self._sending = BatchProducer(given, deadline, may_write)
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
-        """Hand records to the client; returns those that its full queue left over."""
+        """Hand records to the client; returns the records that found no room in its queue."""
         try:
             return self._sending.send(records, self._refused)
         except KafkaException as error:
             raise self._classified(error, "cannot write") from error
 
     def send_changes(self, changes: ChangelogSlice) -> ChangelogSlice:
-        """Hand entries of a store to the client, for its changelog; returns those that its full queue left over."""
+        """Hand entries of a store to the client, for its changelog; returns the entries that found no room."""
         try:
             return self._sending.send_changes(changes, self._refused)
         except KafkaException as error:
@@ -130,7 +130,7 @@ class RecordProducer:
         return self._sending.end_of(partition)
 
     def close(self) -> None:
-        """Drop what was not sent; whoever needs it acknowledged has flushed."""
+        """Drop what was not sent; a caller that needs it acknowledged has flushed."""
         self._sending.purge()
 
     def _serve(self) -> None:
@@ -235,7 +235,7 @@ class ExactlyOnceProducer(RecordProducer):
         self._offsets_sent = False
 
     def start(self) -> None:
-        """Fence whoever used this transactional id before and abort what it left open."""
+        """Fence the producer that used this transactional id before, and abort what it left open."""
         try:
             self._requests.ask(
                 lambda: repeated(self._try_to_start, "starting a transactional producer", self._deadline)
@@ -259,7 +259,7 @@ class ExactlyOnceProducer(RecordProducer):
         self._sending.init_transactions(REQUEST_TIMEOUT)
 
     def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
-        """Give up what was not committed: a transaction left open would hold up whoever reads the results until the
+        """Give up what was not committed: a transaction left open would hold up the readers of the results until the
         broker aborts it. ``within``: seconds to wait for the answer, also after the deadline."""
         if not self._open:
             return
@@ -278,8 +278,8 @@ class ExactlyOnceProducer(RecordProducer):
         return super().send_changes(changes)
 
     def announce(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
-        """Begin a transaction that will commit offsets of these partitions, for now those where they stand: whoever
-        asks for committed offsets waits for its end. Raises as ``commit`` does."""
+        """Begin a transaction that will commit offsets of these partitions, for now the offsets where they stand: a
+        client that asks for committed offsets waits for its end. Raises as ``commit`` does."""
         self._begin()
         try:
             self._sending.send_offsets(offsets, group.metadata(), TRANSACTION_REQUEST)
@@ -288,7 +288,7 @@ class ExactlyOnceProducer(RecordProducer):
 
     def prepare(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Begin to send the offsets of the commit that comes next, while records are still on their way. Raises as
-        ``commit`` does, which tells what became of it."""
+        ``commit`` does, which reports what became of it."""
         if not offsets or self._offsets_sent:
             return
         self._begin()

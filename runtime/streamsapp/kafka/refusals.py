@@ -108,12 +108,12 @@ class Refusals:
 
     def refusal(self, record: OutputRecord) -> tuple[KafkaError, InputRecord] | None:
         """The reason why the transaction before could not write this record, if it met it, and the record as it was
-        told of."""
+        reported."""
         return self.left_out.get(_identity(raw_record(record))) if self.left_out else None
 
 
 def raw_record(record: OutputRecord, chosen: int | None = None) -> RawRecord:
-    """The record that a task sent, as it is told of; with the partition that the client has chosen, if it has."""
+    """The record that a task sent, as messages name it; with the partition that the client has chosen, if it has."""
     topic, value, key, given, _, _, timestamp, headers = record
     partition = given if chosen is None else chosen
     pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
@@ -127,7 +127,7 @@ def production_error(error: KafkaError, record: InputRecord) -> ProductionError:
 
 
 def _described(record: InputRecord) -> str:
-    """The record among others: never its value, which may be anybody's secret."""
+    """The record among others: never its value, which may be secret."""
     partition = "" if record.partition() is None or record.partition() < 0 else f"partition {record.partition()}, "
     time = _time(record.timestamp()[1])
     return f"the record: {partition}key {record.key()!r:.60}, {time}{_size(record)} bytes"

@@ -31,7 +31,7 @@ class Renewal:
         self._answered = True
 
     def failed(self, error: KafkaException) -> None:
-        """A request failed. One that no broker has answered counts, if one answered this client before: otherwise
+        """A request failed. A request that no broker has answered counts, if one answered this client before: otherwise
         another client would find none, either."""
         self._cut_off = self._cut_off or (self._answered and error.args[0].code() < 0)
 

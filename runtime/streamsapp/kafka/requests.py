@@ -33,7 +33,7 @@ class Requests:
 
     @property
     def under_way(self) -> bool:
-        """True if a thread uses the client, possibly one that nobody waits for: then it must not be closed."""
+        """True if a thread uses the client, possibly a thread that no caller waits for: then it must not be closed."""
         return self._under_way > 0
 
     def ask(self, request: Callable[[], T], within: float = math.inf) -> T:

@@ -1,5 +1,5 @@
-"""The rest of a consumer after records that are few: those that come meanwhile are taken together, for each look costs
-as much as many records (docs/decisions/0032-few-records-together.md).
+"""The rest of a consumer after records that are few: records that arrive meanwhile are taken together, for each look
+costs as much as many records (docs/decisions/0032-few-records-together.md).
 
 Used by the consumer, on its thread.
 """

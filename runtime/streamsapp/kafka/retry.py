@@ -51,7 +51,7 @@ def repeated(request: Callable[[], T], what: str, deadline: Deadline | None = No
     """The result of ``request``; what still fails after ``GIVE_UP_AFTER`` seconds, or for good, is raised. It is not
     repeated after the ``deadline``.
 
-    ``what`` tells the operator who reads the log what is being waited for: "reading the committed offsets".
+    ``what`` names, for the operator who reads the log, what is being waited for: "reading the committed offsets".
     """
     give_up = time.monotonic() + GIVE_UP_AFTER
     pause = FIRST_PAUSE

@@ -55,13 +55,13 @@ class TopicAdmin:
         """After the ``deadline`` requests are given up with ``NoAnswerError``."""
         self._requests = Requests(deadline)
         try:
-            # ``wait_for_broker`` tells of errors while it connects, in words and not ten times a second.
+            # ``wait_for_broker`` reports errors while it connects, in words and not ten times a second.
             self._renewal = Renewal(properties)
             settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
             self._made = Admin(settings)
         except KafkaException as error:
             raise client_error(error) or error from error
-        #: Those that others have taken the place of, and until when they may be asked.
+        #: Connections that others have replaced, and until when requests may use them.
         self._before: list[tuple[float, Admin]] = []
         self._settings = settings
         self._cluster = Cluster(properties)
@@ -151,8 +151,9 @@ class TopicAdmin:
     def request_offsets(
         self, partitions: Collection[TopicPartition], *, earliest: bool = False, stable: bool = False
     ) -> OffsetRequest:
-        """Ask where partitions begin or end, with one request per broker. An end counts records of open transactions:
-        whoever stands there misses nothing. One that is ``stable`` does not: it can be read up to by now."""
+        """Ask where partitions begin or end, with one request per broker. An end counts records of open transactions: a
+        reader that stands there misses nothing. A ``stable`` end does not count them: records up to it can be read by
+        now."""
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
@@ -160,21 +161,20 @@ class TopicAdmin:
         return OffsetRequest(asking, self._requests)
 
     def leaders(self, topics: Collection[str]) -> dict[tuple[str, int], int]:
-        """Asks which broker leads each partition now; raises ``KafkaException`` if none tells."""
+        """Asks which broker leads each partition now; raises ``KafkaException`` if no broker says."""
         return self._ask(lambda: self._admin.leaders(topics))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The id of each topic, by which one that was deleted and created again differs from what it was."""
+        """The id of each topic, which differs once a topic was deleted and created again."""
         asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)
         return self._ask(lambda: {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()})
 
     def topics(self, names: Collection[str]) -> dict[str, TopicIdentity]:
-        """The topics that names stand for, of those that there are; raises ``KafkaException`` when no broker tells."""
+        """The topics that names stand for, as far as there are such; raises ``KafkaException`` when no broker says."""
         return self._ask(lambda: self._cluster.topics(names, TIMEOUT))
 
     def only_compacts(self, topic: str) -> bool:
-        """Return whether the broker keeps the last record of each key for good, so that one that is missing was
-        lost."""
+        """Return whether the broker keeps the last record of each key for good, so that a missing record was lost."""
         return self.setting(topic, "cleanup.policy") == "compact"
 
     def max_message_bytes(self, topic: str) -> int | None:
@@ -201,7 +201,7 @@ class TopicAdmin:
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Future[Any]]:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged, so that
-        nobody has to look at the futures."""
+        no caller has to look at the futures."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
         deleted = self._ask(lambda: self._admin.delete_records(asked))
         for partition, future in deleted.items():

@@ -1,7 +1,7 @@
 """Ends the wait of one thread: any other thread can, and so does a descriptor that is watched, as a socket.
 
 Made with an instance, for its polling thread, which waits in the main consumer's ``poll``. Threads that have something
-for it notify. A notification that nobody waits for is kept: the next wait returns at once.
+for it notify. A notification that no thread waits for is kept: the next wait returns at once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A real single-node Apache Kafka (KRaft, controller and broker in one JVM) for development and tests.
 
 Started and stopped by ``streamsapp local``, the demo and test fixtures, on the caller's thread; the broker runs in a
-process of its own and ends with the one that started it, however that ends, unless it is told not to. Its data,
-settings and log (``broker.log``) live in the directory it is given, which it has for itself; a broker that is started
-again on the same directory and object keeps its address and its topics.
+process of its own and ends with the process that started it, however that ends, unless ``outlives_starter`` is set. Its
+data, settings and log (``broker.log``) live in the directory it is given, which it has for itself; a broker that is
+started again on the same directory and object keeps its address and its topics.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from streamsapp.local.jars import kafka_jars
 from streamsapp.local.java import find_java
 
 _HOST = "127.0.0.1"
-#: Below those that the system gives to connections, from 32,768 on Linux, and below Kubernetes' own for services.
+#: Below the ports that the system gives to connections, from 32,768 on Linux, and below Kubernetes' own for services.
 _SERVERS_PORTS = range(15_000, 30_000)
 #: A process is not given a port again while the server that it was for may not listen yet.
 _turns = count(SystemRandom().randrange(len(_SERVERS_PORTS)))
 _CLUSTER_ID = "c3RyZWFtc2FwcC1sb2NhbA"
 _STARTED = b"Kafka Server started"
 _POLL_SECONDS = 0.02
-#: Held as long as they live by the broker's process, and by the one that formats its folder.
+#: The broker's process, and the process that formats its folder, hold it as long as they live.
 _LOCK = "broker.lock"
 
-#: Is told the broker's process by its standard input, waits for the end of that, and ends the broker. Those who started
-#: the broker have the other end, and the broker's process until it has told: there is no moment without a guard.
+#: Reads the number of the broker's process from its standard input, waits for the end of that, and ends the broker. The
+#: process that started the broker has the other end, and so has the broker's process until it has written its number:
+#: there is no moment without a guard.
 _GUARD = (
     'read -r broker || exit; read -r _; kill "$broker" || exit; '
     'for _ in $(seq 30); do sleep 1; kill -0 "$broker" || exit; done; kill -KILL "$broker"'
@@ -64,18 +65,18 @@ _LOG_OPTIONS = (
 
 #: How long, in milliseconds, a broker that stands still, as the machine may, stays registered with its controller.
 #: Otherwise its partitions have no leader, transactions can lose their markers (decision 7), and clients their only
-#: broker. One that is started again on its files may begin only when the registration of before has expired.
+#: broker. A broker that is started again on its files may begin only when the registration of before has expired.
 _FIRST_SESSION, _LATER_SESSION = "60000", "2000"
 
-#: A cluster of one, groups that form at once, and topics that exist only when somebody creates them.
+#: A cluster of one, groups that form at once, and topics that exist only when a client creates them.
 _DEFAULTS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "500",
-    # A partition without a leader makes the transaction coordinator leave out its markers, and whoever reads committed
-    # records waits for ever: without this the moment in which that can happen is shorter (decision 7).
+    # A partition without a leader makes the transaction coordinator leave out its markers, and readers of committed
+    # records wait for ever: with this setting the moment in which that can happen is shorter (decision 7).
     "controlled.shutdown.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
@@ -101,8 +102,8 @@ class EmbeddedBroker:
         start_timeout: float = 60.0,
         outlives_starter: bool = False,
     ) -> None:
-        """``port`` is a free one unless given; ``properties`` are added to the broker's ``server.properties``. One that
-        ``outlives_starter`` runs on when the process that started it is gone."""
+        """``port`` is a free one unless given; ``properties`` are added to the broker's ``server.properties``. A broker
+        that ``outlives_starter`` runs on when the process that started it is gone."""
         self.data_dir = Path(data_dir).absolute()
         self.port = port or free_port()
         self._controller_port = free_port()
@@ -191,7 +192,7 @@ class EmbeddedBroker:
             )
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Stop the broker in good order; one that has not ended after ``timeout`` seconds is killed."""
+        """Stop the broker in good order; a broker that has not ended after ``timeout`` seconds is killed."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -250,7 +251,7 @@ class EmbeddedBroker:
         return settings
 
     def _check_folder(self) -> None:
-        """Raises ``UserInputError`` for a folder that Kafka cannot be told."""
+        """Raises ``UserInputError`` for a folder that cannot be written in Kafka's settings."""
         folder = str(self.data_dir)
         if "," in folder:
             raise UserInputError(
@@ -350,10 +351,10 @@ class _ClassArchive:
 
 
 class _Guard:
-    """A process that ends the broker when the one that started it is gone, however it ended."""
+    """A process that ends the broker when the process that started it is gone, however it ended."""
 
     def __init__(self) -> None:
-        #: No other process inherits this end but the broker's, as its standard input, until it has told its number.
+        #: No other process inherits this end but the broker's, as its standard input, until it has written its number.
         end, self.told_by = os.pipe()
         try:
             # In a session of its own: what ends the starter must not end the guard.
@@ -386,7 +387,7 @@ def _environment() -> dict[str, str]:
 
 
 def heap_mebibytes(available: int) -> int:
-    """Returns the broker's heap for so many bytes of memory, of which an application needs the most."""
+    """Returns the broker's heap for so many bytes of memory, most of which an application needs."""
     return min(max(available // 8 >> 20, _LEAST_HEAP), _MOST_HEAP)
 
 
@@ -406,8 +407,8 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Returns a port for a server that is about to start: nobody listens on it, and no connection is given it before
-    the server does."""
+    """Returns a port for a server that is about to start: no process listens on it, and no connection is given it
+    before the server does."""
     for _ in range(100):
         port = _SERVERS_PORTS[next(_turns) % len(_SERVERS_PORTS)]
         with socket.socket() as probe, suppress(OSError):

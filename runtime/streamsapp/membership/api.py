@@ -28,8 +28,8 @@ class TaskInfo:
     stores: frozenset[tuple[str, str]] | None = None
 
     def covers(self, other: TaskInfo) -> bool:
-        """Return whether an instance that knows the task like this can continue where one that knows it like ``other``
-        stopped: it reads the same, and has all those stores."""
+        """Return whether an instance that knows the task like this can continue where an instance that knows it like
+        ``other`` stopped: it reads the same, and has all those stores."""
         if self.stores is None or other.stores is None:
             return self.definition == other.definition
         return self.partitions == other.partitions and other.stores <= self.stores
@@ -78,7 +78,7 @@ class GroupTasks:
 
 
 class TaskCatalogue(Protocol):
-    """Tells the membership's thread what the application consists of."""
+    """Gives the membership's thread the parts of the application."""
 
     def found(self) -> GroupTasks:
         """As this instance found the topics last."""
@@ -93,8 +93,8 @@ class TaskCatalogue(Protocol):
 class Holdings:
     """The tasks and state that this instance has when it joins."""
 
-    #: Of the last assignment that this reflects. If ``poll`` has handed out a newer one, the instance owns what that
-    #: one gave it, too: nobody else may get it in the meantime.
+    #: Of the last assignment that this reflects. If ``poll`` has handed out a newer one, the instance also owns what
+    #: that assignment gave it: no other instance may get it in the meantime.
     generation: int = 0
     #: Tasks it runs, or restores in order to run them.
     active: frozenset[TaskId] = frozenset()
@@ -120,8 +120,8 @@ class Peer:
 class Assignment:
     """The tasks of this instance in one generation.
 
-    What it owned and finds no longer in ``active`` goes to somebody else as soon as it has been committed and given
-    up: then ``rejoin`` is due. Whoever wrote for new active tasks before cannot write any more.
+    Tasks that it owned and finds no longer in ``active`` go to another instance once they have been committed and given
+    up: then ``rejoin`` is due. Earlier writers for the new active tasks cannot write any more.
     """
 
     active: frozenset[TaskId]
@@ -166,9 +166,9 @@ class Membership(Protocol):
 
     @property
     def safe_until(self) -> float:
-        """The time up to which this instance is surely a member, in monotonic seconds: nobody can have taken over its
-        tasks. Later writes need another sign of life from the coordinator. Never while a ``Lost`` is to be polled or
-        followed, though the instance may be a member again."""
+        """The time up to which this instance is surely a member, in monotonic seconds: no other instance can have taken
+        over its tasks. Later writes need another sign of life from the coordinator. Never while a ``Lost`` is to be
+        polled or followed, though the instance may be a member again."""
         ...
 
     @property
@@ -196,14 +196,14 @@ class Membership(Protocol):
 
     @property
     def may_commit(self) -> bool:
-        """True if ``begin_commit`` would allow a commit now: what is prepared for one that has to wait holds up what
-        comes after it."""
+        """True if ``begin_commit`` would allow a commit now: work that is prepared for a commit that has to wait holds
+        up what comes after it."""
         ...
 
     def begin_commit(self) -> bool:
         """Return whether a commit may begin. Not while the instance joins, unless that takes long, nor when it is no
-        member or has news that nobody polled yet: the tasks may belong to somebody else by then. A join waits for the
-        commit that began."""
+        member or has news that was not polled yet: the tasks may belong to another instance by then. A join waits for
+        the commit that began."""
         ...
 
     def end_commit(self) -> None:
@@ -219,7 +219,7 @@ class Membership(Protocol):
         ...
 
     def drain(self) -> None:
-        """Ask the others to take over this instance's tasks, each as soon as somebody has caught up with it."""
+        """Ask the others to take over this instance's tasks, each as soon as one of them has caught up with it."""
         ...
 
     def request_shutdown(self) -> None:

@@ -160,7 +160,7 @@ class GroupCoordinator:
 
 
 def _of_another_type(group: str, found: tuple[str, str] | None) -> StreamsError:
-    """The error where the coordinator takes no member of ours; ``found``: the group's type and state, if told."""
+    """The error where the coordinator takes no member of ours; ``found``: the group's type and state, if known."""
     if found is None:
         return StreamsError(
             f"another kind of application runs under application id {group}, as members of its consumer group: stop it"

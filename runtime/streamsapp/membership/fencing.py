@@ -1,4 +1,4 @@
-"""Keeps those that are no members any more from writing, by their transactional ids. The membership's thread."""
+"""Keeps former members from writing, by their transactional ids. The membership's thread."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def transactional_id(application_id: str, instance_id: str | None) -> str:
     """A static member's stays the same, so that its next start fences the last. Others get one of their own each time:
     an id that was once dead never comes back to life.
 
-    Always the application's id and a UUID: nothing else tells the instance ``b-1`` of ``a`` from the instance ``1`` of
-    ``a-b``.
+    Always the application's id and a UUID: nothing else distinguishes the instance ``b-1`` of ``a`` from the instance
+    ``1`` of ``a-b``.
     """
     unique = uuid4() if instance_id is None else uuid5(NAMESPACE_URL, f"{application_id}\0{instance_id}")
     return f"{application_id}-{unique}"
@@ -112,7 +112,7 @@ async def open_transactions(connection: Connection, application_id: str) -> set[
 async def fence(connection: Connection, dead: Collection[str], wanted: Callable[[], bool]) -> set[str]:
     """Fence the transactional ids of dead members, and wait until what they left open is aborted.
 
-    Returns those that are done with. Before each request ``wanted`` is asked: once this instance may be out of the
+    Returns the ids that are fenced. Before each request ``wanted`` is called: once this instance may be out of the
     group, others decide who is dead.
     """
     done = set()

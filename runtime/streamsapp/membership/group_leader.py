@@ -64,7 +64,7 @@ class GroupLeader:
     async def _dead(
         self, subscriptions: Mapping[str, MemberSubscription], departed: DepartedMembers, *, everybody: bool
     ) -> set[str]:
-        """Transactional ids that belong to nobody any more. A leader that has not been a member before asks the
+        """Transactional ids that belong to no member any more. A leader that has not been a member before asks the
         brokers: all instances may have died at once."""
         present = {each.transactional_id for each in subscriptions.values()}
         dead = set(departed.missing(present))

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 #: Of a task that a member claims and does not define.
 _UNKNOWN = TaskInfo(frozenset(), stateful=False)
-#: A member is told of so many tasks that it was given and does not get.
+#: A member's notes name at most so many tasks that it was given and does not get.
 _MOST_NOTES = 20
 #: Of an application that names its topics.
 _NONE: Mapping[int, MatchedTopics] = MappingProxyType({})
@@ -81,7 +81,7 @@ class SubscriptionReader:
                 definitions=known.tasks,
                 stateful=known.stateful,
             )
-        except Exception as error:  # the bytes are anybody's
+        except Exception as error:  # the bytes are not to be trusted
             log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
             return None
         return MemberSubscription(
@@ -119,12 +119,12 @@ def decide(
     dead: Collection[str],
     matched: Mapping[int, MatchedTopics] = _NONE,
 ) -> Decision:
-    """Decide what each of ``members`` is told; ``subscriptions`` lacks those that could not be read. ``matched``: the
-    topics that the leader found for patterns, by which the subscriptions were read.
+    """Decide the answer to each of ``members``; ``subscriptions`` lacks the ones that could not be read. ``matched``:
+    the topics that the leader found for patterns, by which the subscriptions were read.
 
-    A member with whom nothing can be decided is left out, as if it could not be read, and the others go on. It is found
-    by deciding for more and more of them, first for those whose topology most of them have. An error
-    that the assignor raises comes through if it cannot decide for anybody.
+    A member is left out, as if it could not be read, if nothing can be decided with it; the others go on. It is found
+    by deciding for more and more members, first for the members whose topology most of them have. An error of the
+    assignor comes through if it cannot decide for any member.
     """
 
     def decide_for(some: Mapping[str, MemberSubscription]) -> Decision:
@@ -182,8 +182,8 @@ def plan(subscriptions: Mapping[str, MemberSubscription], assignor: TaskAssignor
 def _allowed(
     states: Mapping[str, MemberState], shares: Mapping[str, MemberPlan]
 ) -> tuple[dict[str, set[TaskId]], dict[str, list[str]]]:
-    """Returns for each member the tasks that it may run, and in words those that it may not. A member that keeps a task
-    comes first; what others have is theirs until they have given it up; the rest is new."""
+    """Returns for each member the tasks that it may run, and in words the tasks that it may not. A member that keeps a
+    task comes first; what others have is theirs until they have given it up; the rest is new."""
     use = ExclusiveUse[tuple[str, TaskId]]()
     allowed: dict[str, set[TaskId]] = {member: set() for member in states}
     refused: dict[str, list[str]] = {member: [] for member in states}
@@ -218,7 +218,7 @@ def answers(
     dead: Collection[str],
     matched: Mapping[int, MatchedTopics] = _NONE,
 ) -> dict[str, bytes]:
-    """The message to each of ``members``; ``subscriptions`` lacks those that could not be read. Raises
+    """The message to each of ``members``; ``subscriptions`` lacks the ones that could not be read. Raises
     ``MalformedError`` for what they could not read."""
     group = _group_view(subscriptions, decided, dead, matched).encode()
     GroupView.decode(group)

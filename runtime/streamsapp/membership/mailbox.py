@@ -2,9 +2,9 @@
 
 One lock, held for moments only. The rules it keeps (see ``api.Membership``):
 
-* An assignment counts from the moment it is polled: one that nobody polled is taken back when the member joins again.
-* No commit begins while the member is no member, or has news that nobody polled yet, or joins; one that began keeps the
-  identity it began with, so that a commit that outlives its generation is refused by the coordinator.
+* An assignment counts from the moment it is polled: an assignment that was not polled is taken back when the member
+joins again. * No commit begins while the member is no member, or has news that was not polled yet, or joins. A commit
+that began keeps the identity it began with, so that the coordinator refuses a commit that outlives its generation.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from streamsapp.membership.api import Assignment, Holdings, Lost, News
 from streamsapp.membership.wire import Identity
 from streamsapp.record import TaskId
 
-#: How long commits wait for a join, in seconds: several times what it takes when all members are well. One that is on
-#: its way when the generation ends is refused, and under exactly once its transaction is lost.
+#: How long commits wait for a join, in seconds: several times what it takes when all members are well. A commit that is
+#: on its way when the generation ends is refused, and under exactly once its transaction is lost.
 JOIN_WAIT = 0.75
 #: A polling thread that has something to do comes back for news within so many seconds, and rests after so many more
 #: without.
@@ -109,8 +109,8 @@ class MembershipMailbox:
 
     @property
     def losses_heard(self) -> bool:
-        """True if the polling thread is done with every loss. Until then it holds tasks that may be somebody else's,
-        also when the member has joined again meanwhile."""
+        """True if the polling thread is done with every loss. Until then it holds tasks that may belong to another
+        instance, also when the member has joined again meanwhile."""
         with self._lock:
             handling = self._assigned is None and not self._settled
             return not handling and not any(isinstance(news, Lost) for news, _ in self._news)
@@ -124,7 +124,7 @@ class MembershipMailbox:
 
     @property
     def settled(self) -> bool:
-        """True if the polling thread is done with all that it was told."""
+        """True if the polling thread is done with all news."""
         return self._settled and not self._news
 
     def joining(self) -> None:
@@ -148,12 +148,12 @@ class MembershipMailbox:
         """The holdings of the member as it joins: what the runtime says, and what it was handed and cannot reflect yet;
         but never what it was not handed since the last loss, which it may still be closing.
 
-        An assignment that nobody polled is taken back: the next one says what holds.
+        An assignment that was not polled is taken back: the next one says what holds.
         """
         with self._lock:
             self._news = deque(each for each in self._news if not isinstance(each[0], Assignment))
             assigned, settled = self._assigned, self._settled
-        # Not under the lock: whoever answers has locks of his own. Nothing is handed out meanwhile.
+        # Not under the lock: the object that answers has locks of its own. Nothing is handed out meanwhile.
         held = holdings()
         active = held.active
         if assigned is not None and (not settled or held.generation < assigned.generation):
@@ -163,7 +163,7 @@ class MembershipMailbox:
             return replace(held, active=self._granted, on_disk=held.on_disk | (held.active - self._granted))
 
     def put(self, news: News, transactional_id: str) -> None:
-        """Tell the polling thread; a loss makes void what it was told before and has not polled."""
+        """Send news to the polling thread; a loss makes void earlier news that it has not polled."""
         with self._lock:
             if isinstance(news, Lost):
                 self._open = self._assigned = None
@@ -173,7 +173,7 @@ class MembershipMailbox:
         self._on_news()
 
     def fail(self, error: Exception) -> None:
-        """``poll`` raises it once everything else is told."""
+        """``poll`` raises it once all other news is polled."""
         with self._lock:
             self._open = None
             self._error = self._error or error

@@ -106,7 +106,7 @@ class GroupMember:
     def safe_until(self) -> float:
         if self._rebalance is None:
             return -math.inf
-        # In this order: who joins again after a loss is told of the loss before it is a member.
+        # In this order: a member that joins again after a loss hears of the loss before it is a member.
         session = self._rebalance.group.session.safe_until
         return session if self._mailbox.losses_heard else -math.inf
 

@@ -1,8 +1,8 @@
 """The id under which an instance is in its group, kept for the process that comes after it.
 
-The coordinator waits for a dead member until its session ends. Whoever has the lock of a state directory knows that the
-process before it is dead, and takes its place at once: to the group, that member joins anew and has nothing. Used on
-the membership's thread.
+The coordinator waits for a dead member until its session ends. A process that has the lock of a state directory knows
+that the process before it is dead, and takes its place at once: to the group, that member joins anew and has nothing.
+Used on the membership's thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MemberId:
                 self.value = file.read_text("ascii")[:_LONGEST]
 
     def set(self, value: str) -> None:
-        """Empty: whoever comes next is a new member."""
+        """Empty: the next process is a new member."""
         if value == self.value:
             return
         self.value = value

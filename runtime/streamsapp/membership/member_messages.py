@@ -117,7 +117,7 @@ class PatternSources(Message, frozen=True):
 
 
 class Matched(Message, frozen=True):
-    """The topics that the patterns of a sub-topology match, with their partitions; and those that came late."""
+    """The topics that the patterns of a sub-topology match, with their partitions; and the topics that came late."""
 
     subtopology: _Number
     sources: _Text
@@ -148,7 +148,7 @@ class Subscription(Message, frozen=True):
 
 
 class PeerEntry(Message, frozen=True):
-    """A member as all are told about it."""
+    """A member as all members see it."""
 
     name: _Text
     endpoint: _Endpoint
@@ -163,10 +163,10 @@ class GroupView(Message, frozen=True):
 
     version: _Number
     peers: list[PeerEntry]
-    #: Transactional ids of those that were members and are not any more.
+    #: Transactional ids of former members.
     dead: list[_Text]
     shutdown: bool
-    #: Tasks that nobody gets.
+    #: Tasks that no member gets.
     held_back: Tasks = {}
     matched: Annotated[list[Matched], Meta(max_length=MAX_TASKS)] = []
 
@@ -179,8 +179,8 @@ class AssignmentInfo(Message, frozen=True):
     warmup: Tasks
     #: A ``GroupView``, encoded once for all.
     group: bytes
-    #: Of the subscription that this answers: a static member that comes back gets the answer to its predecessor's.
-    #: 0 answers one that could not be read.
+    #: The nonce of the subscription that this answers: a static member that comes back gets the answer to its
+    #: predecessor's. 0 answers a subscription that could not be read.
     nonce: _Nonce
     #: Why the member does not get what it might expect.
     notes: list[_Text] = []
@@ -190,8 +190,8 @@ VERSION = 1
 
 
 def readable(text: object) -> str:
-    """Returns a text in words that members take: they refuse the whole message for one that is too long or has control
-    characters, and join again, to be told the same."""
+    """Returns a text in a form that members accept. A text that is too long or has control characters makes them refuse
+    the whole message, join again, and get the same text."""
     shown = _CONTROL.sub(" ", str(text)).encode("utf-8", "replace").decode()
     return shown if len(shown) <= _LONGEST_TEXT else f"{shown[: _LONGEST_TEXT - 1]}…"
 

@@ -1,4 +1,4 @@
-"""The subscription of this member: everything it tells the group's leader when it joins.
+"""The subscription of this member: everything it sends to the group's leader when it joins.
 
 Written on the membership's thread; ``draining`` and ``shutdown`` are set by the polling thread.
 """
@@ -26,7 +26,7 @@ class OwnSubscription:
         catalogue: TaskCatalogue,
         holdings: Callable[[], Holdings],
     ) -> None:
-        """``holdings`` tells which of the application's tasks the instance holds now."""
+        """``holdings`` returns which of the application's tasks the instance holds now."""
         self._config = config
         self._mailbox = mailbox
         self._holdings = holdings
@@ -34,7 +34,7 @@ class OwnSubscription:
         self._packed: tuple[GroupTasks, set[str], list[Definition]] | None = None
         #: True if the others are to take over, and if the whole application is to stop.
         self.draining = self.shutdown = False
-        #: The holdings that the last subscription tells of.
+        #: The holdings in the last subscription.
         self.held = Holdings()
         #: Marks the last subscription: the assignment that answers it has the same.
         self.nonce = 0

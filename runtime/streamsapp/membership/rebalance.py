@@ -103,7 +103,7 @@ class RebalanceHandler:
             log.error("the leader's assignment cannot be read: %s; joining again", error)
             self._connection.spawn(self._again)
             return
-        # Whoever is called dead is fenced: a member that names somebody else's id must not do that to it.
+        # A member that is called dead is fenced: a message that names another application's id must not do that to it.
         ours = partial(fencing.belongs_to, self._settings.group_id)
         present = filter(ours, (peer.transactional_id for peer in view.peers))
         self._departed.update(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
@@ -229,7 +229,7 @@ class RebalanceHandler:
         self.group.rejoin("the assignment could not be read")
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """An error that nobody expected ends the membership, where it can be seen."""
+        """An unexpected error ends the membership, where it can be seen."""
         try:
             await work()
         except Exception as error:

@@ -9,7 +9,7 @@ import math
 
 from streamsapp.clock import Clock
 
-#: Part of the session that is not counted on: clocks differ, and what is written takes time to arrive.
+#: Part of the session that is not counted on: clocks differ, and writes take time to arrive.
 MARGIN = 0.1
 
 

@@ -19,7 +19,7 @@ RESTING_INTERVAL_MS = 250
 
 
 def group_settings(config: StreamsConfig, properties: ClientProperties) -> GroupSettings:
-    """The settings that the coordinator is told; ``properties`` are the main consumer's."""
+    """The settings that the coordinator gets; ``properties`` are the main consumer's."""
     session = config.session_timeout_ms
     heartbeat = _milliseconds(properties, "heartbeat.interval.ms", min(HEARTBEAT_INTERVAL_MS, session // 3))
     resting = _milliseconds(properties, "heartbeat.interval.ms", RESTING_INTERVAL_MS)

@@ -36,7 +36,7 @@ PROTOCOL_TYPE = "consumer"
 #: The name of what the members agree on. Kafka Streams' own is another, so that the two never share a group.
 PROTOCOL = "streamsapp"
 
-#: How long a fenced transactional id's next transaction might take; nobody begins one.
+#: How long a fenced transactional id's next transaction might take; no producer begins one.
 _FENCING_TIMEOUT_MS = 60_000
 
 #: The versions of the forms of a subscription and of an assignment, that of a plain consumer of before cooperative
@@ -51,7 +51,7 @@ M = TypeVar("M", bound=Whole)
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """A member's settings as the coordinator is told them; times in seconds."""
+    """A member's settings as the coordinator gets them; times in seconds."""
 
     group_id: str
     instance_id: str | None
@@ -137,20 +137,20 @@ _OTHER_TYPES = ("share", "streams")
 
 
 def groups_of_other_types() -> Request[ListGroupsResponse]:
-    """Asks a broker for the groups that it coordinates and that cannot be joined. An older one, which knows no such
-    groups, tells no types."""
+    """Asks a broker for the groups that it coordinates and that cannot be joined. An older broker knows no such groups,
+    and reports no types."""
     return Request(ListGroupsRequest(types_filter=list(_OTHER_TYPES)), before=(_TYPES, ListGroupsRequest()))
 
 
 def type_and_state(answer: ListGroupsResponse, group_id: str) -> tuple[str, str] | None:
     """Returns the type of a group that cannot be joined, ``share`` or ``streams``, and its state; ``None`` if it is not
-    among those that are told."""
+    in the answer."""
     found = next((each for each in answer.groups if each.group_id == group_id), None)
     return None if found is None or found.group_type not in _OTHER_TYPES else (found.group_type, found.group_state)
 
 
 def check_joined(answer: JoinGroupResponse) -> None:
-    """Raises ``WrongAnswerError`` for an answer to JoinGroup that makes nobody a member, and tells no error."""
+    """Raises ``WrongAnswerError`` for an answer to JoinGroup that makes no client a member, and has no error."""
     if answer.error_code:
         return
     members = [each.member_id for each in answer.members]
@@ -164,7 +164,7 @@ def check_joined(answer: JoinGroupResponse) -> None:
 
 
 def check_committed(answer: OffsetCommitResponse, offsets: Iterable[TopicPartition]) -> None:
-    """Raises ``WrongAnswerError`` unless an answer to OffsetCommit tells of each of these."""
+    """Raises ``WrongAnswerError`` unless an answer to OffsetCommit names each of these."""
     told = [
         TopicPartition(topic.name, partition.partition_index)
         for topic in answer.topics
@@ -190,7 +190,7 @@ def commit_errors(answer: OffsetCommitResponse) -> dict[TopicPartition, int]:
 
 
 def fence(transactional_id: str) -> Request[InitProducerIdResponse]:
-    """Whoever used this id before cannot write any more, and what it left open is aborted."""
+    """The producer that used this id before cannot write any more, and its open transaction is aborted."""
     return Request(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS))
 
 
@@ -231,7 +231,10 @@ def user_data_of_assignment(data: bytes) -> bytes:
 
 
 def _said(kind: type[M], data: bytes) -> M:
-    """A message that says its version. What a newer one has more follows at its end, and is left alone."""
+    """A message that says its version.
+
+    The additional fields of a newer message follow at its end, and are left alone.
+    """
     reader = Reader(data, compact=False)
     (version,) = reader.read(INT16)
     return read(kind, reader, min(version, kind.VERSIONS[1]))

@@ -1,6 +1,6 @@
-"""The classes and functions of ``records.c``. Each object is used on the thread of its maker, unless it says
-otherwise. What is behind a ``*`` is given by name: a field that is missing, of another type or out of its bounds is
-named by the ``TypeError`` or ``ValueError`` for it."""
+"""The classes and functions of ``records.c``. Each object is used on the thread of its maker, unless it says otherwise.
+Arguments behind a ``*`` are given by name: a field that is missing, of another type or out of its bounds is named by
+the ``TypeError`` or ``ValueError`` for it."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -38,19 +38,19 @@ class CellLog(_Writes):
 
     def entry(self, cell: Any, /) -> tuple[Any, int] | None:
         """The entry of a cell; ``None`` if it is not in the log, and for anything else than a cell. A cell knows where
-        it is in the logs of the last two epochs in which it was written, and in the last one that absorbed it."""
+        it is in the logs of the last two epochs in which it was written, and in the last epoch that absorbed it."""
 
     def cell(self, at: int, /) -> Any:
         """The cell of a write."""
 
     def absorb(self, newer: CellLog, /) -> None:
-        """Takes the writes of another log; one that it has of the same cell is replaced."""
+        """Takes the writes of another log; a write that it has of the same cell is replaced."""
 
     def in_order(self) -> CellLog:
         """A log of the last write of each key, by key."""
 
     def only(self, keys: list[bytes], /) -> CellLog:
-        """A log of the writes of some keys: of those that ``keys_from`` gave, in that order."""
+        """A log of the writes of the keys that ``keys_from`` gave, in that order."""
 
 class Cell:
     """A count and its timestamp, which its writer changes in place while the epoch it was written in lasts; made with
@@ -146,7 +146,7 @@ class Window:
 
 class Step:
     """A push function of a step without state. ``adapt`` makes a pair, or a list, of what its function gives if it is
-    none; ``on_error`` is told of what either raises, with the record."""
+    none; ``on_error`` gets what either raises, with the record."""
 
     def __init__(
         self,
@@ -161,8 +161,8 @@ class Step:
 
 class CountPush:
     """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
-    ``on_error`` told of what ``serialize_key`` raises. ``keeps_bytes`` says that this is known to keep bytes as they
-    are, so that it is not called for them.
+    ``on_error`` for what ``serialize_key`` raises. ``keeps_bytes`` says that this is known to keep bytes as they are,
+    so that it is not called for them.
 
     A count without headers is emitted for ``topic`` if there is one; or else its change is pushed to ``forward``, with
     the count before if there are ``old_values``; or, where there is a list ``noted``, the key is noted for the commit
@@ -226,9 +226,9 @@ class WindowPush:
         """Asks for windows anew."""
 
 class Sink:
-    """A push function that serialises records and emits them for a topic; ``on_error`` is told of what a serializer
-    raises, or the check of headers, with the record. ``keeps_key`` and ``keeps_value`` say that a serializer is
-    known to keep bytes as they are, so that it is not called for them."""
+    """A push function that serialises records and emits them for a topic; ``on_error`` gets what a serializer or the
+    check of headers raises, with the record. ``keeps_key`` and ``keeps_value`` say that a serializer is known to keep
+    bytes as they are, so that it is not called for them."""
 
     plain_sink: Any
 
@@ -263,8 +263,7 @@ class Loop:
     ) -> None: ...
     def run(self, *, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int) -> int:
         """Processes up to ``limit`` records unless ``control`` says to stop, and calls ``punctuate`` after a record
-        when it is ``due``. Returns how many were taken. The attributes tell of the last call, also of one that
-        raised."""
+        when it is ``due``. Returns how many were taken. The attributes describe the last call, also if it raised."""
 
     #: The last record that was processed.
     done: Any
@@ -294,7 +293,7 @@ class Outbox:
     bytes: int
     #: Records that were ever taken up.
     added: int
-    #: The time of all that is added from now on, in monotonic seconds; whoever adds sets it.
+    #: The time of all that is added from now on, in monotonic seconds; the caller that adds sets it.
     now: float
 
     def add_topic(self, topic: str, partitions: int, /) -> None:
@@ -333,8 +332,8 @@ class Outbox:
         """Forgets all that waits."""
 
 class PackedRecords:
-    """Records of a changelog on their way to RocksDB: bytes, of which no objects are made before. One thread at a time
-    uses them."""
+    """Records of a changelog on their way to RocksDB: bytes, from which no objects are made before. One thread at a
+    time uses them."""
 
     def __len__(self) -> int: ...
 
@@ -394,15 +393,15 @@ class Chunk:
     end_position: int
     #: The epoch of the leader that wrote the last ones.
     epoch: int
-    #: Bytes of all batches that were opened by now, and of the one that is open; the records of it that are left.
+    #: Bytes of all batches that were opened by now, and of the open batch; the records of that batch that are left.
     opened: int
     open_bytes: int
     left: int
 
     def take(self, limit: int, /) -> list[InputRecord]:
-        """The next records, all that are left if they are fewer; less of them once so many bytes were
-        opened. Raises ``ValueError``, or ``NotImplementedError``, if
-        there is one that cannot be read and comes next; where others come before it, those are returned."""
+        """The next records, all that are left if they are fewer; less of them once so many bytes were opened. Raises
+        ``ValueError``, or ``NotImplementedError``, if the next record cannot be read; records before such a one are
+        returned first."""
 
     def take_packed(self, limit: int, /) -> PackedRecords:
         """The same, for a store that is restored. Raises the exception that ``decompress`` has returned."""
@@ -437,7 +436,7 @@ class Tls:
 
 class TlsContext:
     """The authorities, the certificate and the ciphers of a client's connections by TLS. Paths of files and folders in
-    PEM; raises ``TlsError`` for one that cannot be used."""
+    PEM; raises ``TlsError`` for a file that cannot be used."""
 
     def __init__(self, *, verified: bool) -> None:
         """Raises ``ImportError`` where the OpenSSL of Python's ``ssl`` cannot be found."""
@@ -494,10 +493,10 @@ def by_last_update(held: list[Any], /) -> list[Any]:
     """The same cells, ``(cell, key, ...)``, in the order of their last updates, which is that of their ``held``."""
 
 def results(*, held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int) -> list[Any]:
-    """The records that tell a topic of cells, ``(cell, key, ...)``, which are no longer held: of one that was
-    deleted a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
+    """The records that write cells, ``(cell, key, ...)``, to a topic; the cells are no longer held then. For a deleted
+    cell it is a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones
     without so many bytes ``before`` them and ``behind``."""
 
 def take_large_arenas() -> None:
     """Has objects that Python makes from now on lie in large pages, where the system has them; for a program that has
-    the process to itself. An allocator of arenas that somebody else has set stays."""
+    the process to itself. An allocator of arenas that another library has set stays."""

@@ -1,8 +1,7 @@
 /* Records in batches, between Python and Kafka.
  *
- * What brokers answer is taken apart here (fetch), what tasks do with each record is done here (push, cells), and what
- * is sent becomes record batches here, in Outbox, and goes to the brokers by kafka/producing.
- */
+ * The answers of brokers are taken apart here (fetch). The work of tasks with each record is done here (push, cells).
+ * Sent records become record batches here, in Outbox, and go to the brokers by kafka/producing. */
 #include <Python.h>
 
 #include "base/large_pages.h"

@@ -43,7 +43,7 @@ class TaskView:
 
     @property
     def authoritative(self) -> bool:
-        """Says whether nobody else can know more."""
+        """Says whether no other instance can know more."""
         return self.role is TaskRole.ACTIVE and self.running
 
 
@@ -56,7 +56,7 @@ class StoreInfo:
     partitions: int
     key_serde: AnySerde
     value_serde: AnySerde
-    #: Says whether each key is where the default partitioner puts it. Where others write the topics, that is not known.
+    #: Says whether each key is where the default partitioner puts it. That is not known if others write the topics.
     placed: bool
     #: Reads the window from an entry's key in a store of windows.
     window_of: WindowOf | None = None
@@ -101,7 +101,7 @@ class Host(Protocol):
 
     @property
     def safe_until(self) -> float:
-        """The time until which nobody can have taken over this instance's tasks, in monotonic seconds."""
+        """The time until which no other instance can have taken over this instance's tasks, in monotonic seconds."""
         ...
 
     @property

@@ -50,12 +50,12 @@ class Queries:
     # ---- what user code calls ----------------------------------------------------------------------------------
 
     def get(self, store: str, key: Any, *, partition: int | None = None, stale: Staleness | None = None) -> Any:
-        """Returns the value of a key as ``KeyValueStore.get`` gives it, from this instance or the one that has it
+        """Returns the value of a key as ``KeyValueStore.get`` gives it, from this instance or the instance that has it
         (KIP-67).
 
         The partition of a key is known in a store behind a repartition topic. If others write the topics, it is not:
         all partitions are asked for a key that is not where the default partitioner puts it, unless ``partition`` is
-        given. Raises ``StoreNotAvailableError`` while nobody can answer.
+        given. Raises ``StoreNotAvailableError`` while no instance can answer.
         """
         info = self.store(store)
         _require_no_windows(info)
@@ -180,8 +180,7 @@ class Queries:
 
     @staticmethod
     def partitions_of(store: StoreInfo, key: bytes) -> list[int]:
-        """Returns the partitions that a key may be in, the likeliest first: the one that the default partitioner
-        chooses."""
+        """Returns the partitions that a key may be in, the likeliest first: that of the default partitioner."""
         likeliest = partition_for(key, store.partitions)
         if store.placed:
             return [likeliest]

@@ -209,7 +209,7 @@ class RemoteReader:
                 told.append(f"{endpoint}: {document['error']}")
             except (OSError, http.client.HTTPException) as error:
                 told.append(f"{endpoint} does not answer: {error}")
-            except Exception as error:  # whoever is there may answer anything, and the serdes raise what they like
+            except Exception as error:  # the other side may answer anything, and the serdes raise what they like
                 told.append(f"{endpoint} answers with what cannot be read: {error!r}")
         why = "; ".join(told) or "no instance with an HTTP server has it (application_server); try again soon"
         raise StoreNotAvailableError(f"partition {partition} of store {store.name} cannot be had: {why}")

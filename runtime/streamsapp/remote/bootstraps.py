@@ -111,13 +111,13 @@ class Bootstraps:
         return BootstrapState(self, max(begun), frozenset(names[max(begun)])) if begun else None
 
     def begin(self, number: int, begun: BootstrapBegun) -> BootstrapState:
-        """Raises ``ObjectExistsError`` if somebody else began one of this number."""
+        """Raises ``ObjectExistsError`` if another process began one of this number."""
         self._objects.put_new(self._key(number, "begun"), msgspec.json.encode(begun))
         return BootstrapState(self, number, frozenset({"begun"}))
 
     def read(self, number: int, name: str, kind: type[T]) -> T:
-        """Reads one of the documents. Anybody who may write to the bucket may have written anything, so it is checked
-        whole."""
+        """Reads one of the documents. A program with access to the bucket may have written anything, so the document is
+        checked whole."""
         data = self._objects.read(self._key(number, name), _LIMIT)
         try:
             return decoded(data, kind)
@@ -163,7 +163,7 @@ class BootstrapState:
         return self._bootstraps.read(self.number, "begun", BootstrapBegun)
 
     def unfinished(self, application_id: str) -> str:
-        """Says of one that is not done what it is, and how it is ended."""
+        """Describes a bootstrap that is not done, and says how to end it."""
         if self.begun().history == TABLE:
             return (
                 f"a table was to become the state of {application_id}, and is not written whole: run `streamsapp"
@@ -195,7 +195,7 @@ class BootstrapState:
 
 
 def bootstrap_objects(objects: ObjectStore, application_id: str) -> Iterator[tuple[ObjectInfo, int, str]]:
-    """Everything that bootstraps left: the object, the number and what it tells of."""
+    """Everything that bootstraps left: the object, the number and the name of its part."""
     prefix = f"{application_id}/bootstrap/"
     for info in objects.list(prefix):
         found = _NAME.fullmatch(info.key.removeprefix(prefix))

@@ -30,7 +30,7 @@ from streamsapp.remote.object_store import (
 
 #: No key can have this name.
 _INCOMING = "~incoming"
-#: Whoever wrote such a file for so long is not alive.
+#: The writer of such a file is not alive after so long.
 _ABANDONED_SECONDS = 24 * 3600
 _BLOCK = 1024 * 1024
 
@@ -137,7 +137,7 @@ class DirectoryStore:
             raise UnfitObjectStoreError(f"{self}: the folder does not exist; mount the volume, or make the folder")
 
     def _write(self, key: str, fill: Callable[[BinaryIO], object], appear: Callable[[Path, Path], object]) -> None:
-        """Fill a file that nobody sees, and let it ``appear`` when it is on disk."""
+        """Fill a file that no reader sees, and let it ``appear`` when it is on disk."""
         path, incoming = self._path(key), self._root / _INCOMING
         self._make_folder(incoming)
         unseen = incoming / uuid4().hex
@@ -196,7 +196,7 @@ class DirectoryStore:
 
 
 def _refuse(error: OSError) -> None:
-    """A folder that cannot be read must not look empty; one that is not there has no objects."""
+    """A folder that cannot be read must not look empty; a folder that is not there has no objects."""
     if not isinstance(error, FileNotFoundError):
         raise error
 

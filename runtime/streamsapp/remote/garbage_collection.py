@@ -1,4 +1,4 @@
-"""Deletes what no snapshot of a task needs any more, and nobody who may still be reading it either.
+"""Deletes what no snapshot of a task needs any more, and no process may still be reading.
 
 Called on the snapshot threads by the task's owner, now and then after it published. An owner that lost the task without
 knowing it does no harm: later manifests refer to files of manifests that it keeps, and to files of later numbers.
@@ -42,7 +42,7 @@ def collect(chain: ManifestChain, retain: int, grace: float) -> CollectedObjects
 
 
 def _read(chain: ManifestChain, manifests: Mapping[int, ObjectInfo]) -> dict[int, Snapshot | None]:
-    """Reads the manifests by number, newest first; ``None`` stands for one that cannot be used."""
+    """Reads the manifests by number, newest first; ``None`` stands for a manifest that cannot be used."""
     snapshots: dict[int, Snapshot | None] = {}
     for number in sorted(manifests, reverse=True):
         try:

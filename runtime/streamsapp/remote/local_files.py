@@ -37,7 +37,7 @@ Took: TypeAlias = Callable[[bytes], None]
 
 
 class BlockHash:
-    """Hashes each block while it is in the processor's cache, and tells its bytes: a ``Took``."""
+    """Hashes each block while it is in the processor's cache, and reports its bytes: a ``Took``."""
 
     def __init__(self, moved: Moved) -> None:
         self._digest = hashlib.sha256()

@@ -58,7 +58,7 @@ class ManifestChain:
         return {number: named[number] for number in believed}
 
     def read(self, number: int) -> Snapshot:
-        """Raises ``SnapshotInvalidError`` for one that cannot be used, ``ObjectMissingError`` if there is none."""
+        """Raises ``SnapshotInvalidError`` for an unusable snapshot, ``ObjectMissingError`` if there is none."""
         try:
             data = self.objects.read(self.manifest_key(number), DOCUMENT_LIMIT)
         except ObjectDamagedError as error:
@@ -66,7 +66,7 @@ class ManifestChain:
         return decode(data, self.application_id, self.task_id, number)
 
     def valid(self, numbers: list[int]) -> Iterator[Snapshot]:
-        """Returns the snapshots that can be used; the faults of the others are told in a warning."""
+        """Returns the snapshots that can be used; a warning names the faults of the others."""
         for number in numbers:
             try:
                 snapshot = self.read(number)
@@ -84,8 +84,8 @@ class ManifestChain:
         return (numbers[0] if numbers else 0), next(found, None)
 
     def append(self, snapshot: Snapshot) -> None:
-        """Raises ``ObjectExistsError`` if there is one of this number. A document that nobody could read is not
-        written."""
+        """Raises ``ObjectExistsError`` if there is a snapshot of this number. A document that could not be read back is
+        not written."""
         data = encode(snapshot)
         decode(data, self.application_id, self.task_id, snapshot.number)
         self.objects.put_new(self.manifest_key(snapshot.number), data)

@@ -27,7 +27,7 @@ class ObjectMissingError(ObjectStoreError):
 
 
 class ObjectExistsError(ObjectStoreError):
-    """Raised if there is an object of this key already, which somebody else wrote, or an earlier try of ours."""
+    """Raised if there is an object of this key already, which another process wrote, or an earlier try of ours."""
 
 
 class ObjectDamagedError(ObjectStoreError):
@@ -43,19 +43,19 @@ class ObjectInfo(NamedTuple):
     modified: datetime
 
 
-#: Told the number of bytes that were moved just now, on any thread; may sleep in order to slow the transfer down.
+#: Gets the number of bytes that were moved just now, on any thread; may sleep in order to slow the transfer down.
 Moved = Callable[[int], None]
 
 
 def unobserved(count: int) -> None:
-    """Nobody wants to know how many bytes moved."""
+    """For a caller that does not count the bytes moved."""
 
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 def check_key(key: str) -> None:
-    """Raise ``ObjectStoreError`` for a key that a store might take for another: one that leaves the prefix, say."""
+    """Raise ``ObjectStoreError`` for a key that a store might take for another: a key that leaves the prefix, say."""
     if not _KEY.fullmatch(key) or not {".", ".."}.isdisjoint(key.split("/")):
         raise ObjectStoreError(f"{key!r} is not a key: it has parts of letters, digits, '.', '_' and '-', never '..'")
 
@@ -94,7 +94,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, keys: Collection[str]) -> None:
-        """Delete objects; those that are not there are no error."""
+        """Delete objects; objects that are not there are no error."""
         ...
 
     def probe(self) -> None:

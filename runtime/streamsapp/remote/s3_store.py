@@ -170,7 +170,7 @@ class S3Store:
             complete = self._client.complete_multipart_upload
             self._call("write", key, complete, MultipartUpload={"Parts": sent}, **upload)
         except BaseException:
-            with suppress(*CLIENT_ERRORS):  # nobody sees the parts; they cost until a life-cycle rule removes them
+            with suppress(*CLIENT_ERRORS):  # no reader sees the parts; they cost until a life-cycle rule removes them
                 self._client.abort_multipart_upload(**self._names(key), **upload)
             raise
 

@@ -1,8 +1,8 @@
 """A snapshot, and its document: a manifest in the object store.
 
-Written and read on the snapshot threads and by commands. A document is untrusted input: whoever may write to the bucket
-may write anything. So everything in it is checked before anything is done with it; names are those of RocksDB's files
-and never paths, sizes and counts are capped. Pure.
+Written and read on the snapshot threads and by commands. A document is untrusted input: a program with access to the
+bucket may write anything. So everything in it is checked before anything is done with it; names are those of RocksDB's
+files and never paths, sizes and counts are capped. Pure.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SnapshotFile(_Part, frozen=True):
 
 
 class Snapshot(_Part, frozen=True):
-    """A task's stores at one commit, as a manifest of its chain tells of them.
+    """A task's stores at one commit, as a manifest of its chain describes them.
 
     ``epoch`` is the number of the manifest with which the ``writer`` claimed the task. That one repeats the files and
     points of the snapshot before, so a snapshot may be older (``created_at``) than its manifest (``written_at``).

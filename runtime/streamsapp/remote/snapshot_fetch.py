@@ -1,8 +1,8 @@
 """Brings a task's newest usable snapshot to an empty disk.
 
-Called on the snapshot threads. Nothing in the object store is believed before it was checked: a fault of a snapshot is
-told in one warning, and the one before is tried; after the last, the changelog is there. Nothing is written
-outside of the task's directory, and a database appears in it whole or not at all.
+Called on the snapshot threads. Nothing in the object store is believed before it was checked: one warning names the
+fault of a snapshot, and the one before is tried; after the last, the changelog is there. Nothing is written outside of
+the task's directory, and a database appears in it whole or not at all.
 """
 
 from __future__ import annotations
@@ -46,16 +46,17 @@ def fetch(
 ) -> Snapshot | None:
     """Leave the files of the newest snapshot that can be used in ``<directory>/rocksdb``, instead of what is there.
 
-    ``acceptable`` tells why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the database
-    that was there, if any, is untouched. The object store's errors come through when it is out of reach. A caller
-    that gave ``verified``, empty at first, may call again with it then: what is there is not downloaded once more.
+    ``acceptable`` returns why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the
+    database that was there, if any, is untouched. The object store's errors come through when it is out of reach. A
+    caller that gave ``verified``, empty at first, may call again with it then: files that are there are not downloaded
+    once more.
     """
     files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads)
     return _Fetch(chain, directory, acceptable, limit, files, may_go_on=verified is not None).run()
 
 
 class _Cancelled(Exception):
-    """Nobody wants the snapshot any more."""
+    """The snapshot is not wanted any more."""
 
 
 class _CollectedError(Exception):
@@ -99,7 +100,7 @@ class _Downloads:
         self.verified[file.content] = target
 
     def stop_if_cancelled(self) -> None:
-        """Raises ``_Cancelled`` when nobody wants the snapshot any more."""
+        """Raises ``_Cancelled`` when the snapshot is not wanted any more."""
         if self._cancelled():
             raise _Cancelled
 

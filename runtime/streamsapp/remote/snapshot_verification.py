@@ -1,4 +1,4 @@
-"""Reads snapshots again, all of them, and tells what is not as it was written.
+"""Reads snapshots again, all of them, and reports what is not as it was written.
 
 Called by commands, on the main thread. Changes nothing; may run beside the application.
 """

@@ -1,8 +1,8 @@
-"""Publishes the snapshots of a task, as long as nobody else has claimed it.
+"""Publishes the snapshots of a task, as long as no other writer has claimed it.
 
 One per life of an active task, used by one snapshot thread at a time; other threads may read ``epoch`` and ``last``. To
 *claim* is to append a manifest to the task's chain; its number is the writer's epoch. From then on the writer appends
-at its own last number + 1 and nowhere else: at its next snapshot it finds out that somebody claimed the task.
+at its own last number + 1 and nowhere else: at its next snapshot it finds out that another writer claimed the task.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOT_NEEDED = re.compile(r"[0-9]+\.log|rocksdict-config\.json")
 
 
 class SnapshotFencedError(FencedError):
-    """Raised if somebody else has claimed the task; the message says who and when."""
+    """Raised if another writer has claimed the task; the message says who and when."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SnapshotWriter:
         objection: Callable[[Snapshot], str | None] = lambda _: None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> Snapshot:
-        """Take the task over from whoever wrote before. The claim repeats the newest snapshot that can be used, and to
+        """Take the task over from the previous writer. The claim repeats the newest snapshot that can be used, and to
         which there is no ``objection``. Raises ``ClaimGivenUpError`` if it was not ``wanted`` any more when everything
         was read."""
         self._refuse_if_fenced()
@@ -134,14 +134,14 @@ class SnapshotWriter:
         """Append a snapshot of the checkpoint in ``directory``; ``None`` if it is the last one again.
 
         After an ``ObjectStoreError`` it may be tried again, with the same checkpoint or a later one. ``verify`` raises
-        for files that are damaged; it is given those that the last snapshot does not have, before any is sent.
+        for files that are damaged; it gets the files that the last snapshot does not have, before any is sent.
         """
         began = last = self.confirm()
         paths = list(_files_of(directory))
         self._look_for_lost(last)
         while ((files := self._store(paths, last, moved, verify)), content.stores, content.inputs) != _content(last):
             self._append(last, content, files)
-            # An old number is free again once it was collected: it is the newest one that counts.
+            # An old number is free again once it was collected: only the newest one counts.
             last = self.confirm()
         return None if last is began else last
 
@@ -187,7 +187,7 @@ class SnapshotWriter:
             inputs=content.inputs,
             files=files,
         )
-        with suppress(ObjectExistsError):  # an earlier try went through, or somebody else's did: confirming finds out
+        with suppress(ObjectExistsError):  # an earlier try went through, or another writer's did: confirming finds out
             self._chain.append(snapshot)
             self._last = snapshot
             self._uploaded.clear()
@@ -232,7 +232,7 @@ class SnapshotWriter:
     def _store(
         self, paths: list[Path], last: Snapshot, moved: Moved, verify: Callable[[Collection[Path]], None]
     ) -> tuple[SnapshotFile, ...]:
-        """The files as the next snapshot has them; those that the last one does not have are uploaded."""
+        """The files as the next snapshot has them; the files that the last one does not have are uploaded."""
         known = {file.content: file for file in last.files if file.object not in self._lost}
         hashes: dict[_Identity, str] = {}
 

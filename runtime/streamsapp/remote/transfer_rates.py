@@ -40,10 +40,13 @@ class MeasuredRate:
 
 
 class RateLimit:
-    """Slows down whoever calls it with what they moved: ``moved`` for an object store, shared by all its transfers."""
+    """Slows down its callers by the bytes that they moved:
+
+    ``moved`` for an object store, shared by all its transfers.
+    """
 
     def __init__(self, per_second: float, clock: Clock, sleep: Callable[[float], object] = time.sleep) -> None:
-        """``sleep`` may be an event's ``wait``, so that nobody is slowed down any more once it is set."""
+        """``sleep`` may be an event's ``wait``, so that no caller is slowed down any more once it is set."""
         self._per_second = per_second
         self._clock = clock
         self._sleep = sleep

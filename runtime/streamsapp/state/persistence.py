@@ -49,8 +49,8 @@ class Persistence:
         self._provenance_written: dict[str, Provenance] = {}
         #: Says whether RocksDB lacks entries, offsets or metadata that were applied.
         self._behind = False
-        #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
-        #: to take again when it is closed: it would wait for room for ever, and the changelog has it.
+        #: Writing what waits began and did not end. If RocksDB could not write the entries, as on a full disk, it is
+        #: not asked again when it is closed: it would wait for room for ever, and the changelog has them.
         self._unfinished = False
         self._found = self._load()
 

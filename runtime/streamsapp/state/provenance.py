@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from streamsapp.record import UNKNOWN_TOPIC, TopicIdentity
 
-#: Of a store whose age nobody has noted.
+#: Of a store whose age was never noted.
 UNKNOWN_AGE = -1
 
 

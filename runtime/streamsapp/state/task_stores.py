@@ -42,7 +42,7 @@ class Expiry(NamedTuple):
     """The changelog of a store that expires by stream time."""
 
     store: str
-    #: The setting of the topic, of which the store's type says how many milliseconds it needs when stream time is now.
+    #: The topic's setting; the store's type says how many milliseconds it needs when stream time is now.
     setting: str
     kept_ms: int
     stream_time: int

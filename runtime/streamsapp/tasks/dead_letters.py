@@ -1,9 +1,9 @@
 """Dead letters: records for the dead letter topic, made to fit it (KIP-1034).
 
 Made by a task on its processing thread, and on the polling thread for records that could not be written. A letter is
-the original record and more headers, so that one as large as the broker allows no longer fits, nor does one that came
-compressed. A header names each part that is left out, with its size; topic, partition and offset say where all of it
-is.
+the original record and more headers, so that a record as large as the broker allows no longer fits, and neither does
+one that came compressed. A header names each part that is left out, with its size; topic, partition and offset say
+where all of it is.
 """
 
 from __future__ import annotations

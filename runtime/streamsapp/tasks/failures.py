@@ -66,7 +66,7 @@ class FailureHandling:
         self._on_production = on_production
         #: Of nodes, where the user added them; filled when they are wired.
         self.places: dict[str, str] = {}
-        #: Tells which records it is about where none is in process; ``None`` while punctuators are called.
+        #: Describes the records concerned where none is in process; ``None`` while punctuators are called.
         self.held: Callable[[], str] | None = None
 
     def deserialization(self, node: str, message: InputRecord, error: Exception) -> None:
@@ -160,7 +160,7 @@ class FailureHandling:
     def _warn(
         self, described: ErrorContext, outcome: str, why: str, line: Callable[[], str], error: Exception | None = None
     ) -> None:
-        """Log a record: the first of a kind for all to see, those that follow within a minute at DEBUG."""
+        """Log a record: the first of a kind for all to see, the next ones within a minute at DEBUG."""
         level = self._context.mishaps.warnings.level(f"node {self.named(described.node)}, {outcome}: {why}")
         if log.isEnabledFor(level):
             log.log(level, "%s", line(), exc_info=error, extra=_subject(described))

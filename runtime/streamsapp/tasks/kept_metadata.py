@@ -28,8 +28,7 @@ class KeptMetadata:
             self.numbers[name] = max(value, self.numbers.get(name, value))
 
     def keep_stream_time(self, node: str, observed: Callable[[], int]) -> int | None:
-        """Keep the stream time of a node from now on, and return the one that was committed last, ``None`` if none
-        was."""
+        """Keep the stream time of a node from now on, and return the last committed one, ``None`` if there is none."""
         self._stream_times[node] = observed
         return self.numbers.get(_NODE + node)
 

@@ -47,7 +47,7 @@ class Mishaps:
     def __init__(self, warnings: RepeatedWarnings) -> None:
         #: Their log lines.
         self.warnings = warnings
-        #: Those that did not fail their task.
+        #: The mishaps that did not fail their task.
         self.dropped = 0
         #: All that were not processed, by node.
         self.by_node: Counter[str] = Counter()

@@ -28,7 +28,7 @@ from streamsapp.tasks.task_context import TaskContext
 #: The protocols of OTLP, with the names under which their exporters are installed.
 _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 _EXPORTERS = "opentelemetry_traces_exporter"
-#: Of the longest header that tells of a trace, as W3C's Baggage limits it.
+#: Of the longest header that describes a trace, as W3C's Baggage limits it.
 _LONGEST = 8_192
 
 
@@ -107,7 +107,7 @@ class OpenTelemetry:
 
 
 def _carried(headers: Headers | None) -> dict[str, str]:
-    """Returns headers as text. Bytes that are no text are no trace; nor are those that are too long for one, which
+    """Returns headers as text. Bytes that are no text are no trace; nor are bytes that are too long for one, which
     OpenTelemetry would log whole."""
     return {
         name: value.decode("ascii", "replace")
@@ -118,8 +118,8 @@ def _carried(headers: Headers | None) -> dict[str, str]:
 
 @cache
 def provider(application_id: str) -> trace.TracerProvider:
-    """Returns the program's own provider, if it has set one, else one that the ``OTEL_*`` variables describe; raises
-    ``ConfigError`` for an exporter that is not there."""
+    """Returns the program's own provider, if it has set one, else a provider that the ``OTEL_*`` variables describe;
+    raises ``ConfigError`` for an exporter that is not there."""
     found = trace.get_tracer_provider()
     if not isinstance(found, trace.ProxyTracerProvider):
         return found

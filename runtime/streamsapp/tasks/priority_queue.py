@@ -20,7 +20,7 @@ class PriorityQueue(Generic[T]):
 
     def __init__(self, rank: Callable[[T], float]) -> None:
         self._rank = rank
-        #: The heap itself, for whoever looks at a queue of one item for every record.
+        #: The heap itself, for a caller that looks at a queue of one item for every record.
         self.items: list[T] = []
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from streamsapp.record import Headers
 from streamsapp.tasks.shown_values import shown_value
 from streamsapp.tasks.wiring import WiredTopology, Wiring
 
-#: The records that a probe remembers, and how many it takes of those that pass between two looks.
+#: The records that a probe remembers, and how many it takes of the records that pass between two looks.
 KEPT, TAKEN = 20, 5
 #: Records that are processed before the probes are asked whether so many have passed as may.
 AT_ONCE = 100
@@ -31,7 +31,7 @@ _SHORTEST = 0.5
 class TappedRecord(NamedTuple):
     """A record that passed a node, with key and value as text."""
 
-    #: Counts the records that the probe took, so that whoever looks twice knows which are new.
+    #: Counts the records that the probe took, so that a viewer that looks twice knows which are new.
     number: int
     key: str
     value: str
@@ -103,7 +103,7 @@ class _Moment(NamedTuple):
 
 
 class Probes:
-    """The probes of a task, made when somebody looks for the first time."""
+    """The probes of a task, made at the first look."""
 
     def __init__(self, wired: WiredTopology) -> None:
         self._wired = wired

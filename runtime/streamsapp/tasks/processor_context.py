@@ -102,7 +102,7 @@ class NodeBinding:
             ) from None
 
     def store(self, name: str) -> Any:
-        """A connected store; ``TopologyError`` tells how to connect one."""
+        """A connected store; ``TopologyError`` explains how to connect one."""
         try:
             return self._stores[name]
         except KeyError:

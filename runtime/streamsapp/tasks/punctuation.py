@@ -69,7 +69,7 @@ class PunctuationQueue:
                 fire(top.callback, top.node, now)
             finally:
                 self.firing = None
-            if not top.cancelled:  # it would take part in the order of those that are due together
+            if not top.cancelled:  # it would take part in the order of schedules that are due together
                 top.advance(now)
                 self._queue.offer(top)
             fired = True

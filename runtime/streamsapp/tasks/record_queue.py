@@ -35,8 +35,8 @@ class ProcessingControl:
 
 _NEVER_STOP = ProcessingControl()
 
-#: Takes a queue whose head has to wait, and returns the one that goes on, whose head is known, and the timestamp up to
-#: which its records may follow.
+#: Takes a queue whose head has to wait, and returns the queue that goes on, whose head is known, and the timestamp up
+#: to which its records may follow.
 NextTurn: TypeAlias = Callable[["RecordQueue"], tuple["RecordQueue", int]]
 
 #: Later than any timestamp. An integer, as comparing with an infinite float takes twice as long.
@@ -131,7 +131,7 @@ class RecordQueue:
         return None if self._head is None else self.head_time
 
     def run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None = None) -> int:
-        """Process up to ``limit`` records: the head, if it is known, and those that follow it up to the timestamp
+        """Process up to ``limit`` records: the head, if it is known, and the records that follow it up to the timestamp
         ``bound``; then those of other queues, if there is ``next_turn`` to name them. Returns how many were taken.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
@@ -248,7 +248,7 @@ class RecordQueue:
 
 
 class _Taker:
-    """Takes records, and holds the one that is read: its headers may say of which schema its bytes are."""
+    """Takes records, and holds the current one: its headers may say of which schema its bytes are."""
 
     def __init__(self, buffer: deque[InputRecord]) -> None:
         self._take = buffer.popleft
@@ -259,7 +259,7 @@ class _Taker:
         return record
 
     def reading(self, serde: AnySerde) -> Callable[[bytes], Any]:
-        """Returns the serde's own function, or one that looks at the headers for it."""
+        """Returns the serde's own function, or a function that looks at the headers for it."""
         if serde.id_header is None:
             return serde.deserialize
         return lambda data: serde.read(data, None if self._taken is None else self._taken.headers())

@@ -50,7 +50,7 @@ def writing(part: UnwrittenPart, place: str) -> str:
 
 
 def _spelt(serde: str, declared: bool) -> str:
-    """``Serdes.long()`` is ``long`` in a manifest, and one that is made of functions is named by its place in code."""
+    """``Serdes.long()`` is ``long`` in a manifest; a serde that is made of functions is named by its place in code."""
     if not declared:
         return serde
     return serde.removeprefix("Serdes.").removesuffix("()") if serde.endswith("()") else "module:attribute"

@@ -37,13 +37,13 @@ class RepeatedWarnings:
         self._clock = clock
         self._whose = whose
         self._kinds: dict[str, _Kind] = {}
-        #: The records that were taken so far, of which those with a warning are a share; 0 if that is not known.
+        #: The records that were taken so far, from which the share with a warning is computed; 0 if that is not known.
         self.taken = 0
         #: The time at which ``tell_due`` has a line to write, infinite if it has none.
         self.next_due: float = math.inf
 
     def level(self, kind: str) -> int:
-        """Returns the level of the next warning of a kind: ``WARNING`` for the first, ``DEBUG`` for one that is
+        """Returns the level of the next warning of a kind: ``WARNING`` for the first, ``DEBUG`` for a warning that is
         counted."""
         now, known = self._clock.now_ms(), self._kinds.get(kind)
         if known is None or (not known.count and now - known.told_at_ms >= INTERVAL_MS):

@@ -39,8 +39,8 @@ class RestoredRecords:
         )
 
     def of(self, records: Sequence[InputRecord]) -> list[InputRecord]:
-        """Those that a table gets, with the times that it has them with. Raises ``DeserializationError`` if the handler
-        does not go on."""
+        """The records that a table gets, with the times that it stores with them. Raises ``DeserializationError`` if
+        the handler does not go on."""
         return list(self._read(records))
 
     def _read(self, records: Sequence[InputRecord]) -> Iterator[InputRecord]:

@@ -1,6 +1,6 @@
 """Keys and values of any type as text that is not long, for people. Pure.
 
-Called for a record that somebody wants to see, on the thread that has it.
+Called for a record that a user wants to see, on the thread that has it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REPR.maxother = 200
 
 def shown_value(value: Any) -> str:
     """Returns a value as text: strings and bytes that are text as they are, other bytes as hexadecimal digits, other
-    values as Python writes them. They are anybody's, so one that cannot be shown is told by its type."""
+    values as Python writes them. Values come from user code, so a value that cannot be shown is named by its type."""
     try:
         if isinstance(value, bytes):
             value = _shown_bytes(value[: LONGEST + 1])

@@ -17,8 +17,8 @@ _TRUSTED = frozenset({"orjson", "msgspec._core"})
 
 
 def giving_bytes(serde: AnySerde) -> Callable[[Any], bytes]:
-    """Returns the serde's own function if it gives bytes for certain, else one that sees to it: the client raises for
-    anything else, where no handler of the record's failures can be asked any more."""
+    """Returns the serde's own function if it gives bytes for certain, else a function that checks for it: the client
+    raises for anything else, where no handler of the record's failures can be asked any more."""
     serialize = serde.serialize
     if _gives_bytes(serde):
         return serialize

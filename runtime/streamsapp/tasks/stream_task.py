@@ -51,7 +51,7 @@ class TaskPlan:
     #: Undecorated to full topic name.
     topic_name: Callable[[str], str]
     partition_count: Callable[[str], int]
-    #: The form in which records that a handler gives up are written; by default as far as the configuration tells.
+    #: The form in which records that a handler gives up are written; by default as far as the configuration says.
     dead_letters: DeadLetters | None = None
 
     @property
@@ -84,7 +84,7 @@ class ConsumedOffset:
     processor_metadata: Mapping[str, int] = field(default_factory=dict)
     #: The topic that the offset belongs to.
     topic: TopicIdentity = UNKNOWN_TOPIC
-    #: False for the position of a snapshot, which stands in for one that the group does not have.
+    #: False for the position of a snapshot, which stands in for a position that the group does not have.
     in_group: bool = True
 
     @cached_property
@@ -228,7 +228,7 @@ class StreamTask:
 
     def _wire_up(self, wired: WiredTopology) -> None:
         self._wired = wired
-        #: The probes at its nodes, for whoever looks.
+        #: The probes at its nodes, for viewers.
         self.probes = Probes(wired)
 
     def add_input(self, partition: TopicPartition, node: SourceNode) -> None:
@@ -451,8 +451,8 @@ class StreamTask:
         return RestoredRecords(self.plan.inputs[partition], partition.topic, self._config, self.context)
 
     def note_fresh(self, now_ms: int) -> None:
-        """The stores have all that their changelogs have: a commit is through, and nobody else writes these; or the
-        input that restores a store is read to its end."""
+        """The stores have all that their changelogs have: a commit is through, and no other instance writes these; or
+        the input that restores a store is read to its end."""
         queues = self._group.queues
         for store in self.plan.changelogs:
             self.stores.note_fresh(store, now_ms)

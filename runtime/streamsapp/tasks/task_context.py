@@ -76,7 +76,7 @@ class TaskContext:
         #: The records that it could not process, by reason and node; kept when the task starts again.
         warnings = RepeatedWarnings(clock, f"task {task_id}, ")
         self.mishaps = TaskMishaps(warnings)
-        #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
+        #: Topics for which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()
 

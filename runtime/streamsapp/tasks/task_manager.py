@@ -48,8 +48,8 @@ class TaskManager:
         deadline: Deadline | None = None,
         on_due_sooner: Callable[[], None] = lambda: None,
     ) -> None:
-        """After the ``deadline`` nobody waits for a processing thread to let go of a task. ``on_due_sooner`` is called
-        on a processing thread when ``mark_due`` is needed sooner than ``due_ms`` said before."""
+        """After the ``deadline`` no caller waits for a processing thread to let go of a task. ``on_due_sooner`` is
+        called on a processing thread when ``mark_due`` is needed sooner than ``due_ms`` said before."""
         self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
         self._condition = threading.Condition()

@@ -53,7 +53,7 @@ def login_of(properties: Mapping[str, str]) -> Login:
 
 
 def mechanism_of(properties: Mapping[str, str]) -> str:
-    """Raises ``ConfigError`` for one that is not known."""
+    """Raises ``ConfigError`` for an unknown mechanism."""
     mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms", "")).upper()
     if mechanism not in MECHANISMS:
         raise ConfigError(f"sasl.mechanism: {mechanism or 'none'} cannot be used; use one of {', '.join(MECHANISMS)}")

@@ -21,7 +21,7 @@ from streamsapp.errors import ConfigError
 
 #: A token is replaced when this part of its life is over.
 _TOKEN_LIFE = 0.8
-#: The life of a token of which the provider tells none, in seconds; and bytes of its answer.
+#: The life of a token, in seconds, where the provider names none; and bytes of its answer.
 _UNTOLD_LIFE, _MOST = 60.0, 1 << 20
 
 
@@ -34,7 +34,7 @@ class Tokens(ABC):
 
     @abstractmethod
     def token(self, timeout: float) -> str:
-        """One that is valid now; raises ``NotSentError`` if there is none within so many seconds."""
+        """A token that is valid now; raises ``NotSentError`` if there is none within so many seconds."""
 
     def forget(self) -> None:  # noqa: B027 (tokens that prove nothing need not)
         """A broker has refused the last one."""

@@ -33,8 +33,9 @@ class FetchRequests:
         self._connections = connections
 
     def ask(self, *, at_once: bool = False) -> float:
-        """Ask each broker that is free for what is wanted of it, which is to be told ``at_once`` also if it is nothing;
-        returns the seconds until it makes sense to look again. Raises as ``FetchAssignment.find_sources`` does."""
+        """Ask each broker that is free for what is wanted of it. With ``at_once`` the broker is to answer at once, also
+        if it has nothing. Returns the seconds until it makes sense to look again. Raises as
+        ``FetchAssignment.find_sources`` does."""
         pause = self._assignment.find_sources()
         for source, partitions in self._assignment.by_source.items():
             pause = min(pause, self._ask(source, partitions, at_once=at_once))

@@ -34,7 +34,7 @@ class FetchAssignment:
         self.now = now
         self._leaders = leaders
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
-        #: Those that have something to tell, the one that told least lately first.
+        #: Partitions that have something to report; the partition whose last report is the oldest comes first.
         self.news: dict[TopicPartition, FetchedPartition] = {}
         #: The partitions to ask of each broker, as long as nothing has changed.
         self.by_source: dict[int, list[FetchedPartition]] = {}
@@ -61,7 +61,7 @@ class FetchAssignment:
         self._changed = True
 
     def put_first(self, partition: FetchedPartition) -> None:
-        """It tells more before the others do."""
+        """It reports more before the others do."""
         others = [each for each in self.news.items() if each[1] is not partition]
         self.news.clear()
         self.news[partition.name] = partition
@@ -134,7 +134,10 @@ class FetchAssignment:
     # ---- what changes ------------------------------------------------------------------------------------------
 
     def follow(self, partition: FetchedPartition, replica: int) -> None:
-        """Ask this follower for a while, as the leader wants it. One that is not known is found by then, perhaps."""
+        """Ask this follower for a while, as the leader wants it.
+
+        A follower that is not known yet may be found by then.
+        """
         if partition.source != partition.leader or replica == partition.leader:
             return
         if not self._leaders.knows(replica):

@@ -22,7 +22,7 @@ from streamsapp.kafka.wakeup import Wakeup
 
 log = client_log(__name__)
 
-#: Seconds for the rest of an answer of which a part is there, and for a request to be written. No other thread of the
+#: Seconds for the rest of an answer that is partly there, and for a request to be written. No other thread of the
 #: interpreter waits meanwhile.
 _REST_OF_ANSWER, _WRITE = 0.02, 5.0
 
@@ -44,7 +44,7 @@ class BrokerConnections:
         self._opener = Opener(settings.reaching, self._open, self._post, now, background)
         self._links: dict[int, Link] = {}
         self._asked: dict[int, BrokerConnection] = {}
-        #: Those that take the place of others, as soon as these are not asked.
+        #: Connections that take the place of others, once no request is open on those.
         self._next: dict[int, BrokerConnection] = {}
         self._failures: deque[tuple[int, Exception]] = deque()
         #: True once a broker has given an answer that makes sense.
@@ -90,7 +90,7 @@ class BrokerConnections:
         if link.address != address:
             log.info("broker %d: it is at %s:%d now, and not at %s:%d any more", source, *address, *link.address)
             link.move(address)
-            self._hang_up(source)  # what it was asked is asked anew, of whoever is there
+            self._hang_up(source)  # what it was asked is asked anew, of the broker that is there then
         broker = self._asked.get(source)
         if broker is not None and broker.asked is not None:
             return broker
@@ -105,13 +105,13 @@ class BrokerConnections:
         return broker
 
     def with_something_to_read(self) -> Iterator[tuple[int, BrokerConnection]]:
-        """Those that have an answer, or a part of it."""
+        """The connections that have an answer, or a part of it."""
         for descriptor, _ in self._sockets.poll(0) if self._watched else ():
             source = self._watched[descriptor]
             yield source, self._asked[source]
 
     def busy(self) -> list[BrokerConnection]:
-        """Those that have not answered what they were asked."""
+        """The connections that have not answered their request."""
         return [broker for broker in self._asked.values() if broker.asked is not None]
 
     def late(self, seconds: float) -> list[tuple[int, BrokerConnection]]:
@@ -119,7 +119,7 @@ class BrokerConnections:
         return [(source, broker) for source, broker in self._asked.items() if broker.late > seconds]
 
     def failed(self) -> Iterator[tuple[int, Exception]]:
-        """Those that could not be made, and why."""
+        """The connections that could not be made, and why."""
         while self._posted:
             self._posted.popleft()()
         while self._failures:

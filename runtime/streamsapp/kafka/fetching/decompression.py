@@ -17,7 +17,7 @@ _XERIAL, _XERIAL_HEADER = b"\x82SNAPPY\x00", 16
 _FIRST, _GROWTH = 4, 8
 #: No block of snappy's has more bytes than so many for each of its own: 64 take 3.
 _SNAPPY = 32
-#: In the error of whoever has no room for what comes.
+#: In the error of a caller that has no room for what comes.
 _NO_ROOM = "whole buffer"
 
 
@@ -43,7 +43,7 @@ def all_decompressed(codec: int, data: bytes, most: int) -> bytes:
 
 
 def _grown(into: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], bytes]:
-    """Decompresses where the size of what comes is not told: into more and more room."""
+    """Decompresses where the size of what comes is not known: into more and more room."""
 
     def decompress(data: bytes, most: int) -> bytes:
         size = max(1 << 16, _FIRST * len(data))

@@ -68,8 +68,9 @@ class ConsumerClient(Protocol):
         packed: Collection[TopicPartition] = (),
         topics: Topics = NO_TOPICS,
     ) -> None:
-        """Begin with partitions that were not assigned. Those to be ``packed`` are delivered so where that is possible,
-        and else as others are. ``topics`` are those that the positions belong to; by default those that there are."""
+        """Begin with partitions that were not assigned. Partitions to be ``packed`` are delivered packed where that is
+        possible, and like others elsewhere. ``topics`` are the topics that the positions belong to; by default the
+        topics that exist now."""
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions, and that they were paused."""

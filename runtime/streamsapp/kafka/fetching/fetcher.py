@@ -117,8 +117,8 @@ class Fetcher:
             interrupted = self._is_interrupted(min(left, pause))
 
     def _fetch_at_once(self, limit: int, give_up: float) -> Fetched:
-        """Returns the records that are there once each broker that can be reached has told what it has now. One that
-        has been asked already, and waits for records, has none."""
+        """Returns the records that are there once each broker that can be reached has said what it has now. A broker
+        that has been asked already, and waits for records, has none."""
         self._answers.receive()
         before = self._connections.busy()
         self._asking.ask(at_once=True)
@@ -131,8 +131,8 @@ class Fetcher:
         return fetched
 
     def _is_interrupted(self, timeout: float) -> bool:
-        """Wait for something to happen; returns whether it is for somebody else than a fetcher: answers without records
-        are not, and end no wait of its caller's."""
+        """Wait for something to happen; returns whether it concerns another part than a fetcher. Answers without
+        records do not, and they end no wait of the fetcher's caller."""
         return self._wakeup.wait(timeout) and self._may_be_interrupted
 
     def _take(self, limit: int) -> Fetched:

@@ -21,11 +21,11 @@ from streamsapp.record import TopicIdentity, TopicPartition
 
 log = client_log(__name__)
 
-#: How long one request may take, and the pauses between two look-ups of which the first did not tell all, in seconds.
+#: How long one request may take, and the pauses between two look-ups if the first did not find everything, in seconds.
 _REQUEST = 2.0
 _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
-#: A topic that was just made, or got more partitions, may not be known to every broker yet; so long, in seconds, one
-#: that is missing is waited for, or a partition of it.
+#: A topic that was just made, or got more partitions, may not be known to every broker yet; so long, in seconds, the
+#: client waits for a missing topic or partition.
 PROPAGATION = 30.0
 
 #: In place of a partition: all of a topic.
@@ -47,7 +47,7 @@ class Leaders:
         self._topics: dict[str, TopicIdentity] = {}
         self._notify = notify
         self._leaders: dict[TopicPartition, Leader] = {}
-        #: Those that were forgotten since the last look-up began, which may tell of them once more.
+        #: Partitions that were forgotten since the last look-up began; its answer may name them once more.
         self._forgotten: dict[TopicPartition, Leader] = {}
         self._epochs = _Epochs()
         self._brokers: dict[int, Node] = {}
@@ -59,7 +59,7 @@ class Leaders:
         self._missing: dict[TopicPartition, float] = {}
         #: For which there is nothing to be had of them.
         self._failures: dict[TopicPartition, Exception] = {}
-        #: Set when there is more to know; whoever looks resets it.
+        #: Set when there is more to know; the reader resets it.
         self.changed = False
 
     def of(self, partition: TopicPartition) -> int | None:
@@ -97,8 +97,9 @@ class Leaders:
             self._failures.pop(each, None)
 
     def look_up(self, wanted: Collection[TopicPartition]) -> float:
-        """Ask for the leaders of partitions unless somebody does. Returns the seconds until it makes sense to call this
-        again. Raises ``TopicError`` for a topic that is gone, or may not be read, and for a partition that it has not.
+        """Ask for the leaders of partitions unless another caller is asking. Returns the seconds until it makes sense
+        to call this again. Raises ``TopicError`` for a topic that is gone, or may not be read, and for a partition that
+        it has not.
         """
         for each in wanted:
             if (failure := self._failures.get(each) or self._failures.get(_whole(each.topic))) is not None:
@@ -200,7 +201,7 @@ class Leaders:
 
 
 class _Epochs:
-    """The greatest epoch that was told of each partition: brokers that are behind tell earlier ones (KIP-320)."""
+    """The greatest known epoch of each partition: brokers that are behind report earlier ones (KIP-320)."""
 
     def __init__(self) -> None:
         self._of: dict[TopicPartition, int] = {}

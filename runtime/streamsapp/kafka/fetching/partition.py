@@ -82,10 +82,10 @@ class FetchedPartition(FetchSource):
         self.broken = self.ahead = 0
         #: Not to be asked for before, in monotonic seconds.
         self.retry_at = 0.0
-        #: The offsets that the broker tells: the first, the next after the last record, and after the last one of
-        #: which it is known whether it is committed; -1: unknown.
+        #: The offsets that the broker reports: the first, the next after the last record, and after the last record
+        #: that is known to be committed or aborted; -1: unknown.
         self.first = self.high = self.stable = -1
-        #: The position at which it was told that this is the end.
+        #: The position that the broker reported to be the end.
         self.end_told = -1
 
     @property
@@ -109,7 +109,7 @@ class FetchedPartition(FetchSource):
         return self.chunks[0].position if self.chunks else self.position
 
     def note_ends(self, first: int, high: int, stable: int) -> None:
-        """A broker has told its offsets. A follower may be behind: the ends that the leader told hold."""
+        """A broker has reported its offsets. A follower may be behind: the ends that the leader reported hold."""
         if self.is_followed:
             high, stable = max(high, self.high), max(stable, self.stable)
         self.first, self.high, self.stable = first, high, stable
@@ -126,8 +126,8 @@ class FetchedPartition(FetchSource):
         self.epoch = chunk.epoch
 
     def take(self, limit: int, into: Fetched) -> int:
-        """Take the next records, and return their number: 0 if nothing is left, or if all of it is of no use to
-        anybody. Raises ``ValueError`` if what comes next cannot be read."""
+        """Take the next records, and return their number: 0 if nothing is left, or if all of it is of no use. Raises
+        ``ValueError`` if what comes next cannot be read."""
         while self.chunks:
             chunk = self.chunks[0]
             before = chunk.opened
@@ -161,8 +161,8 @@ class FetchedPartition(FetchSource):
         self.broken += 1
 
     def is_lost(self, until: float) -> bool:
-        """A broker does not have what was to be fetched: returns whether that is so. It is not believed at first:
-        nobody is asked ``until`` then, and whoever leads the partition afterwards."""
+        """A broker does not have what was to be fetched: returns whether that is so. It is not believed at first: no
+        broker is asked ``until`` then, and afterwards the partition's leader is."""
         if self.doubt is Doubt.ASKS:
             self.doubt = Doubt.LOST
         else:
@@ -170,7 +170,7 @@ class FetchedPartition(FetchSource):
         return self.lost
 
     def has_more(self, *, committed_only: bool) -> bool:
-        """Return whether there is something to be taken, or the broker has told of more than was."""
+        """Return whether there is something to be taken, or the broker has reported more than was taken."""
         return bool(self.chunks) or self.position < (self.stable if committed_only else self.high)
 
     def reached_end(self, *, committed_only: bool) -> bool:

@@ -45,9 +45,10 @@ def fetch(
     each: int,
     rack: str,
 ) -> Encoded:
-    """Ask for records of what a session knows, of which these partitions are new or have moved, and those are to be
-    forgotten; ``each`` partition so many bytes. A leader may name a follower in the ``rack`` instead (KIP-392). Written
-    by hand: it is asked so often that types of messages were a third of what few records cost."""
+    """Ask for records of the partitions that a session knows. The ``named`` ones are new or have moved, and the
+    ``forgotten`` ones leave it; ``each`` partition may give so many bytes. A leader may name a follower in the ``rack``
+    instead (KIP-392). Written by hand: it is asked so often that types of messages were a third of what few records
+    cost."""
     asked: dict[bytes, list[bytes]] = {}
     for one in named:
         of_it = _PARTITION.pack(one.name.partition, one.leader_epoch, one.position, one.epoch, -1, each)

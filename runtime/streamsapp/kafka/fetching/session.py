@@ -1,8 +1,8 @@
-"""The partitions that a broker remembers from one request to the next: requests name only those that are new, or have
-moved, and answers only those that have something to tell (KIP-227).
+"""The partitions that a broker remembers from one request to the next: requests name only partitions that are new, or
+have moved, and answers only partitions that have news (KIP-227).
 
-Pure; used on the consumer's thread. Brokers that keep no sessions, or have no room for another one, are told
-all partitions each time.
+Pure; used on the consumer's thread. Brokers that keep no sessions, or have no room for another one, are sent all
+partitions each time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FetchSession:
             if told != terms:
                 named.append(one)
                 if told is not None and told[0] is not one:
-                    self._epoch = 0  # or it would be told nothing that the one before knew
+                    self._epoch = 0  # or it would learn nothing that the session before knew
         if each != self._each:
             self._each, self._epoch = each, 0
         if not self.kept:

@@ -23,7 +23,7 @@ class FetchSettings:
     committed_only: bool
     #: The rack of this client, as ``broker.rack`` names it; empty: unknown.
     rack: str
-    #: Says whether ends of partitions are told.
+    #: Says whether ends of partitions are reported.
     tells_ends: bool
     #: Says whether checksums of record batches are looked at, as they are unless the user says otherwise.
     checked: bool
@@ -56,9 +56,9 @@ class FetchSettings:
 
 
 def fetch_settings(properties: ClientProperties, *, has_handler: bool = False) -> FetchSettings:
-    """The settings, of values that the configuration has looked at (``config.known_properties``). Defaults are
-    librdkafka's. Older names come first: those that are in use are the user's, where the others may be defaults of this
-    package."""
+    """The settings, from values that the configuration has checked (``config.known_properties``). Defaults are
+    librdkafka's. Older names come first: an older name that is set comes from the user, where a newer one may be a
+    default of this package."""
 
     def number(default: int, *keys: str) -> int:
         return next((int(properties[key]) for key in keys if key in properties), default)

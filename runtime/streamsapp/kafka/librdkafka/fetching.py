@@ -53,15 +53,15 @@ class LibrdkafkaFetching:
         wakeup: Wakeup | None,
         renewal: Renewal,
     ) -> None:
-        """A ``wakeup`` ends the wait for records when other threads notify it. The ``renewal`` is told
-        whether brokers answer."""
+        """A ``wakeup`` ends the wait for records when other threads notify it. The ``renewal`` learns whether brokers
+        answer."""
         self._renewal = renewal
         self._consumer = consumer
         self._description = description
         self._wakeup = wakeup
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
-        #: Where fetching began, of the partitions that are assigned.
+        #: For each assigned partition, the offset at which fetching began.
         self._began: dict[TopicPartition, int] = {}
         self.topics = TopicIdWatch(describe_topics)
         #: The offset after what was delivered.
@@ -70,7 +70,7 @@ class LibrdkafkaFetching:
         self._beyond: Counter[TopicPartition] = Counter()
         self._paused: set[TopicPartition] = set()
         self._quiet_at = 0.0
-        #: A topic that was deleted: told once the records that came with that are delivered.
+        #: A topic that was deleted: reported once the records that came with that news are delivered.
         self._gone: TopicGoneError | None = None
 
     # ---- assignment --------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class LibrdkafkaFetching:
         self._consumer.resume([KafkaPartition(*each) for each in partitions])
 
     def assigned(self) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-        """The offset of the next record to be delivered of each partition that is assigned, and those that are
+        """The offset of the next record to be delivered of each assigned partition, and the partitions that are
         paused."""
         found = self._consumer.position([KafkaPartition(*each) for each in self._began])
         delivered = {TopicPartition(it.topic, it.partition): it.offset for it in found if it.offset >= 0}
@@ -228,7 +228,7 @@ class LibrdkafkaFetching:
         if code == KafkaError._PARTITION_EOF:
             fetched.ends[partition] = offset
             if partition in self._began:
-                self._next.setdefault(partition, offset)  # one that began at the end has a place now
+                self._next.setdefault(partition, offset)  # a partition that began at the end has a place now
         elif code in _OUT_OF_RANGE:
             self._note_out_of_range(partition, offset, fetched)
         elif code in NOT_ALLOWED:
@@ -241,8 +241,9 @@ class LibrdkafkaFetching:
             log.warning("%s: %s (goes on by itself)", self._description, error.str())
 
     def _note_out_of_range(self, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
-        """The client also tells what it found out before the partition was unassigned, or assigned anew. It has stopped
-        fetching then, perhaps after the new assignment began: the partition is assigned once more, where it stands."""
+        """The client also reports what it found out before the partition was unassigned, or assigned anew. It has
+        stopped fetching then, perhaps after the new assignment began: the partition is assigned once more, where it
+        stands."""
         began = self._began.get(partition)
         if began is None:
             return

@@ -43,8 +43,8 @@ class LibrdkafkaProducer:
     def __init__(
         self, properties: ClientProperties, refusals: Refusals, deadline: Deadline | None, *, reports: bool
     ) -> None:
-        """``reports``: whether to be told what became of each record. It takes the interpreter for every record to
-        tell, and waits for it whenever another thread works. After the ``deadline`` no request is waited for.
+        """``reports``: whether librdkafka reports what became of each record. It takes the interpreter for every
+        report, and waits for it whenever another thread works. After the ``deadline`` no request is waited for.
         ``refusals`` has what the clients before this one have met."""
         self._refusals = refusals
         self._transactional = "transactional.id" in properties
@@ -66,7 +66,7 @@ class LibrdkafkaProducer:
     # ---- records -----------------------------------------------------------------------------------------------
 
     def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
-        """Hand records to the client; returns those that its full queue left over."""
+        """Hand records to the client; returns the records that found no room in its queue."""
         produce: Callable[..., None] = self._producer.produce
         rest = iter(self._searched(records, on_refused) if self._refusals.searching else records)
         for record in rest:
@@ -83,12 +83,12 @@ class LibrdkafkaProducer:
         return []
 
     def send_changes(self, changes: ChangelogSlice, on_refused: OnRefused) -> ChangelogSlice:
-        """Hand entries of a store to the client, for its changelog; returns those that its full queue left over."""
+        """Hand entries of a store to the client, for its changelog; returns the entries that found no room."""
         return changes.part(len(changes) - len(self.send(changes.records(), on_refused)))
 
     def _searched(self, records: list[OutputRecord], on_refused: OnRefused) -> Iterator[Any]:
-        """The records, each with what tells that it is the one which was not written; without those that the
-        transaction before was lost for: the handler decides about them."""
+        """The records, each with the means to identify it if it is the record that was not written. Records that made
+        the transaction before fail are left out: the handler decides about them."""
         for record in records:
             refusal = self._refusals.refusal(record)
             if refusal is not None:
@@ -129,7 +129,7 @@ class LibrdkafkaProducer:
             raise AbortableError(f"the transaction is lost: {production_error(error, record)}")
 
     def end_of(self, partition: TopicPartition) -> int | None:
-        """Librdkafka tells of single records, which costs more than it is worth."""
+        """Librdkafka reports single records, which costs more than it is worth."""
         return None
 
     def purge(self) -> None:
@@ -172,7 +172,7 @@ class LibrdkafkaProducer:
         """Make a transactional request that ends, one way or the other.
 
         After a broker's restart librdkafka has been seen not to return from them, whatever time-out they were given.
-        Then the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
+        Then the producer is given up: a new one fences it, and the changelog shows what became of the transaction.
         """
         try:
             self._requests.ask(request, _REQUEST_LOST)

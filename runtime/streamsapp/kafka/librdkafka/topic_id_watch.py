@@ -34,20 +34,21 @@ class TopicIdWatch:
     def __init__(self, describe_topics: DescribeTopics) -> None:
         self._describe_topics = describe_topics
         self._of: dict[TopicPartition, TopicIdentity] = {}
-        #: Assignments and deliveries so far. Those below are told by their numbers, as the beginnings of look-ups are.
+        #: Assignments and deliveries so far. The ones below are identified by their numbers, as the beginnings of
+        #: look-ups are.
         self._events = 0
         self._assigned: dict[TopicPartition, int] = {}
         #: The last delivery of each topic, and the last look-up that found no other topic of the name.
         self._delivered: dict[str, int] = {}
         self._confirmed: dict[str, int] = {}
-        #: Partitions whose names stand for other topics, and those of them that are not told yet.
+        #: Partitions whose names stand for other topics, and those among them that are not reported yet.
         self._others: set[TopicPartition] = set()
         self._untold: list[TopicPartition] = []
         self._look_up: _LookUp | None = None
         self._next = 0.0
 
     def assign(self, partitions: Iterable[TopicPartition], topics: Topics) -> None:
-        """Watch partitions; those that come without a topic are of the one that is found first."""
+        """Watch partitions; a partition that comes without a topic belongs to the topic that is found first."""
         self._events += 1
         for each in partitions:
             self._of[each] = topics.get(each.topic, UNKNOWN_TOPIC)
@@ -86,7 +87,7 @@ class TopicIdWatch:
 
     def confirm(self) -> Confirmation:
         """Begin to find out whether what was delivered so far is of the topics that the positions belong to. Nothing is
-        asked for topics of which that is known already."""
+        asked for topics where that is known already."""
         doubted = {topic: at for topic, at in self._delivered.items() if self.doubts(topic)}
         if doubted and self._look_up is None:
             self._ask(set(doubted))

@@ -38,7 +38,7 @@ from streamsapp.serdes.api import identity
 T = TypeVar("T")
 
 #: How long a call that can take nothing waits for that to change, in seconds: where there is no room, and where the
-#: brokers have not told of the topic.
+#: brokers have not described the topic.
 _WAIT, _WAIT_FOR_TOPIC = 0.005, 0.25
 #: So long, in seconds, a partition that a topic has not is not looked for again.
 _MISSING_SECONDS = 5.0
@@ -115,7 +115,7 @@ class BatchProducer:
             self._sender.notice()
             if why == Why.TAKEN:
                 return changes.part(count)
-            # Whatever the matter is with this one, it is a record like others.
+            # Whatever is wrong with this record, it is a record like others.
             if self.send(changes.part(at, at + 1).records(), on_refused):
                 return changes.part(at)
             at += 1
@@ -184,11 +184,11 @@ class BatchProducer:
     # ---- transactions ------------------------------------------------------------------------------------------
 
     def init_transactions(self, timeout: float) -> None:
-        """Fence whoever used the transactional id before. Raises ``KafkaException``, as all that follow."""
+        """Fence the producer that used the transactional id before. Raises ``KafkaException``, as all that follow."""
         self._run(self._transaction.init, max(timeout, GIVE_UP_AFTER))
 
     def begin_transaction(self) -> None:
-        """Begin one, of which all is part that is sent from now on."""
+        """Begin a transaction; all records sent from now on are part of it."""
         self._check()
         self._transaction.begin()
 
@@ -197,7 +197,7 @@ class BatchProducer:
         self._run(lambda: self._transaction.commit_offsets(member, offsets), timeout, self._deadline)
 
     def begin_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: Member) -> bool:
-        """As ``send_offsets``, and return at once: whoever ends the transaction waits, and is told."""
+        """As ``send_offsets``, and return at once: the call that ends the transaction waits, and gets the result."""
         self._check()
         self._transaction.offsets_begin(member.group_id)
         self._sender.hurry()
@@ -212,8 +212,8 @@ class BatchProducer:
         self._run(lambda: self._transaction.end(committed=True), timeout, self._deadline)
 
     def abort_transaction(self, timeout: float) -> None:
-        """End it. Where records are on their way nobody knows what the brokers have got: then nothing can be sent
-        after this."""
+        """End it. While records are on their way, the client does not know what the brokers have got: then nothing can
+        be sent after this."""
         if self._left:
             self._sender.end()
         self._run(self._aborted, timeout)

@@ -1,8 +1,8 @@
 """The records on their way to each partition, and the meaning of a broker's answer for them. Pure; the sender's thread.
 
 One batch of a partition is on its way at a time, and its sequence number moves with the acknowledgement alone. So a
-batch that is sent again has the number it had, and the broker tells one that it has got already (KIP-98); and records
-that a broker refuses leave no gap before those that come after them.
+batch that is sent again has the number it had, and the broker recognises a batch that it has got already (KIP-98); and
+records that a broker refuses leave no gap before those that come after them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Partition:
     not_before: float = 0.0
 
     def sequence_of(self, producer: Producer) -> int:
-        """Returns the number of the first batch, of which nothing is on its way; an epoch begins with 0 (KIP-98)."""
+        """Returns the number of the first batch, while nothing is on its way; an epoch begins with 0 (KIP-98)."""
         if producer != self.producer:
             self.producer, self.sequence = producer, 0
         return self.sequence

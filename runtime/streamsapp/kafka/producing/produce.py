@@ -19,7 +19,7 @@ from streamsapp.kafka.producing.wire import Name
 #: The least and the greatest version, for those who admit partitions first, and for records that do so.
 _EXPLICIT, _IMPLICIT = (3, 9), (12, 12)
 _ACKS = struct.Struct(">hi")
-#: Of a partition in an answer: number, error, the offset of the first record, and what nobody asks for.
+#: Of a partition in an answer: number, error, the offset of the first record, and fields that are not used.
 _ANSWERED, _ANSWERED_BEFORE_5 = struct.Struct(">ihqqq"), struct.Struct(">ihqq")
 _ALL_IN_SYNC = -1
 #: Characters of a reason that are kept.
@@ -97,8 +97,8 @@ NO_REASONS = Reasons("", {})
 
 
 class ProduceAnswer(NamedTuple):
-    """Each partition's error code and the offset of the first record there, which is -1 if it is not told; for how long
-    the broker is to be left alone; and why it refused what it did."""
+    """Each partition's error code and the offset of the first record there, which is -1 if the broker does not say; for
+    how long the broker is to be left alone; and why it refused what it did."""
 
     codes: Mapping[Name, int]
     throttle_time_ms: int

@@ -15,7 +15,7 @@ Failure = tuple[KafkaError, RawRecord]
 
 
 class Progress:
-    """The records' progress. Told on the connection's thread, read on the producer's."""
+    """The records' progress. Written on the connection's thread, read on the producer's."""
 
     def __init__(self, changed: Condition | None = None) -> None:
         """Tests give what is waited for."""
@@ -24,7 +24,7 @@ class Progress:
         #: Records that are acknowledged, or refused.
         self.finished = 0
         self.failures: list[Failure] = []
-        #: The offset after the last record that is acknowledged, of partitions of which it was told.
+        #: The offset after the last record that is acknowledged, of partitions where it was reported.
         self.ends: dict[Name, int] = {}
         self._changed = changed or Condition()
 

@@ -41,7 +41,7 @@ _REQUEST_SIZE = 8 << 20
 
 #: Among a batch's attributes.
 _TRANSACTIONAL = 0x10
-#: Ends of which more is known than that the brokers and this producer do not agree any more.
+#: Ends with a known cause beyond the fact that the brokers and this producer no longer agree.
 _KNOWN = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 _NO_ANSWER = ProduceAnswer({}, 0, {}, {})
 #: Stands for all records, where none is at fault.
@@ -53,7 +53,7 @@ class _Broker:
 
     def __init__(self, wake: WakeUp) -> None:
         self.wake = wake
-        #: With nothing on its way, the one that waits longest first.
+        #: Partitions with nothing on its way; the partition that waits longest comes first.
         self.due: dict[wire.Name, Partition] = {}
         #: Says whether a coroutine works for it, and whether that waits for more records.
         self.served = False
@@ -81,12 +81,12 @@ class Sender:
         self.topics = Topics(connection, outbox.add_topic, settings.metadata_age)
         self._partitions: dict[wire.Name, Partition] = {}
         self._brokers: dict[Node, _Broker] = {}
-        #: Those that have something to send and no leader that is known, or that are to wait before they try again.
+        #: Partitions that have something to send but no known leader, or that have to wait before they try again.
         self._stuck: dict[wire.Name, Partition] = {}
         self._watch = connection.wake_up()
-        #: Says whether nobody looks at the time.
+        #: Says whether no thread looks at the time.
         self._rests = False
-        #: Says whether somebody looks into the outbox before long, without being asked to.
+        #: Says whether a thread looks into the outbox before long, without being asked to.
         self._looks = False
         self._hurry = False
         self._ended = False
@@ -109,7 +109,7 @@ class Sender:
         self._watch.notify()
 
     def hurry(self) -> None:
-        """Send at once all that waits: somebody waits for the last of it."""
+        """Send at once all that waits: a caller waits for the last of it."""
         if not self._hurry:
             self._hurry = True
             self._wake_lingering()
@@ -184,12 +184,15 @@ class Sender:
             self.lose(KafkaError._MSG_TIMED_OUT, "records were not written in time")
 
     def _check_credentials(self, now: float) -> None:
-        """Lose everything when brokers refuse the credentials for long: one that has just started may do so, too."""
+        """Lose everything when brokers refuse the credentials for long.
+
+        A broker that has just started may do so, too.
+        """
         if self.topics.refused is not None and now - self.topics.refused[0] > _REFUSED_FOR:
             self.lose(KafkaError._AUTHENTICATION, self.topics.refused[1], fatal=True)
 
     async def _look(self) -> None:
-        """Send what is new, as far as nobody does so already."""
+        """Send what is new, as far as no other call does so already."""
         self._looks = False
         try:
             self._collect()

@@ -33,9 +33,9 @@ class BatchSettings:
 
 
 def batch_settings(properties: ClientProperties) -> BatchSettings:
-    """The settings, of values that the configuration has looked at (``config.known_properties``). Defaults are
-    librdkafka's. Older names come first: those that are in use are the user's, where the others may be defaults of this
-    package."""
+    """The settings, from values that the configuration has checked (``config.known_properties``). Defaults are
+    librdkafka's. Older names come first: an older name that is set comes from the user, where a newer one may be a
+    default of this package."""
 
     def number(default: float, *keys: str) -> float:
         return next((float(properties[key]) for key in keys if key in properties), default)

@@ -55,5 +55,5 @@ def batch_of(records: Sequence[InputRecord], since: float) -> RecordBatch:
 
 
 def raw(name: Name, record: InputRecord) -> RawRecord:
-    """A record of a batch, as it is told of."""
+    """A record of a batch, as messages describe it."""
     return RawRecord(*name, -1, record.key(), record.value(), record.timestamp()[1], record.headers() or None)

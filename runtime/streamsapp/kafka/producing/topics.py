@@ -1,4 +1,4 @@
-"""The leaders of partitions, as the brokers told them last. The sender's thread asks; any thread reads."""
+"""The leaders of partitions, as the brokers last reported them. The sender's thread asks; any thread reads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ log = client_log(__name__)
 _REQUEST = 5.0
 #: Between two tries, in seconds.
 _PAUSE = 0.1
-#: A topic that was just made may not be known to every broker yet; so long, in seconds, one that is missing is waited
-#: for, as the client does (``topic.metadata.propagation.max.ms``).
+#: A topic that was just made may not be known to every broker yet; the client waits so long, in seconds, for a missing
+#: topic, as librdkafka does (``topic.metadata.propagation.max.ms``).
 PROPAGATION = 30.0
 
 _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION})
@@ -29,14 +29,14 @@ class Topics:
     """The topics that were asked for, as far as they are known."""
 
     def __init__(self, connection: Connection, on_partitions: Callable[[str, int], None], age: float) -> None:
-        """``on_partitions`` is told how many partitions a topic has. Brokers are asked again after ``age`` seconds,
+        """``on_partitions`` gets the number of partitions of a topic. Brokers are asked again after ``age`` seconds,
         though nothing has gone wrong."""
         self._connection = connection
         self._age = max(_PAUSE, age)
         self._on_partitions = on_partitions
         self._leaders: dict[wire.Name, Node] = {}
         self._wanted: set[str] = set()
-        #: Topics that cannot be written to, with the error's code, and when brokers told it first and last.
+        #: Topics that cannot be written to, with the error's code, and when brokers reported it first and last.
         self._errors: dict[str, tuple[int, float, float]] = {}
         self._stale = False
         self._asked = 0.0

@@ -1,7 +1,7 @@
 """A producer's identity and its transactions, as the brokers are asked for them. The thread of the connection.
 
 An answer that does not come is never waited for twice: the request may still be on its way, and would be taken for a
-later transaction's (KIP-890 tells of this). Then the transaction is lost, and the next producer's epoch keeps it out.
+later transaction's (KIP-890 describes this). Then the transaction is lost, and the next producer's epoch keeps it out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FORBIDDEN = frozenset(
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
     }
 )
-#: The remedy for each; the topics are told where they are known.
+#: The remedy for each; the topics are named where they are known.
 _REMEDIES = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "; grant WRITE and DESCRIBE on the transactional id {id}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "; grant READ on the group {group}",
@@ -70,7 +70,10 @@ class Transaction:
     def __init__(
         self, settings: BatchSettings, connection: Connection, may_write: Callable[[], bool] = lambda: True
     ) -> None:
-        """``may_write`` says whether nobody can have taken over, where no broker would refuse what comes too late."""
+        """``may_write`` says whether no other instance can have taken over.
+
+        It is asked where no broker would refuse what comes too late.
+        """
         self.may_write = may_write
         self._settings = settings
         self._connection = connection
@@ -83,7 +86,7 @@ class Transaction:
         #: (KIP-890); and whether any broker has something of this one.
         self.implicit = False
         self._wrote = False
-        #: The group of which offsets are on their way, and what became of those that were.
+        #: The group whose offsets are on their way, and the error of the offsets that were sent.
         self._offsets_of: str | None = None
         self._offsets_error: Exception | None = None
         self._offsets_turn = Turns(connection)
@@ -99,7 +102,7 @@ class Transaction:
         self._given_up = True
 
     async def init(self) -> None:
-        """Get an id and an epoch. With a transactional id: fence whoever used it before."""
+        """Get an id and an epoch. With a transactional id: fence the producer that used it before."""
         request = wire.init_producer(self._id, self._settings.transaction_timeout_ms)
         while True:
             self._check()
@@ -225,12 +228,12 @@ class Transaction:
         """End the transaction. Raises ``TransactionError``."""
         assert self._id is not None
         async with self._offsets_turn:
-            pass  # after those that are on their way: they would be part of another transaction
+            pass  # after the records on their way: they would be part of another transaction
         if committed and self._offsets_error is not None:
             raise self._offsets_error
         transactional_id, producer, implicit = self._id, self.producer, self.implicit
         if implicit and not self._wrote:
-            committed = False  # nobody was told of it: it may be aborted, and has nothing to commit
+            committed = False  # no broker learned of it: it may be aborted, and has nothing to commit
         self._open = False
         if self._partitions or self._groups:
             answer = await self._ask(

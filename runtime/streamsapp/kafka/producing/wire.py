@@ -1,5 +1,5 @@
-"""The requests of a producer that sends whole record batches, and what is read of answers;
-all but those that are asked for again and again, which are in ``produce`` and ``transaction_requests``.
+"""The requests of a producer that sends whole record batches, and what is read of answers; all but the most frequent
+requests, which are in ``produce`` and ``transaction_requests``.
 
 Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
 the next ones mean something else. Where a transaction admits partitions and groups implicitly (KIP-890, version 2 of
@@ -41,7 +41,7 @@ def topics(names: Iterable[str]) -> Request[MetadataResponse]:
 
 
 def features() -> Request[ApiVersionsResponse]:
-    """Ask for what the cluster has agreed on, which the first version with tags tells."""
+    """Ask for what the cluster has agreed on, which the first version with tags reports."""
     from streamsapp import __version__  # late: it takes a while
 
     return Request(ApiVersionsRequest("streamsapp", __version__), greatest=3)
@@ -57,7 +57,7 @@ def admits_implicitly(answer: ApiVersionsResponse) -> bool:
 
 
 def init_producer(transactional_id: str | None, transaction_timeout_ms: int) -> Request[InitProducerIdResponse]:
-    """Ask for an id; with a transactional id, whoever used it before cannot write any more."""
+    """Ask for an id; with a transactional id, the producer that used it before cannot write any more."""
     return Request(InitProducerIdRequest(transactional_id, transaction_timeout_ms))
 
 
@@ -86,7 +86,7 @@ def check_producer(answer: InitProducerIdResponse) -> None:
 
 
 def check_added(answer: AddPartitionsToTxnResponse, names: Iterable[Name]) -> None:
-    """Raises ``WrongAnswerError`` unless an answer to AddPartitionsToTxn tells of each of these."""
+    """Raises ``WrongAnswerError`` unless an answer to AddPartitionsToTxn names each of these."""
     check_told(
         "AddPartitionsToTxn",
         list(names),

@@ -30,11 +30,11 @@ class Move:
 
 @dataclass
 class ActivePlacement:
-    """The members that have the active tasks, and those that get them."""
+    """The members that have the active tasks, and the members that get them."""
 
     #: The member that runs a task now.
     running: dict[TaskId, int] = field(default_factory=dict)
-    #: The member that runs it next: its owner has to give it up first, until then nobody else runs it.
+    #: The member that runs it next: its owner has to give it up first, until then no other member runs it.
     heirs: dict[TaskId, int] = field(default_factory=dict)
     waiting: list[Move] = field(default_factory=list)
     #: Tasks of each member once everything has moved.

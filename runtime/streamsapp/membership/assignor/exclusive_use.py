@@ -40,7 +40,7 @@ class Rival(Generic[H]):
 
 
 class ExclusiveUse(Generic[H]):
-    """One dictionary: what tasks need for themselves, with the one that has it."""
+    """One dictionary: what tasks need for themselves, with the holder of each."""
 
     def __init__(self) -> None:
         self._holders: dict[TaskId | TopicPartition | _Changelog, H] = {}

@@ -22,9 +22,9 @@ def fair_shares(
 ) -> Shares:
     """Divide ``count`` tasks so that, with ``base`` that each has already, loads are proportional to weights.
 
-    What cannot be divided goes one by one to members that own more than their share rounded down, so that a division
-    that is as even as possible already stays as it is. Before them come members whose load would stay below what it
-    would be had nobody a base.
+    Tasks that cannot be divided evenly go one by one to members that own more than their share rounded down, so that a
+    division that is as even as possible already stays as it is. Before them come members whose load would stay below
+    what it would be if no member had a base.
     """
     quota, most = [0] * len(weight), [0] * len(weight)
     level, unit, sharing = _level(count, members, weight, base)

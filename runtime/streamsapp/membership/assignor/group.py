@@ -1,9 +1,10 @@
 """The group as the assignor sees it: members numbered by name, and of each task who may run it.
 
-Members of two versions of an application may know a task differently. One that *covers* what another knows, because it
-reads the same and has the same stores or more, can take over from it. So the version that runs a task says who may have
-it; and a task with state runs only as a version that enough hosts know for its standbys, where there is one. Tasks of
-other ids that two versions would run on the same input, or on the same store, never run at a time (``exclusive_use``).
+Members of two versions of an application may know a task differently. A member *covers* what another knows if its task
+reads the same and has the same stores or more; then it can take over from the other. So the version that runs a task
+decides who may have it. A task with state runs only as a version that enough hosts know for its standbys, where there
+is such a version. Tasks of other ids that two versions would run on the same input, or on the same store, never run at
+a time (``exclusive_use``).
 
 Made by the assignor for one assignment, on the membership's thread; pure.
 """
@@ -25,9 +26,11 @@ class EligibleTasks:
     """Tasks that the same members may run, all with state or all without; each kind is balanced by itself."""
 
     stateful: bool
-    #: The members that may run them: those that cover their definition and stay, or all that cover it if none stays.
+    #: The members that may run them: the members that cover their definition and stay, or all that cover it if none
+    #: stays.
     members: tuple[int, ...]
-    #: Of these, who is given tasks to even out load: not those of a version that too few hosts have for standbys.
+    #: Of these, the members that get tasks to even out load: not those of a version that too few hosts have for
+    #: standbys.
     home: tuple[int, ...]
     #: None of its members stays: nothing is moved.
     frozen: bool
@@ -56,13 +59,13 @@ class Group:
         self.states = [members[name] for name in self.names]
         self.hosts = [state.host or name for name, state in zip(self.names, self.states, strict=True)]
         self.weight = [max(1, state.threads) for state in self.states]
-        #: The member that claims a task, whatever its definition: it must not be given to anybody else yet.
+        #: The member that claims a task, whatever its definition: it must not be given to another member yet.
         self.claims = _by_task(state.active for state in self.states)
         #: Hosts that a task with state needs to have its standbys beside it.
         self._hosts_needed = min(1 + standby_replicas, len(self._hosts_of(range(len(self.names)))))
         self._versions = self._find_versions()
         self._definition: dict[TaskId, TaskInfo] = {}
-        #: Tasks that nobody gets: too few hosts know them, or others use what they need.
+        #: Tasks that no member gets: too few hosts know them, or others use what they need.
         self.held_back: set[TaskId] = set()
         #: Of these, the latter.
         self._excluded: dict[TaskId, Rival[TaskId]] = {}
@@ -130,7 +133,7 @@ class Group:
         return versions
 
     def _hosts_of(self, members: Iterable[int]) -> frozenset[str]:
-        """The hosts of the members that stay, or of all if nobody does."""
+        """The hosts of the members that stay, or of all if none does."""
         everybody_leaves = all(state.draining for state in self.states)
         return frozenset(self.hosts[m] for m in members if everybody_leaves or not self.states[m].draining)
 
@@ -159,8 +162,8 @@ class Group:
         return sorted(kinds.values(), key=lambda kind: (not kind.stateful, len(kind.members), kind.tasks[0]))
 
     def _exclude(self, choices: Mapping[TaskId, _Choice]) -> None:
-        """Takes away tasks that would use what tasks of other ids use: those that run go first, then those of
-        sub-topologies that run, then those that most members know. A claim counts as its member defines it."""
+        """Takes away tasks that would use what tasks of other ids use: tasks that run go first, then tasks of
+        sub-topologies that run, then the tasks that most members know. A claim counts as its member defines it."""
         use = ExclusiveUse[TaskId]()
         for task in sorted(self.claims, key=lambda it: (not any(self._knows(m, it) for m in self.claims[it]), it)):
             for info in (self.states[m].definitions.get(task) for m in self.claims[task]):
@@ -180,7 +183,7 @@ class Group:
         self.held_back |= self._excluded.keys()
 
     def _running_versions(self) -> set[tuple[int, int]]:
-        """Sub-topologies of which a version runs tasks, with that version's number."""
+        """The sub-topologies whose tasks a version runs, with that version's number."""
         return {
             (task.subtopology, v)
             for v, version in enumerate(self._versions)
@@ -241,7 +244,7 @@ class _Choice:
 
     def made(self, owners: Iterable[int]) -> TaskInfo | None:
         """``None``: it does not run, because too few hosts know it. So an upgrade that adds a sub-topology, and one
-        that takes it away, never leave a task at the last pod without a standby, which nobody could restart then."""
+        that takes it away, never leave a task at the last pod without a standby, which no member could restart then."""
         if not self._enough(self.known):
             return None
         claiming = set(owners)

@@ -21,7 +21,7 @@ class MemberState:
     host: str
     #: How much it can do, relative to the others.
     threads: int
-    #: Tasks it owns now: nobody else may get them before it gave them up.
+    #: Tasks it owns now: no other member may get them before it gave them up.
     active: frozenset[TaskId] = frozenset()
     #: Its standbys and warm-up replicas, and how many records each is behind; ``None`` if that is not known.
     lags: Mapping[TaskId, int | None] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class MemberPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of all members. A task that is in nobody's ``active`` has an owner who must give it up first."""
+    """The tasks of all members. A task that is in no member's ``active`` has an owner, which must give it up first."""
 
     members: Mapping[str, MemberPlan]
     #: Something waits for a replica to catch up, or for the group to settle: assign anew after a while.
     follow_up: bool = False
-    #: Tasks that nobody gets as too few know them: who drains does not wait until somebody has them.
+    #: Tasks that no member gets, as too few know them: a draining member does not wait until another has them.
     held_back: frozenset[TaskId] = frozenset()
 
 

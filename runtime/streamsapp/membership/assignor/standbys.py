@@ -1,8 +1,8 @@
 """The placement of standbys and warm-up replicas.
 
 Called by the assignor once active tasks are placed, on the membership's thread; pure. Standbys stay where they are.
-Missing ones are made at once, all of them. One that is to move, because its member has more than its share or a better
-rack is free, stays until a warm-up replica at the new place has caught up.
+Missing ones are made at once, all of them. A standby that is to move, because its member has more than its share or a
+better rack is free, stays until a warm-up replica at the new place has caught up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Need:
     kind: EligibleTasks
     #: The member that runs the task, or will once its owner has given it up.
     active: int
-    #: The members that have a replica, including the one that gives the task up.
+    #: The members that have a replica, including the member that gives the task up.
     replicas: dict[int, int | None]
     wanted: int
     #: No other host exists: a standby on the same one still survives the end of a process.
@@ -37,7 +37,7 @@ class _Need:
 
 @dataclass
 class StandbyPlacement:
-    """The members that have replicas, and those that get them."""
+    """The members that have replicas, and the members that get them."""
 
     standbys: dict[TaskId, list[int]] = field(default_factory=dict)
     #: The members that prepare for a task.
@@ -137,7 +137,7 @@ class _Placer:
     # -- which standbys there are ------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Replicas of which there are not too many stay; of the others a choice is made later."""
+        """Replicas stay where a task has not too many of them; among the others a choice is made later."""
         for task, need in self._needs.items():
             self.placement.standbys[task] = []
             fitting = self._fitting(need)
@@ -157,7 +157,7 @@ class _Placer:
                     self._put(task, need, m)
 
     def _behind(self, need: _Need, m: int) -> tuple[bool, int]:
-        """Those that have caught up are equal, whatever their lag."""
+        """Members that have caught up are equal, whatever their lag."""
         lag = need.replicas[m]
         caught_up = self._settings.caught_up(lag)
         return not caught_up, 0 if caught_up or lag is None else lag
@@ -171,7 +171,7 @@ class _Placer:
                 self._put(task, need, m)
 
     def _cover(self) -> None:
-        """A member that drains keeps the replica that nobody who stays can stand in for yet."""
+        """A member that drains keeps its replica while no member that stays can stand in for it."""
         for task, need in self._needs.items():
             leaving = sorted(m for m in need.replicas if m not in need.kind.staying)
             for m in leaving:

@@ -6,7 +6,7 @@
 typedef struct {
     const char *call; /* what was called, for errors */
     const Field *fields;
-    const Field *next; /* the one that is given next, if they come in the order of the table */
+    const Field *next; /* the field that is given next, if they come in the order of the table */
     void *into;
     uint32_t filled; /* a bit for each field */
     char keeps;      /* true if objects are held */

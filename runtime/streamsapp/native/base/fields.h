@@ -31,7 +31,7 @@ typedef struct {
     int64_t otherwise;   /* what a number or a truth is that is left out */
 } Field;
 
-/* A field with the name of a member. What else holds for it follows: .type = &PyList_Type, .may_be_none = 1 */
+/* A field with the name of a member. Its other attributes follow: .type = &PyList_Type, .may_be_none = 1 */
 #define FIELD(structure, member, is, ...) {.name = #member, .kind = is, .at = offsetof(structure, member), __VA_ARGS__}
 
 enum { MOST_FIELDS = 32 }; /* of a table, which ends with {0} */

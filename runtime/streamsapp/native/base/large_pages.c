@@ -45,7 +45,7 @@ static void *new_arena(void *none, size_t size) {
     return memory;
 }
 
-/* The system has each arena back by itself, as it has those that the interpreter made before. */
+/* Each arena is given back to the system by itself, like the arenas that the interpreter made before. */
 static void free_arena(void *none, void *memory, size_t size) { munmap(memory, size); }
 
 PyObject *sa_take_large_arenas(PyObject *module, PyObject *none) {

@@ -10,9 +10,8 @@
 /* Has the system back memory that was not written yet by large pages, as far as it can and may. */
 void sa_wish_large_pages(void *memory, size_t size);
 
-/* take_large_arenas(): has new objects of the whole process lie in large pages, unless an allocator of somebody else's
- * is there already. For the program that is the process, as all that runs in it gets its arenas here. Again is nothing.
- */
+/* take_large_arenas(): has new objects of the whole process lie in large pages, unless another library's allocator is
+ * there already. For the program that is the process, as all that runs in it gets its arenas here. Again is nothing. */
 PyObject *sa_take_large_arenas(PyObject *module, PyObject *none);
 
 #endif

@@ -6,7 +6,7 @@
 #include <Python.h>
 #include <stdint.h>
 
-/* The string's bytes, of which some may be zero; NULL without an exception if it is none, or has no such bytes. */
+/* The bytes of the string; some may be zero. NULL without an exception if it is none, or has no such bytes. */
 static inline const char *text_of(PyObject *given, size_t *size) {
     Py_ssize_t count = 0;
     const char *found = PyUnicode_CheckExact(given) ? PyUnicode_AsUTF8AndSize(given, &count) : NULL;

@@ -1,4 +1,4 @@
-/* Counts that are changed in place, and the records that tell a topic of them. Used by one thread at a time, with the
+/* Counts that are changed in place, and the records that write them to a topic. Used by one thread at a time, with the
  * interpreter's lock. */
 #ifndef SA_CELLS_CELL_H
 #define SA_CELLS_CELL_H
@@ -10,13 +10,13 @@ enum { NO_TIMESTAMP = -1 }; /* of what is not there */
 
 enum { COUNT_SIZE = 8 };
 
-/* Which write of which log is that of a cell. */
+/* The write of a cell: the log, and its number there. */
 typedef struct {
     long long log;
     Py_ssize_t at;
 } Place;
 
-/* That of its last epoch, of the one in which it was written before, and of those that wait for RocksDB. */
+/* The write in its last epoch, in the epoch in which it was written before, and in the epochs that wait for RocksDB. */
 enum { IN_EPOCH, IN_EPOCH_BEFORE, IN_BACKLOG, PLACES };
 
 enum { MOST_GENERATIONS = INT32_MAX }; /* their numbers begin anew then */
@@ -28,7 +28,7 @@ typedef struct {
     int64_t timestamp;
     uint64_t count;
     Place places[PLACES];
-    uint32_t generation : 31; /* the younger one that has it */
+    uint32_t generation : 31; /* the younger generation that has it */
     uint32_t is_there : 1;
     uint32_t held; /* which update was the last of it since it is held for the commit; 0: it is not */
 } Cell;
@@ -54,7 +54,7 @@ static inline int count_up(Cell *cell, int64_t timestamp) {
     return 0;
 }
 
-/* The record that tells a topic of a cell's count. Takes over the key, which may be NULL. */
+/* The record that writes a cell's count to a topic. Takes over the key, which may be NULL. */
 PyObject *sa_told_by(const Cell *cell, PyObject *topic, PyObject *key, int64_t at);
 
 /* The bytes of a store's key that the topic's key has not, before and behind it. */

@@ -140,7 +140,7 @@ static PyObject *log_absorb(CellLog *self, PyObject *given) {
 /* ---- in order ---- */
 
 typedef struct {
-    uint64_t next; /* bytes after those that all keys begin with */
+    uint64_t next; /* bytes after the bytes that all keys begin with */
     PyObject *key;
     Py_ssize_t at;
 } Ranked;

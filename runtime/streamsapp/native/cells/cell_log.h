@@ -29,7 +29,7 @@ enum { AHEAD = 8 }; /* writes */
 CellLog *sa_new_log(Py_ssize_t room);
 
 /* Has the memory fetch the cells that come next, and their keys: they lie here and there. It is inline, as a compiler
- * takes a function that does nothing else for one that does nothing. */
+ * removes calls of a function that does nothing else. */
 static inline __attribute__((always_inline)) void look_ahead(const CellLog *self, Py_ssize_t at) {
     if (at + 2 * AHEAD < self->size) __builtin_prefetch(self->writes[at + 2 * AHEAD].cell);
     if (at + AHEAD < self->size) __builtin_prefetch(self->writes[at + AHEAD].cell->physical);

@@ -59,7 +59,7 @@ static Cell *cell_after(PyObject *entry, PyObject *key) {
     return cell;
 }
 
-/* The cell that an entry is itself, if it was forgotten here, or one that is made of it. */
+/* The cell that an entry is itself, if it was forgotten here, or a cell that is made of it. */
 static Cell *cell_again(PyObject *entry, PyObject *key) {
     if (Py_IS_TYPE(entry, &sa_cell_type) && !by_bytes(((Cell *)entry)->physical, key)) return (Cell *)Py_NewRef(entry);
     return cell_after(entry, key);
@@ -115,7 +115,7 @@ Cell *sa_count_key(Cells *self, PyObject *key, int64_t timestamp) {
     return sa_count_cell(self, sa_cell_of(self, key, 0), timestamp);
 }
 
-/* Gives a cell what somebody wrote, and notes it. A deletion has its time in the log alone: what is not there has none,
+/* Gives a cell what was written, and notes it. A deletion has its time in the log alone: what is not there has none,
  * and its next count is the first one. */
 static int write_cell(Cells *self, Cell *cell, PyObject *stored, int64_t timestamp) {
     if (!may_write(self) || sa_set_cell(cell, 0, stored)) return -1;
@@ -191,7 +191,7 @@ static int is_uncommitted(const Cells *self, const Cell *cell) {
     return log && ((self->running && log == self->running->number) || log == self->before);
 }
 
-/* Keeps the uncommitted cells of the old generation, unless the young one has them; 0, or -1 with an exception. Tells
+/* Keeps the uncommitted cells of the old generation, unless the young one has them; 0, or -1 with an exception. Returns
  * the latest start of the others' windows, -1 if there are none. */
 static int keep_uncommitted(Cells *self, int64_t *latest) {
     const Generation *old = &self->old;

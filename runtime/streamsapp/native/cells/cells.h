@@ -59,7 +59,7 @@ typedef struct {
     Py_ssize_t start_at; /* before a key's end; 0: keys have no window */
 } Cells;
 
-/* The cell of a key; NULL with an exception. One that is_new has none that is not here. */
+/* The cell of a key; NULL with an exception. A key that is_new has no cell elsewhere. */
 Cell *sa_cell_of(Cells *self, PyObject *key, int is_new);
 
 /* Counts one more; the cell, or NULL with an exception, as for NULL. */

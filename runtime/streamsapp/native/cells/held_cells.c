@@ -40,7 +40,7 @@ typedef struct {
     Py_ssize_t before, behind; /* bytes of the physical key that the topic's key has not */
 } Results;
 
-/* The record of one that is held, and is no more; NULL with an exception. */
+/* The record of a cell that was held, and is held no longer; NULL with an exception. */
 static PyObject *held_result(PyObject *held, const Results *of) {
     Cell *cell = cell_held(held);
     if (!cell) return NULL;
@@ -56,8 +56,8 @@ static PyObject *held_result(PyObject *held, const Results *of) {
     return sa_told_by(cell, of->topic, sa_key_told(cell, (Hidden){of->before, of->behind}), at);
 }
 
-/* Has the memory fetch the cells that come next, and their keys. It is inline, as a compiler takes a function that does
- * nothing else for one that does nothing. */
+/* Has the memory fetch the cells that come next, and their keys. It is inline, as a compiler removes calls of a
+ * function that does nothing else. */
 static inline __attribute__((always_inline)) void look_at_held(PyObject *held, Py_ssize_t at) {
     enum { AHEAD = 8 };
     for (int step = 0; step < 3; step++) {

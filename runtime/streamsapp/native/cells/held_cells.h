@@ -1,5 +1,5 @@
-/* Cells whose counts are sent at the commit. Noted by the thread that processes records, read by the one that commits
- * them; with the interpreter's lock. */
+/* Cells whose counts are sent at the commit. Noted by the thread that processes records, read by the thread that
+ * commits them; with the interpreter's lock. */
 #ifndef SA_CELLS_HELD_CELLS_H
 #define SA_CELLS_HELD_CELLS_H
 
@@ -13,7 +13,7 @@
 int sa_hold_cell(Cell *cell, PyObject *tuple, PyObject *list, PyObject *headers, PyObject *given);
 
 /* results(*, held, topic, deleted_at, before, behind): the records of cells that are held as (cell, key, ...), and a
- * tombstone for one that was deleted at deleted_at(key, ...). */
+ * tombstone for a cell that was deleted at deleted_at(key, ...). */
 PyObject *sa_results(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
 /* by_last_update(held): (cell, key, ...) in the order of the last updates of the cells, in a list of its own. */

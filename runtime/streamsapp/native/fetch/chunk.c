@@ -22,7 +22,7 @@ typedef struct {
     PyObject *plain;      /* the records of the batch that is read if it came compressed */
     PyObject *refused;    /* or the exception for which there are none */
     Py_buffer view;
-    const char *next, *end; /* the batch after the one that is read; all */
+    const char *next, *end; /* the batch after the current one; all */
     FetchedBatch batch;
     Reader records;
     char unchecked;            /* checksums are not to be looked at */
@@ -33,7 +33,7 @@ typedef struct {
     int partition;
     int32_t epoch;                  /* of the leader that wrote the last batch */
     int64_t last;                   /* the offset of the record before, of the same batch */
-    int64_t position, end_position; /* the next offset after those that were taken, and after all */
+    int64_t position, end_position; /* the offset after the records that were taken, and after all */
     Aborted *transactions;          /* that were aborted, by the first offset */
     Py_ssize_t aborted_count, seen;
     int64_t *producers; /* those whose transaction is an aborted one here */
@@ -57,7 +57,7 @@ static int chunk_measure(Chunk *self) {
     if (found < 0 && !(is_older && at != self->next)) return -1;
     if (!found && at == self->next) return sa_broken_batch(self->position, "is not whole");
     if (self->end_position < self->position) self->end_position = self->position;
-    if (is_older) PyErr_Clear(); /* it is told when it comes next */
+    if (is_older) PyErr_Clear(); /* it is raised when it comes next */
     else self->end = at;
     return 0;
 }
@@ -71,7 +71,7 @@ static int chunk_is_aborted(Chunk *self) {
     return 0;
 }
 
-/* A marker of an aborted transaction ends it. Its key is a version and a type, of which 0 is this one. */
+/* A marker of an aborted transaction ends it. Its key is a version and a type; type 0 marks an aborted transaction. */
 static void chunk_read_marker(Chunk *self) {
     Reader *records = &self->records;
     read_varint(records);
@@ -85,8 +85,8 @@ static void chunk_read_marker(Chunk *self) {
         if (self->producers[i] == self->batch.producer) self->producers[i] = self->producers[--self->producer_count];
 }
 
-/* In place of the records of a batch there is one without key and value, which raises this for whoever asks for its
- * headers. */
+/* In place of the records of a batch there is one without key and value, which raises this for a caller that asks for
+ * its headers. */
 static int chunk_refuse(Chunk *self, PyObject *why) {
     const FetchedBatch *batch = &self->batch;
     if (batch->attributes & CONTROL) return sa_broken_batch(batch->base, "has a marker that cannot be read");

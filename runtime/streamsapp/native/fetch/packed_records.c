@@ -177,7 +177,7 @@ static PyObject *packed_sort(Packed *self, PyObject *none) {
         PyMem_RawFree(order);
         return PyErr_NoMemory();
     }
-    self->is_being_sorted = 1; /* nobody changes it meanwhile */
+    self->is_being_sorted = 1; /* no other code changes it meanwhile */
     Py_BEGIN_ALLOW_THREADS
     self->key_count = put_in_order(self, all, all + room, order);
     Py_END_ALLOW_THREADS

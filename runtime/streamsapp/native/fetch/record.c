@@ -10,7 +10,7 @@ static void record_dealloc(Record *self) {
 
 static PyObject *record_headers(Record *self, PyObject *none) {
     if (!PyExceptionInstance_Check(self->headers)) return Py_NewRef(self->headers);
-    /* Another one each time: one that was raised keeps whoever has the record, which keeps it. */
+    /* Another exception each time: once raised, it keeps the frames that have the record, and the record keeps it. */
     PyObject *arguments = PyObject_GetAttrString(self->headers, "args");
     if (arguments) PyErr_SetObject((PyObject *)Py_TYPE(self->headers), arguments);
     Py_XDECREF(arguments);

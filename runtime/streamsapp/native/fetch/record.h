@@ -16,7 +16,7 @@
 typedef struct {
     PyObject_HEAD
     PyObject *topic, *key, *value;
-    PyObject *headers; /* or the exception that their names raise, for whoever asks for them */
+    PyObject *headers; /* or the exception that their names raise, for a caller that asks for them */
     int64_t offset, timestamp;
     int32_t partition;
     int timestamp_type;
@@ -24,10 +24,10 @@ typedef struct {
 
 extern MadeType sa_record_type;
 
-/* Takes over the references, each of which may be NULL: then there is an exception. */
+/* Takes over the references, and any may be NULL: then there is an exception. */
 Record *sa_new_record(PyObject *topic, PyObject *key, PyObject *value, PyObject *headers);
 
-/* ---- the fields of one that was fetched ---- */
+/* ---- the fields of a record that was fetched ---- */
 
 /* Points at the bytes of a field; NULL, with a size of -1, if there is none. */
 static inline const unsigned char *point_at_field(Reader *reader, int64_t *size) {

@@ -68,7 +68,7 @@ static inline int64_t read_varint(Reader *reader) {
     return (int64_t)(found >> 1) ^ -(int64_t)(found & 1);
 }
 
-/* Of an array whose items take so many bytes at least, the number of items; none is told from an array of none. */
+/* Of an array whose items take so many bytes at least, the number of items; a missing array is not an empty one. */
 static inline int64_t read_count(Reader *reader, size_t least) {
     uint64_t count = read_unsigned(reader);
     if (count && (count - 1) > left_in(reader) / least) break_reader(reader);

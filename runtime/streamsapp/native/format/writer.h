@@ -17,7 +17,7 @@ static inline char *put_varint(char *at, int64_t number) {
     return at;
 }
 
-/* A length and so many bytes; NULL is told from none at all. */
+/* A length and so many bytes; NULL differs from no bytes at all. */
 static inline size_t field_size(const void *field, size_t size) {
     return varint_size(field ? (int64_t)size : -1) + size;
 }

@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *topics;      /* name: capsule of a TopicBox */
-    PyObject *ready;       /* names of partitions for which something waits since they were told last */
+    PyObject *ready;       /* names of partitions for which something waits since they were reported last */
     Py_ssize_t batch_size; /* in bytes */
     Py_ssize_t most;       /* bytes of the largest record */
     Py_ssize_t bytes;      /* that wait */

@@ -32,7 +32,7 @@ PyObject *sa_make_push(PyObject *type, PyObject *const *given, size_t flags, PyO
 /* Pushes a record; 0, or -1 with an exception. */
 int sa_push(PyObject *to, PyObject *const *given);
 
-/* Lets somebody handle the exception that is raised, who is called as in an except clause. */
+/* Lets a handler deal with the exception that is raised; it is called as in an except clause. */
 int sa_handled(PyObject *by, PyObject *const *given, size_t count);
 
 /* Takes over the record, which may be NULL; 0, or -1 with an exception. */

@@ -240,7 +240,7 @@ static PyObject *recent_between(Recent *self, PyObject *const *given, Py_ssize_t
     Py_DECREF(key);
     Py_ssize_t first = group ? position(group, bounds[0], INT64_MIN) : 0, end = first;
     while (group && end < group->count && group->kept[end].time <= bounds[1]) end++;
-    self->is_read = 1; /* a new object may wake the collector of cycles, and with it anybody's code */
+    self->is_read = 1; /* a new object may wake the collector of cycles, and with it any code */
     PyObject *found = PyTuple_New(end - first);
     for (Py_ssize_t i = first; found && i < end; i++) {
         const Kept *kept = &group->kept[i];

@@ -6,7 +6,7 @@ typedef struct {
     PyObject *function, *adapt, *forward, *on_error;
 } Step;
 
-/* How a step uses its function. Those that end in KEYED give it key and value, others the value. */
+/* How a step uses its function. Kinds that end in KEYED give it key and value, others the value. */
 enum {
     FILTER,
     FILTER_NOT,

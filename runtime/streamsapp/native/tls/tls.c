@@ -91,8 +91,8 @@ static int end(Tls *self, Outcome outcome) {
     return 0;
 }
 
-/* OpenSSL's answer to a call that did not go well. Who hangs up without a word has ended, too: an answer that is cut
- * is found by its length. */
+/* OpenSSL's answer to a call that did not go well. A peer that hangs up without a word has ended, too: an answer that
+ * is cut is found by its length. */
 static Outcome failed(Ssl *ssl, int result, size_t bytes) {
     int system = errno, kind = sa_SSL_get_error(ssl, result);
     unsigned long code = kind == SSL_FAILED ? sa_ERR_peek_error() : 0;

@@ -29,12 +29,12 @@ class BackloggedStore:
     """The engine of one persistent store: RocksDB, and the entries that RocksDB does not have yet."""
 
     def __init__(self, store: RocksDBStore, format: EntryFormat, living: Living) -> None:
-        """Takes ``living``, which leaves out the keys of entries that nobody asks for any more."""
+        """Takes ``living``, which leaves out the keys of entries that no caller asks for any more."""
         self._store = store
         self._living = living
         self._readable, self._physical = format.readable, format.physical
         #: Epochs, the newest first. Replaced as a whole: readers keep what they hold. The newest may absorb the next
-        #: one, so whoever goes through entries one after the other has them in order or copied.
+        #: one, so a reader that goes through entries one after the other has them in order or copied.
         self._waiting: tuple[Writes, ...] = ()
         #: Records of the changelog of a store that is being restored.
         self._gathered: native.PackedRecords | None = None
@@ -69,9 +69,9 @@ class BackloggedStore:
         return iter(())
 
     def in_order(self) -> Staged:
-        """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Those that are deleted again
-        with the last batch are left out, and those that have expired: what the newest epoch that waits knows of time is
-        committed, which the store's own time, that of the running epoch, is not."""
+        """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Entries that are deleted
+        again with the last batch are left out, and so are expired ones. Expiry goes by the time of the newest waiting
+        epoch, which is committed, and not by the store's own time, which belongs to the running epoch."""
         return _merged(self._waiting).in_order(self._physical, self._living, self.deleted)
 
     @property

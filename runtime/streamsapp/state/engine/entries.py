@@ -73,7 +73,7 @@ def _physical_long(entry: Entry) -> bytes:
 
 def _keeping(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     """Returns the serializer of what is kept. Some, such as orjson's, leave their result in a buffer of 4 KB or of ten
-    times its size, which nobody sees by it: a copy takes what it has."""
+    times its size, which its length does not show: a copy takes only what it has."""
 
     def kept(value: Any) -> bytes:
         return b"%b" % serialize(value)

@@ -2,7 +2,7 @@
 
 A running epoch is written, and brought into order, by the processing thread that holds the task. From the moment it is
 frozen any thread reads it, on its way through the commit and while it waits for RocksDB; while it waits, the owner of
-the task lets it absorb the next ones, for as long as nobody reads it in order.
+the task lets it absorb the next ones, for as long as no thread reads it in order.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ class Writes(Protocol):
         ...
 
     def absorb(self, newer: Writes) -> bool:
-        """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if somebody
+        """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if a reader
         has the keys in order, and so may be reading one entry after the other. It costs the newer entries only, and a
         reader of single keys sees all of them at once."""
         ...
 
     def waiting(self) -> Writes:
-        """Returns a frozen epoch as one that absorbs others, which may be the same one."""
+        """Returns a frozen epoch as an epoch that absorbs others; it may be the same object."""
         ...
 
     def in_order(self, physical: Callable[[Entry], bytes], living: Living, deleted: Sequence[Range]) -> Staged:
@@ -105,8 +105,8 @@ class Epoch(dict[bytes, Entry]):
     """Holds entries by key, and the ranges that are deleted after the entries were written; a store type writes nothing
     to a range that it has expired.
 
-    A dict that only grows keeps its newest keys last, so its keys are brought into order when somebody scans, not when
-    they are written: a scan costs the keys that were written since the last one, and those that it reads.
+    A dict that only grows keeps its newest keys last, so its keys are brought into order when a caller scans, not when
+    they are written: a scan costs the keys that were written since the last one, and the keys that it reads.
     """
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")

@@ -70,7 +70,7 @@ class MemoryStore:
         self._delete(deleted)
 
     def statistics(self) -> dict[str, int]:
-        """Returns no figures beyond those that every store has."""
+        """Returns no figures beyond the common ones of all stores."""
         return {}
 
     def _write(self, writes: Iterable[tuple[bytes, Entry]]) -> None:

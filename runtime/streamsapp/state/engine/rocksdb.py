@@ -77,7 +77,8 @@ class TaskDatabase:
 
     def _wait_until_writable(self) -> None:
         """RocksDB stops writers while its flushes or compactions are behind. A writer that waits there holds the
-        interpreter, and waits for ever once a flush has found no room on the disk; one that asks again is told."""
+        interpreter, and waits for ever once a flush has found no room on the disk; a writer that asks again gets an
+        error."""
         for refused in count(1):
             try:
                 self._db.write(WriteBatch(raw_mode=True), self._asking)
@@ -128,8 +129,8 @@ class TaskDatabase:
         self, cursor: RdictIter, start: bytes, end: bytes | None, reverse: bool
     ) -> Generator[tuple[bytes, bytes], None, None]:
         """Yields the entries that a cursor meets within the bounds. RocksDB's iterators end at a block that they cannot
-        read as they end at the last key. Their status alone tells, so ``Rdict.items()``, which does not ask for it, is
-        used nowhere."""
+        read as they end at the last key. Only their status shows the difference, so ``Rdict.items()``, which does not
+        ask for it, is used nowhere."""
         # No iterate bounds: in rocksdict 0.3.29 they point at memory that is already freed.
         key_of, value_of, step = cursor.key, cursor.value, cursor.prev if reverse else cursor.next
         with translated_errors(self._directory):

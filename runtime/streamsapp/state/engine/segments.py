@@ -47,7 +47,7 @@ class Segments:
     mark = b""
     takes_cells = False
     start_at = 0
-    #: Says whether the time of a deletion is one that was written. One that nothing can be deleted by moves no time.
+    #: Says whether the time of a deletion counts as written. A deletion by which nothing can be deleted moves no time.
     deletions_are_times = True
 
     def __init__(self, retention_ms: int, interval_ms: int, time_of: Callable[[bytes], int]) -> None:
@@ -63,7 +63,7 @@ class Segments:
         self.expired_before = 0
         #: The time before which nothing is left, or nothing will be left after the next commit.
         self.deleted_before = 0
-        #: Numbers entries of one key and time; never lower than the number of those that were appended.
+        #: Numbers entries of one key and time; never lower than the number of entries that were appended.
         self.appended = 0
         #: The number of times that the store began anew, with what was committed or restored.
         self.begun = 0
@@ -72,7 +72,7 @@ class Segments:
 
     @staticmethod
     def statistics() -> Mapping[str, int]:
-        """Returns no figures beyond those that every store has."""
+        """Returns no figures beyond the common ones of all stores."""
         return {}
 
     @property

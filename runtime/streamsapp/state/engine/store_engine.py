@@ -30,7 +30,7 @@ class Reads(Protocol):
     def count(self) -> int: ...
 
     def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
-        """Returns by how much these writes will change :meth:`count`, as exactly as it can be told."""
+        """Returns by how much these writes will change :meth:`count`, as exactly as it can know."""
         ...
 
 

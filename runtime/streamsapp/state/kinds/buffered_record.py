@@ -86,7 +86,7 @@ def loggable(headers: Headers | None) -> Headers | None:
     if not headers:
         return headers
     check_headers(headers)
-    # The type says bytes; those that users add may be anything that passes the check.
+    # The type says bytes; headers that users add may be anything that passes the check.
     given: list[tuple[str, Any]] = list(headers)
     if not any(isinstance(value, str) for _, value in given):
         return headers

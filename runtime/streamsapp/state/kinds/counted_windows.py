@@ -1,6 +1,5 @@
 """The windows that a store counts in, by start: a record's count is found by a key that is made of the bytes of the
-record's key and of those that all windows of one start have around them, and a window that is new costs no look into
-the store.
+record's key and of the bytes that all windows of one start have around it. A new window costs no look into the store.
 
 Made with the operator that counts; used on the processing thread that holds the task.
 """
@@ -23,16 +22,16 @@ Window: TypeAlias = "tuple[int, int, native.Window]"
 
 
 class CountedWindows:
-    """The windows of a store that are counted in, of which those of one start share what is around their keys."""
+    """The windows of a store that are counted in; windows of one start share the bytes around their keys."""
 
     def __init__(self, layers: Layers, segments: Segments, around: Callable[[int], tuple[bytes, bytes]]) -> None:
-        """Takes ``around``, which tells the bytes before and after the key in the physical keys of windows that start
+        """Takes ``around``, which returns the bytes before and after the key in the physical keys of windows that start
         at a time."""
         self._layers = layers
         self.segments = segments
         self._around = around
         self._windows: dict[int, native.Window] = {}
-        #: Called when windows are forgotten: nobody may go on to use them.
+        #: Called when windows are forgotten: no caller may go on to use them.
         self.on_forgotten: list[Callable[[], None]] = []
         layers.on_forgotten(self._forget)
 
@@ -54,7 +53,7 @@ class CountedWindows:
 
     def _forget(self, latest: int) -> None:
         """The cache has forgotten cells of windows that start until then; in the middle of a record perhaps, whose
-        windows somebody holds."""
+        windows a caller holds."""
         for start, around in self._windows.items():
             around.whole = around.whole and start > latest
         if latest == ANY_TIME:

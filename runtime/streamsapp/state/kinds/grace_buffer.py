@@ -70,7 +70,7 @@ class GraceBuffer(Facade):
         self._deserialize = parts.value_serde.deserialize
 
     def add(self, key: Any, value: Any, timestamp: int, headers: Headers | None, record: InputRecord | None) -> bool:
-        """Let a record wait; not one that stream time has passed by the grace already. Returns whether it waits."""
+        """Let a record wait, unless stream time has passed it by the grace already. Returns whether it waits."""
         layout = self._layout
         if timestamp < layout.stream_time - self._grace:
             return False

@@ -38,7 +38,7 @@ class KeyValueStoreImpl(SerdeFacade):
         super().__init__(parts)
         layers = parts.layers
         #: Fast protocol. ``read`` gives ``(stored, timestamp)``, ``(None, -1)`` where there is nothing. ``write`` takes
-        #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp that of the record
+        #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp is that of the record
         #: in process. A plain store gives no timestamps back: -1.
         self.read: Callable[[bytes], Entry] = layers.read
         self.write: Callable[[bytes, Any, int], None] = layers.write

@@ -24,7 +24,7 @@ class Recent:
     """Holds every entry of a store from some time on, which is as early as memory allows."""
 
     def __init__(self, segments: Segments, room: Callable[[], int]) -> None:
-        """``room`` tells how many entries may be held."""
+        """``room`` returns how many entries may be held."""
         self._segments = segments
         self._room = room
         self._items: dict[bytes, list[Item]] = {}

@@ -112,8 +112,8 @@ class SessionStoreImpl(SegmentedFacade):
         *,
         moves_time: bool = True,
     ) -> None:
-        """Writes or deletes a session that came in ``epoch``, as :meth:`near` tells; ``None`` is of one that comes
-        now."""
+        """Writes or deletes a session that came in ``epoch``, as :meth:`near` returns it; ``None`` stands for a session
+        that comes now."""
         segments = self._segments
         if end_ms > segments.stream_time and moves_time:
             segments.observe(end_ms)
@@ -135,7 +135,7 @@ class SessionStoreImpl(SegmentedFacade):
             self._append(self._indexed.by_time(logical, end_ms), entry)
 
     def give_up(self, key: bytes, session: Item, timestamp: int) -> None:
-        """Deletes a session that :meth:`near` has found. One that came in the running epoch was never there: the
+        """Deletes a session that :meth:`near` has found. A session that came in the running epoch was never there: the
         changelog gets nothing of it."""
         end_ms, start_ms, _, epoch = session
         if epoch != self._layers.epoch or self._recent is None:
@@ -314,9 +314,9 @@ class SessionType:
     """The type of stores of sessions."""
 
     retention_ms: int
-    #: Sessions are found by their end, too, for whoever asks for all that ended in a range of time.
+    #: Sessions are found by their end, too, for queries for all that ended in a range of time.
     by_time: bool = False
-    #: Whoever reads the sessions of many keys gets them by end and key, not by segment and key.
+    #: A query for the sessions of many keys gets them by end and key, not by segment and key.
     in_memory: bool = False
 
     #: The changelog has the raw aggregate, with the timestamp of the record in process.

@@ -68,8 +68,8 @@ class Layers(Protocol):
         ...
 
     def on_forgotten(self, told: Callable[[int], None]) -> None:
-        """Has somebody told when the cache has forgotten entries: the latest time at which the window of one of them
-        begins, ``ANY_TIME`` where that is not known."""
+        """Has ``told`` called when the cache has forgotten entries, with the latest time at which the window of one of
+        them begins, ``ANY_TIME`` where that is not known."""
         ...
 
     def running(self, key: bytes) -> Entry | None:
@@ -128,8 +128,8 @@ class Layout(Protocol):
         ...
 
     def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
-        """Returns the physical keys without those whose entries nobody asks for any more once the store stands at these
-        facts; on any thread. A keeper of entries may leave the others out."""
+        """Returns the physical keys without the keys whose entries no caller asks for any more once the store stands at
+        these facts; on any thread. A keeper of entries may leave the others out."""
         ...
 
     def facts(self) -> bytes | None:

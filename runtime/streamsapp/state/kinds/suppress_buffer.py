@@ -93,7 +93,7 @@ class SuppressionBuffer(Facade):
         return found
 
     def put(self, key: bytes, update: Buffered) -> None:
-        """Puts a newer update of a key in the place of the one that waits; it keeps that one's time and prior value."""
+        """Puts a newer update of a key in the place of the waiting one, and keeps the time and prior value of that."""
         waiting, order = self._waiting(), self._order
         before, headers = self.get(key), loggable(update.headers)
         if before is None:

@@ -1,7 +1,7 @@
 """Versioned key-value stores (KIP-889): they keep the values that each key had, and from when to when.
 
-Made with the task; called on the processing thread that holds it. Where versions lie and how they expire is in
-:mod:`.versions`. The changelog is Kafka Streams': the raw key and value, with the version's timestamp.
+Made with the task; called on the processing thread that holds it. :mod:`.versions` says where versions lie and how they
+expire. The changelog is Kafka Streams': the raw key and value, with the version's timestamp.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class VersionedStoreImpl(SerdeFacade):
         return self.write(self._key(key), stored, checked_timestamp(self._name, key, timestamp))
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
-        """Returns the latest version of a key, or the one that was valid at ``as_of``, inclusive. Of a time before the
-        history only a version that is still the latest is known."""
+        """Returns the latest version of a key, or the version that was valid at ``as_of``, inclusive. Of a time before
+        the history only a version that is still the latest is known."""
         versions, key_bytes = self._versions, self._key(key)
         return self._record(versions.latest(key_bytes) if as_of is None else versions.as_of(key_bytes, as_of))
 

@@ -1,12 +1,12 @@
 """Finds the versions of keys in a versioned store, gives new ones their place, and lets old ones expire.
 
-Used by the store's facade on the processing thread that holds the task, and by whoever restores it.
+Used by the store's facade on the processing thread that holds the task, and by the thread that restores it.
 
-The value that a key has now lies under ``ff ‖ key`` and costs one look-up. One that is over lies under ``segment
-(8 bytes) ‖ length of key (4 bytes) ‖ key ‖ since (8 bytes)``, in the segment that the end of its validity falls into,
-and a deletion in the segment of its own time. So what nobody can ask for any more is a range of whole segments, as in
-Kafka Streams (KIP-889), whether its key is ever written again or not: no time before the history is asked for, and a
-deletion matters only to what comes before it.
+The value that a key has now lies under ``ff ‖ key`` and costs one look-up. A value that is over lies under ``segment (8
+bytes) ‖ length of key (4 bytes) ‖ key ‖ since (8 bytes)``, in the segment that the end of its validity falls into, and
+a deletion in the segment of its own time. So everything that can no longer be asked for is a range of whole segments,
+as in Kafka Streams (KIP-889), whether its key is ever written again or not: no time before the history is asked for,
+and a deletion matters only to what comes before it.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Versions:
         write(self._layout.past(key, version.since, version.since), version, version.number)
 
     def _put_before(self, key: bytes, version: Version, latest: Version | None, write: Write) -> int:
-        """Puts a version out of order. It takes the end of the one that was valid then, or ends with the next."""
+        """Puts a version out of order. It takes the end of the version that was valid then, or ends with the next."""
         layout, since = self._layout, version.since
         found, following = self._around(key, since)
         if latest is not None and following is None:
@@ -225,12 +225,12 @@ class Versions:
         return until
 
     def _end(self, key: bytes, version: Version, until: int, write: Write) -> None:
-        """Moves a version among those that are over."""
+        """Moves a version among the versions that are over."""
         layout, (value, since, _, number) = self._layout, version
         write(layout.past(key, since, until), Version(value, since, until, number), layout.log_number(version))
 
     def _around(self, key: bytes, timestamp: int) -> tuple[Version | None, int | None]:
-        """Returns the version that was valid at a time, or was put then, and when the next of those that are over
+        """Returns the version that was valid at a time, or was put then, and when the next version that is over
         began."""
         layout = self._layout
         there, following = None, None

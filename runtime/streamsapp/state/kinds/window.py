@@ -125,7 +125,8 @@ class WindowStoreImpl(SegmentedFacade):
                 self._recent.remove(key, start_ms, 0)
             else:
                 self._recent.put(key, (start_ms, 0, (stored, timestamp)))
-        # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
+        # Entries that have just expired are not read. As in Kafka Streams they are in the changelog while their segment
+        # lives.
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
 
@@ -270,8 +271,8 @@ class WindowStoreImpl(SegmentedFacade):
         return ValueAndTimestamp(self.from_stored(stored), timestamp)
 
     def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
-        """Returns the key of an appended record. As in Kafka Streams, records without a value and those that come too
-        late are numbered and logged too; those without a value move no stream time."""
+        """Returns the key of an appended record. As in Kafka Streams, records without a value and records that come too
+        late are numbered and logged too; records without a value move no stream time."""
         segments = self._segments
         segments.appended = number = segments.appended + 1
         if stored is not None:
@@ -290,10 +291,10 @@ class WindowType:
     window_size_ms: int
     retain_duplicates: bool = False
     keeps_timestamps: bool = False
-    #: Windows lie in the order of their starts, for whoever asks for all that began in a range of time. A range of one
-    #: key's windows then costs all windows of that range.
+    #: Windows lie in the order of their starts, for queries for all that began in a range of time. A range of one key's
+    #: windows then costs all windows of that range.
     time_ordered: bool = False
-    #: Whoever reads the windows of many keys gets them by time and key, not by segment and key.
+    #: A query for the windows of many keys gets them by time and key, not by segment and key.
     in_memory: bool = False
 
     by_end = False

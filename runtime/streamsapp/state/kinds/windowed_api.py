@@ -124,8 +124,8 @@ class VersionedKeyValueStore(Protocol, Generic[K_contra, V_contra]):
         ...
 
     def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord | None:
-        """Returns the latest version of a key, or the one that was valid at ``as_of``; ``None`` if it had none then, or
-        the time lies before the history."""
+        """Returns the latest version of a key, or the version that was valid at ``as_of``; ``None`` if it had none
+        then, or the time lies before the history."""
         ...
 
     def delete(self, key: K_contra, timestamp: int) -> VersionedRecord | None:

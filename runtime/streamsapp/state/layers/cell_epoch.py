@@ -1,9 +1,9 @@
 """The writes of one epoch to a store whose entries are cells: a log of them in C, and what is seldom asked of an epoch
 beside it.
 
-The processing thread writes by the store's cells, and the polling thread reads the log in its order: neither looks
-up a key. Whoever does finds its cell in the caches of the layers, and the cell knows its place in the log. Where the
-caches may have forgotten cells, and for whoever wants keys in order, an index is made of what was written since the
+The processing thread writes by the store's cells, and the polling thread reads the log in its order: neither looks up a
+key. A thread that looks up a key finds its cell in the caches of the layers, and the cell knows its place in the log.
+If the caches may have forgotten cells, or a caller wants keys in order, an index is made of what was written since the
 last time.
 """
 
@@ -22,7 +22,7 @@ from streamsapp.state.engine.epoch import Delete, Living, Put, Range, Staged, Wr
 
 
 class _StagedCells:
-    """A log of which each write is staged once."""
+    """Stages each write of a log once."""
 
     def __init__(self, log: native.CellLog) -> None:
         self._log = log
@@ -46,7 +46,7 @@ class CellEpoch(Mapping[bytes, Entry]):
         self.log = log
         self.deleted: Sequence[Range] = ()
         self.facts: bytes | None = None
-        #: The place of each key's last write, of the first ``_seen`` ones. Sorted once somebody wants them in order.
+        #: The place of each key's last write, of the first ``_seen`` ones. Sorted once a caller wants them in order.
         self._index: dict[bytes, int] = {}
         self._seen = 0
         self._lock = Lock()
@@ -70,7 +70,8 @@ class CellEpoch(Mapping[bytes, Entry]):
 
     def get(self, key: bytes, default: Any = None) -> Any:
         cell, is_known = self._at_hand(key, self._since)
-        # Once there is an index it is used: a caller that reads one key after the other finds all that it was told of.
+        # Once there is an index it is used: a caller that reads one key after the other finds all keys that it was
+        # given.
         if self._seen or not is_known:
             with self._lock:
                 at = self._positions().get(key)

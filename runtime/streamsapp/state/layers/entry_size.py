@@ -45,7 +45,7 @@ class EntrySize:
     def sample(self, writes: Writes) -> None:
         """Look at the newest writes."""
         self._asked, self._writes = 0, len(writes)
-        # The polling thread asks, and the one that processes may write or start an epoch at this moment: then the
+        # The polling thread asks, and the processing thread may write or start an epoch at this moment: then the
         # estimate stays what it was.
         with suppress(RuntimeError):
             sizes = [self._size(key, entry) for key, entry in islice(reversed(writes.writes()), _SAMPLED)]

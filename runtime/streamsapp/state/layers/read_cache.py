@@ -19,7 +19,7 @@ class Unwritten:
     last forgot something."""
 
     def __init__(self, unwritten_from: Callable[[], bytes]) -> None:
-        """Takes a function that tells the key from which on nothing was ever written, or ``b""``."""
+        """Takes a function that returns the key from which on nothing was ever written, or ``b""``."""
         self._unwritten_from = unwritten_from
         #: ``None`` if it was not asked since the cache forgot something.
         self._begin: bytes | None = None

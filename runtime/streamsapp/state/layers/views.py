@@ -36,7 +36,7 @@ class Readers:
             self._open = True
 
     def close(self) -> None:
-        """Lets nobody in, and waits for those who read: for one key, or a few hundred entries of a range."""
+        """Lets no reader in, and waits for the current readers: for one key, or a few hundred entries of a range."""
         with self._changed:
             self._open = False
             self._changed.wait_for(lambda: not self._reading)
@@ -55,7 +55,7 @@ class Readers:
                 self._changed.notify_all()
 
     def check(self) -> None:
-        """Raises when somebody wants to close."""
+        """Raises when the owner wants to close."""
         if not self._open:
             raise StoreNotAvailableError("the store is closed here; its task is moving or starting again")
 

@@ -43,9 +43,9 @@ _BEHIND = b"\xff" * 9
 
 
 class WindowRange(NamedTuple):
-    """A range of windows: of the serialised keys ``low`` to ``high`` those that start from ``from_ms`` to ``to_ms``,
-    all inclusive. Of sessions it has those that end at ``from_ms`` or later, and start at ``to_ms`` or earlier; of
-    versions those that were valid at any time between."""
+    """A range of windows: of the serialised keys ``low`` to ``high`` the windows that start from ``from_ms`` to
+    ``to_ms``, all inclusive. A session belongs to it if it ends at ``from_ms`` or later, and starts at ``to_ms`` or
+    earlier; a version, if it was valid at any time between."""
 
     #: The physical key to begin at: of the first page empty.
     start: bytes

@@ -57,14 +57,14 @@ class WriteBack:
         in_cells: bool = False,
         start_at: int = 0,
     ) -> None:
-        """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``; and whether
-        entries are cells, as where all that is stored are longs with a timestamp, and how many bytes before the end of
-        a key the start of its window stands, 0 if it has none."""
+        """Takes ``unwritten_from``, which returns the key from which on nothing was ever written, or ``b""``; and
+        whether entries are cells, as where all that is stored are longs with a timestamp, and how many bytes before the
+        end of a key the start of its window stands, 0 if it has none."""
         self._readable = format.readable
         self._resources = resources
         self._live = ReadCache(self._load)
         self._unwritten = Unwritten(unwritten_from)
-        #: The entries that are cells, instead of those that are live.
+        #: The entries that are cells, instead of the live ones.
         self.cells: native.Cells | None = native.Cells(load=self._load, start_at=start_at) if in_cells else None
         #: The number of the running epoch.
         self.epoch = 0
@@ -111,8 +111,8 @@ class WriteBack:
         self._dirty[key] = entry
 
     def on_forgotten(self, told: Callable[[int], None]) -> None:
-        """Has somebody told, on the processing thread, when the cache has forgotten entries: the latest time at which
-        the window of one of them begins, ``ANY_TIME`` where that is not known."""
+        """Has ``told`` called, on the processing thread, when the cache has forgotten entries, with the latest time at
+        which the window of one of them begins, ``ANY_TIME`` where that is not known."""
         self._on_forgotten = told
 
     def running(self, key: bytes) -> Entry | None:
@@ -121,7 +121,7 @@ class WriteBack:
         return entry
 
     def forget(self, key: bytes) -> None:
-        """Takes back what :meth:`append` brought into the store in the running epoch: nobody else hears of it, and
+        """Takes back what :meth:`append` brought into the store in the running epoch: nothing else hears of it, and
         neither the changelog nor the engine gets a deletion."""
         self._dirty.forget(key)
 
@@ -157,7 +157,7 @@ class WriteBack:
         # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both,
         # the other way round it could be seen in neither.
         frozen, dirty = self._frozen, self._dirty
-        # A copy of each: the running epoch goes on, and its cells change, while somebody iterates.
+        # A copy of each: the running epoch goes on, and its cells change, while a caller iterates.
         running = list(self._in_range(dirty, start, end, reverse))
         found = self._below(frozen, start, end, reverse)
         return merged(found, iter(running), reverse) if running else found
@@ -190,7 +190,7 @@ class WriteBack:
 
     def _peek_overlay(self, start: bytes, end: bytes | None) -> list[tuple[bytes, Entry]]:
         # Unlike in ``scan``, as the order of the running epoch's keys is the processing thread's to keep. ``list``
-        # copies the keys of a dictionary that somebody writes to at one go.
+        # copies the keys of a dictionary in one go, while a thread writes to it.
         dirty = self._dirty
         epochs = (self._frozen or Epoch(), dirty)
         entries: dict[bytes, Entry] = {}
@@ -235,7 +235,7 @@ class WriteBack:
         self._frozen = None
 
     def forget_cached(self) -> None:
-        """Empties the caches, after somebody wrote below this layer."""
+        """Empties the caches, after a write below this layer."""
         self._forgotten = self.epoch
         self._cache.clear()
         self._unwritten.forget()
