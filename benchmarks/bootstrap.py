@@ -191,7 +191,7 @@ class _Bench:
         if self._wants("audit", counted):
             audit = timed(lambda: _check("no differences", _streamsapp("audit", "-f", manifest)))
             yield "streamsapp", "audit", counted.records, audit
-        # Whatever is asked for, the state has to be right.
+        # In every case, the state has to be right.
         read = timed(lambda: _check_read(manifest, counted))
         yield "streamsapp", "read", counted.expected.items, read
         shutil.rmtree(Path(manifest).parent)

@@ -107,7 +107,7 @@ def _log(case: Case, number: int, records: int, measurement: Measurement) -> Non
 
 @contextmanager
 def _broker(options: argparse.Namespace, cache: Path, connections: dict[str, dict[str, str]]) -> Iterator[str]:
-    """The broker of a run; adds to ``connections`` how each system reaches one that is secured."""
+    """The broker of a run; adds to ``connections`` how each system reaches a secured broker."""
     if cases.SASL_SSL not in options.over:
         with broker(options.bootstrap_servers, cache) as bootstrap_servers:
             yield bootstrap_servers

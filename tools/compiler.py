@@ -21,7 +21,7 @@ from terminal import step
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements-compiler.lock"
-#: In the order in which they are taken where the one that Python was compiled with is not here.
+#: In the order in which they are taken if the one that Python was compiled with is not here.
 COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -45,8 +45,8 @@ def settings(python: Path, cache: Path) -> dict[str, str]:
 
 
 def zig(python: Path, cache: Path, *options: str) -> dict[str, str]:
-    """The same for PyPI's compiler, for any processor of the kind. What it compiles of C's own library is kept with the
-    downloads."""
+    """The same for PyPI's compiler, for any processor of the kind. The parts of C's own library that it compiles are
+    kept with the downloads."""
     command = shlex.join([str(python), "-m", "ziglang", "cc", "-mcpu=baseline", *options])
     folders = {f"ZIG_{scope}_CACHE_DIR": str(cache / "zig") for scope in ("GLOBAL", "LOCAL")}
     # The command of Debian's Python to link has options that zig does not know; -s: what debuggers need is left out.

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = ROOT / "examples" / "wordcount" / "streamsapp.yaml"
 STREAMSAPP = Path(sys.executable).parent / "streamsapp"
 PARTITIONS = 4
-#: Where others keep all cores busy, Spark has no result yet after a minute.
+#: If other programs keep all cores busy, Spark has no result yet after a minute.
 STALLED_SECONDS = 240.0
 #: No update for so long: the application may be done, so the counts are worth adding up.
 QUIET_SECONDS = 1.0

@@ -65,8 +65,8 @@ def sizes_of(source: str, where: str) -> Iterator[Size]:
 
 
 def sizes_of_c(source: str, where: str) -> Iterator[Size]:
-    """The size of a file in C and of every function in it, as clang-format lays them out: one that has more than a line
-    begins and ends without an indent."""
+    """The size of a file in C and of every function in it, as clang-format lays them out: a function of more than a
+    line begins and ends without an indent."""
     yield Size(source.count("\n"), FILE, where)
     for found in re.finditer(r"^[a-zA-Z_][^;{}]*?(\w+)\([^;{}]*\) \{\n.*?^\}", source, re.MULTILINE | re.DOTALL):
         line = source.count("\n", 0, found.start()) + 1

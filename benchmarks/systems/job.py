@@ -23,13 +23,14 @@ class Job:
     output: str
     records: int
     stateDir: str  # noqa: N815
-    #: Where snapshots are kept; empty without.
+    #: The place where snapshots are kept; empty without.
     remoteState: dict[str, str]  # noqa: N815
     #: The second input topic; empty without.
     right: str = ""
     #: Time between two commits in milliseconds; 0 for the default of the guarantee.
     commitIntervalMs: int = 0  # noqa: N815
-    #: Properties of a secured connection, by the system's own names; one that is empty goes to bootstrapServers.
+    #: Properties of a secured connection, by the system's own names; without any, clients connect to
+    #: bootstrapServers.
     connection: dict[str, str] = field(default_factory=dict)
     #: The client that moves streamsapp's records.
     client: str = "streamsapp"

@@ -139,7 +139,7 @@ def _work(
 
 
 async def _watch(settings: Settings, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
-    """Runs kopf. It takes signals from some moment on; one that came before is in ``stop``."""
+    """Runs kopf. It takes signals from some moment on; an earlier signal is in ``stop``."""
     leave = asyncio.Event()
 
     async def follow() -> None:

@@ -67,8 +67,8 @@ class Gate:
         expected: Iterable[str] = (),
         takeover_seconds: float = TAKEOVER_SECONDS,
     ) -> None:
-        """Takes in ``expected`` the tasks with stores that are known to exist: one that no pod runs is somewhere on its
-        way. They are gone through more than once, and not to the end if very many are missing."""
+        """Takes in ``expected`` the tasks with stores that are known to exist: a task that no pod runs is somewhere on
+        its way. They are gone through more than once, and not to the end if very many are missing."""
         self._observed = observed
         self._rollout = rollout
         self._expected = expected
@@ -131,8 +131,8 @@ class Gate:
 
     def holds_nothing(self, pod: PodSeen, waiver: Waiver) -> bool:
         """Says whether a pod is broken and has, provably, nothing to lose: its container does not run, or never
-        answered, or it says that it runs no task that could not go on elsewhere. One that works, whatever Kubernetes
-        calls it, goes only if all others work, too; one that comes back to a warm disk is not broken. One whose user
+        answered, or it says that it runs no task that could not go on elsewhere. A pod that works, whatever Kubernetes
+        calls it, goes only if all others work, too; a pod that comes back to a warm disk is not broken. One whose user
         code hangs commits nothing, so its tasks do not even go on where they are."""
         if pod.ready or pod.terminating:
             return False
@@ -154,7 +154,7 @@ class Gate:
 
     def _all_are_refused(self) -> bool:
         """Says whether Kafka refuses every pod, or every pod Kafka, by credentials or certificates, and none runs a
-        task. None is a member of the group then, so no task stands still for one that is restarted; and other
+        task. None is a member of the group then, so no task stands still for a pod that is restarted; and other
         credentials come with the restart, where waiting mends nothing."""
         return all(
             pod.report is not None

@@ -60,7 +60,7 @@ def make_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.scanning.disabled = True
     settings.execution.max_workers = 1
-    # Each watch ends after a while, and one that hangs is noticed.
+    # Each watch ends after a while, and a hanging one is noticed.
     settings.watching.server_timeout = 120
     settings.watching.client_timeout = 150
     settings.watching.connect_timeout = 5

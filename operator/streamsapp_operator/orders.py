@@ -25,7 +25,7 @@ def restart(now: datetime) -> Annotations:
 
 
 def restart_pod(uid: str) -> Annotations:
-    """One pod, once that is safe; one that was replaced meanwhile is not replaced again."""
+    """One pod, once that is safe; a pod that was replaced meanwhile is not replaced again."""
     return {RESTART_POD: uid}
 
 

@@ -88,7 +88,7 @@ class ReconcileResult:
 
 
 class AppReconciler:
-    """Reconciles one application, from when it is seen until it is gone; one that is made anew under its name is
+    """Reconciles one application, from when it is seen until it is gone; an application made anew under its name is
     another."""
 
     def __init__(self, tools: OperatorContext, uid: str) -> None:

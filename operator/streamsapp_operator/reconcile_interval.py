@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from streamsapp_operator.model.status import AppStatus
 
-#: Seconds between two reconciles of an application in motion, of one that has no pods, and at most of any other.
+#: Seconds between two reconciles of an application in motion, of an application without pods, and at most of any other.
 PERIOD, IDLE_SECONDS, LONGEST_QUIET = 1.0, 60.0, 10.0
 #: Share of one core, for reconciles of applications at rest; asking pods takes about as much again.
 SHARE = 0.25

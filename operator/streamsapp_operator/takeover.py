@@ -145,7 +145,7 @@ class Takeovers:
         )
 
     def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Takeover | Blocker:
-        """Says whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
+        """Says whether the replicas of the task on one other pod will do: all of them, should it report several."""
         found = [self.by_replica(task, pod, replica) for replica in replicas]
         blockers = [it for it in found if isinstance(it, Blocker)]
         if blockers:

@@ -41,8 +41,8 @@ from types import FrameType, MappingProxyType
 
 
 class ImmediateExit(BaseException):
-    """The process was told to end, and its time is over, or it was told again: leave now. Not an ``Exception``, so that
-    nothing on the way handles it."""
+    """The process was asked to end, and its time is over, or it was asked again: leave now. Not an ``Exception``, so
+    that nothing on the way handles it."""
 
 
 class _Words:

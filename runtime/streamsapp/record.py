@@ -64,7 +64,7 @@ class TopicPartition(NamedTuple):
 
 class TopicIdentity(NamedTuple):
     """The topic that a name stands for: one that is deleted and created again has another id, and so has the topic of
-    this name in another cluster (KIP-516). What is empty is not known."""
+    this name in another cluster (KIP-516). An empty field is not known."""
 
     #: In Base64, as the client prints it.
     topic_id: str = ""

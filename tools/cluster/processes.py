@@ -55,7 +55,7 @@ class Daemon:
         return noted(self._pid_file)
 
     def stop(self, sign: int = signal.SIGTERM, timeout: float = 15.0) -> None:
-        """Returns when it has ended; one that has not after ``timeout`` seconds is killed."""
+        """Returns when it has ended; a process that has not ended after ``timeout`` seconds is killed."""
         end(self._pid_file, sign, timeout)
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:

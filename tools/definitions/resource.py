@@ -101,7 +101,7 @@ class _Schemas:
         return {key: value for key, value in whole.items() if value is not None}
 
     def _of(self, hint: Any) -> Schema:
-        """Returns the schema of a type: of one that has several, what a schema can say of them."""
+        """Returns the schema of a type: for a type that has several, what a schema can say of them."""
         metas = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Meta)]
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         if kind is Any:

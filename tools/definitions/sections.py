@@ -16,7 +16,7 @@ from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.setting import AUTO, MOST, MOST_RECORDS, SAME, ManifestField, Setting, defined_settings
 
 PATH = "runtime/streamsapp/manifest/sections.py"
-#: Sections of ``spec`` with settings. What is no setting is in ``streamsapp.manifest.model``, beside them.
+#: Sections of ``spec`` with settings. Fields that are no settings are in ``streamsapp.manifest.model``, beside them.
 SECTIONS = ("kafka", "processing", "errors", "topics", "remoteState")
 #: Of a line of a text.
 _WIDTH = 90

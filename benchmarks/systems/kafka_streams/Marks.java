@@ -2,7 +2,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** Tells the driver how far the run is: one line on standard output at the first, the middle and the last record. */
+/** Reports the run's progress to the driver: a line on standard output at the first, the middle and the last record. */
 final class Marks {
   private final long target;
   private final AtomicLong counted = new AtomicLong();

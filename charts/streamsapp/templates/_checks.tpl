@@ -1,4 +1,4 @@
-{{/* What a schema cannot check: where images are, and names that are for this chart alone. Rendered with the Deployment. */}}
+{{/* Checks beyond the schema: where images are, and names that are for this chart alone. Rendered with the Deployment. */}}
 {{- define "streamsapp.checks" -}}
 {{- range $name, $values := pick .Values "operator" "runtime" "spark" }}
 {{- if not (or $values.image.registry $.Values.global.imageRegistry) }}

@@ -86,8 +86,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{/*
-Whether the CustomResourceDefinition is this release's: nobody else has it. Without a cluster to ask it is.
-What another release owns helm would refuse to touch, and the whole installation with it.
+True if the CustomResourceDefinition is this release's: no other release has it. Without a cluster to ask it is.
+Helm would refuse to touch another release's definition, and would refuse the whole installation with it.
 */}}
 {{- define "streamsapp.ownsCrd" -}}
 {{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "streamsapps.streamsapp.dev" }}
@@ -116,7 +116,7 @@ more. CEL has no recursion, so each level is written out, once for objects and o
 {{- end }}
 {{- end }}
 
-{{/* Whether pods have the images' user and group; otherwise the cluster gives them one, as OpenShift does. */}}
+{{/* True if pods have the images' user and group; otherwise the cluster gives them one, as OpenShift does. */}}
 {{- define "streamsapp.fixedUser" -}}
 {{- $fixed := .Values.security.fixedUser }}
 {{- if or (eq $fixed "always") (and (eq $fixed "auto") (not (.Capabilities.APIVersions.Has "security.openshift.io/v1"))) }}yes{{ end }}

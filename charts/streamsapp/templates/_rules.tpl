@@ -1,5 +1,5 @@
 {{/*
-What the operator may do where it runs applications. Its reasons are in docs/security.md, and tests compare this with
+The operator's rights where it runs applications. Their reasons are in docs/security.md, and tests compare this with
 tests/integration/chart/allowed.yaml: both change together or the tests fail.
 */}}
 {{- define "streamsapp.rules" -}}
@@ -23,7 +23,7 @@ tests/integration/chart/allowed.yaml: both change together or the tests fail.
 - apiGroups: [""]
   resources: [services, serviceaccounts]
   verbs: [get, list, watch, create, patch]
-# A configuration per revision: those that nothing refers to any more are deleted.
+# A configuration per revision: configurations that nothing refers to any more are deleted.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]

@@ -17,7 +17,7 @@ from streamsapp_operator.kube.kinds import SECRET, STATEFUL_SET, annotation, kin
 from streamsapp_operator.observe.observer import APPLIED, is_owned
 from streamsapp_operator.steady_clock import SteadyClock
 
-#: Secrets are never read, so one that was deleted is not missed: each is written again after so many seconds.
+#: Secrets are never read, so a deleted one is not missed: each is written again after so many seconds.
 SECRET_SECONDS = 300.0
 
 

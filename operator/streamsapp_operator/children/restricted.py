@@ -60,7 +60,7 @@ _SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kv
 _ARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 _STANDARD = "pods of an application keep to the restricted Pod Security Standard"
 
-#: Of a pod whose user the cluster chooses, and of one that has the images' own.
+#: For a pod whose user the cluster chooses, and for a pod with the images' own user.
 POD_SECURITY: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 FIXED_USER: dict[str, Any] = {"runAsUser": _USER, "runAsGroup": _USER, "fsGroup": _USER}
 CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

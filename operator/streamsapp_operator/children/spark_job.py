@@ -20,7 +20,7 @@ from streamsapp_operator.children.run_to_completion import requests_within, run_
 _RETRIES = 3
 #: The command says so when trying again would end the same.
 _WRONG_INPUT = 2
-#: Where nothing is asked for: enough for the scheduler to find a place that is not full.
+#: If nothing is asked for: enough for the scheduler to find a place that is not full.
 _REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 #: Stores and shuffles are as large as history is: they lie in the folder that has a limit.
 _ENVIRONMENT = {"TMPDIR": STATE_DIR, "SPARK_LOCAL_DIRS": STATE_DIR}

@@ -144,5 +144,5 @@ def _event(look: Look, each: Object) -> list[PageCell | str]:
 
 
 def _moment(event: Object) -> str:
-    """Returns when an event was told last: components write it in one field or another."""
+    """Returns when an event was last reported: components write it in one field or another."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"])

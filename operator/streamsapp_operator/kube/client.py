@@ -288,8 +288,8 @@ class Client:
             raise Conflict(f"pod {pod} is not any more what it was judged by")
 
     def delete(self, kind: ResourceKind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
-        """Deletes an object; one that is gone already counts as deleted. With ``dependents_first`` it is there, being
-        deleted, until the objects it owns are gone."""
+        """Deletes an object; an object that is gone already counts as deleted. With ``dependents_first`` it is there,
+        being deleted, until the objects it owns are gone."""
         try:
             query = {"propagationPolicy": "Foreground"} if dependents_first else None
             self._request("delete", kind, namespace, name, query=query)
@@ -372,7 +372,7 @@ def _selected(labels: str | None, fields: str | None) -> dict[str, str]:
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields whole lines; one that the end cuts off is left out."""
+    """Yields whole lines; a line that the end cuts off is left out."""
     begun: list[bytes] = []
     for chunk in chunks:
         *whole, rest = chunk.split(b"\n")

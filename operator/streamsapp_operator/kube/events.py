@@ -35,7 +35,7 @@ class Subject:
 
 
 class Recorder:
-    """Posts the events of one application; one that cannot be posted is logged, and no reason to stop."""
+    """Posts the events of one application; an event that cannot be posted is logged, and no reason to stop."""
 
     def __init__(self, client: Client, clock: SteadyClock, reporter: str) -> None:
         self._client = client

@@ -1,7 +1,7 @@
 """Keeps the cache as the API server is: one list and one watch per kind and namespace, shared by all applications.
 
-A thread each, which never ends of an error. A watch that breaks goes on where it was; one that is too old for that, or
-silent for longer than the API server lets a watch be, is listed anew; and every few minutes a list shows whatever a
+A thread each, which never ends of an error. A watch that breaks goes on where it was; a watch that is too old for that,
+or silent for longer than the API server lets a watch be, is listed anew; and every few minutes a list shows whatever a
 watch may have missed.
 """
 

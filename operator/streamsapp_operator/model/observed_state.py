@@ -112,7 +112,7 @@ class PodReport:
     #: Of the group; ``None`` before it joined.
     generation: int | None
     tasks: tuple[TaskReport, ...]
-    #: The time when the operator asked, by the operator's clock: never later than what it was told.
+    #: The time when the operator asked, by the operator's clock: never later than the answer.
     fetched_at: float
     #: The pod's clock minus the operator's at that moment, from the answer's Date header, which is cut to whole
     #: seconds: the gate adds that second to every age, so do not round. The largest of the last minute: a clock that is

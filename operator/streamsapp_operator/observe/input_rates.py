@@ -2,8 +2,8 @@
 remembers.
 
 There is one for each application, called by the observer on the thread of its loop. Counts are untrusted, as user code
-runs in pods: one that goes back begins anew. The input is what was processed and by how much more waits, whichever pods
-have the tasks. How much a pod does is known while it has the same tasks and runs them all.
+runs in pods: a count that goes back begins anew. The input is the processed records and the growth of the waiting ones,
+whichever pods have the tasks. How much a pod does is known while it has the same tasks and runs them all.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from streamsapp_operator.observe.pods import container_status, last_exit, second
 from streamsapp_operator.observe.status_document import Count
 
 _MOST_LINES, _LONGEST_LINE = 20, 300
-#: The phases of a pod that is not tried again. After the end of one that succeeded a Job takes seconds to be complete.
+#: The phases of a pod that is not tried again. After its pod has succeeded, a Job takes seconds to be complete.
 _GOES_ON = ("Pending", "Running", "Succeeded")
 #: Of a Job that has failed: the reason of its condition when its deadline is over.
 _TOO_LATE = "DeadlineExceeded"
@@ -68,7 +68,8 @@ def job_seen(job: Object, pods: Sequence[Object], late: str = "") -> JobSeen:
 
 
 def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
-    """Returns the state of the Job of a preview, and its result: one that ended well without a result has failed."""
+    """Returns the state of the Job of a preview, and its result: a preview that ended well without a result has
+    failed."""
     seen = job_seen(job, pods, _PREVIEW_LATE)
     if seen.state is not JobState.DONE:
         return PreviewSeen(seen)

@@ -19,7 +19,7 @@ from streamsapp_operator.observe.exchange import Address
 _LONGEST_MESSAGE = 1000
 #: Levels of lines of a log that may say why a container ended.
 _ERRORS = frozenset({"ERROR", "CRITICAL", "FATAL"})
-#: The seconds that the kubelet needs at most to tell of a pod that it takes.
+#: The seconds that the kubelet needs at most to report a pod that it takes.
 _TAKING_SECONDS = 5.0
 
 
@@ -126,7 +126,7 @@ def last_exit(container: Object) -> str | None:
 def _last_words(message: str) -> str:
     """Returns why a container ended, from the end of its log, which begins anywhere: the message of a command at its
     end, in lines of its own, or the exception of a traceback there; else the last error that was logged, with its
-    exception; else the last line. What is logged while it ends, of clients that are closed say, is no reason."""
+    exception; else the last line. Lines logged while it ends, of clients that are closed say, are no reason."""
     logged: list[Object] = []
     said: list[str] = []
     for line in message.splitlines():

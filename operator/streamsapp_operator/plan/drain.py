@@ -51,7 +51,7 @@ def drain(
         left = replicas or 0 if driver else 0
         actions.insert(0, ApplyChildren(revision, left, 0, runs_driver=False))
     if now - since.timestamp() >= LIMIT_SECONDS:
-        actions.insert(0, RemoveFinalizer())  # no action after one that fails is carried out
+        actions.insert(0, RemoveFinalizer())  # no action after a failed one is carried out
     return drained, actions
 
 

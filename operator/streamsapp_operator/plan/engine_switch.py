@@ -160,8 +160,8 @@ def _waits(inputs: PlanInput) -> bool:
 
 
 def _ended(inputs: PlanInput, rollout: RolloutStatus, switch: SwitchStatus, arrived: bool) -> SwitchStatus:
-    """Returns a switch with what it took until all were well, however long they soaked then; one that led back says
-    nothing about the next."""
+    """Returns a switch with what it took until all were well, however long they soaked then; a switch that led back
+    says nothing about the next."""
     well = inputs.since(rollout.soaking_since) if arrived else 0.0
     took = round(max(0.0, inputs.since(switch.started_at) - well), 1)
     learned = switch.learned | ({switch.to_engine: took} if arrived else {})

@@ -1,4 +1,4 @@
-"""Remembers the tasks that have stores: one that no pod reports is moving, or lost. Pure.
+"""Remembers the tasks that have stores: a task that no pod reports is moving, or lost. Pure.
 
 The tasks of a sub-topology are numbered from 0, and partitions are only ever added. So a count is enough, and it is
 forgotten when the application has no pods, which is when topics may be made anew.

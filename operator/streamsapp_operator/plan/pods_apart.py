@@ -62,8 +62,8 @@ def in_the_way(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
 
 
 def why_alone(inputs: PlanInput, rollout: RolloutStatus, target: str) -> list[str]:
-    """Returns why pods of the target must not run beside those of other revisions, or of one that is there, in words;
-    empty if they may. Any pod may come back as one of the last good revision, so that one counts as there."""
+    """Returns why pods of the target, or of a revision that is there, must not run beside those of other revisions, in
+    words; empty if they may. Any pod may come back as one of the last good revision, so that one counts as there."""
     good, there = inputs.status.last_good_revision, sorted(_there(inputs) - {target})
     apart = incompatibilities(inputs, rollout) if target == rollout.revision else []
     apart = apart or next(filter(None, (_beside_good(inputs, rollout, it) for it in there if it != good)), [])

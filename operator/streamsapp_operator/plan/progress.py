@@ -14,9 +14,10 @@ from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.takeover import RUNNING
 
 #: A record that is in process for so long has to come back before its revision goes to another pod, in seconds; or for
-#: so many times as long as one that came back.
+#: so many times as long as a record that came back.
 LONG, LONGER = 10.0, 1.5
-#: A revision whose code hangs for so long is given up, as one that crashes again and again: that takes as long.
+#: A revision whose code hangs for so long is given up, like a revision that crashes again and again: that takes as
+#: long.
 HANGS = 120.0
 #: A container that was started again so long ago has settled.
 SETTLED = 600.0

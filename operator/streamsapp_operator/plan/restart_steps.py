@@ -138,7 +138,7 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
     if away is not None:
         return RestartStep(rollout, stuck=away, held=held, waits=soaking)
     coming = [pod for pod in inputs.pods if pod.revision == target and not pod.ready]
-    if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
+    if coming:  # a pod that came back by itself, or that was forgotten: it is waited for like one of ours
         return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time), made=True)
     excused = waiver(inputs, rollout, target)
     broken = [] if held is not None else [pod for pod in outdated if inputs.gate.holds_nothing(pod, excused)]

@@ -131,8 +131,8 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
 
 
 def _waits_for(inputs: PlanInput, course: RolloutDecision) -> list[str]:
-    """Returns why the revision waits until pods of others than the last good one have gone back to that, in words.
-    Where runs or ``Recreate`` are the way, all pods end instead; so they do where there is nothing to go back to."""
+    """Returns why the revision waits until pods of others than the last good one have gone back to that, in words. With
+    runs or ``Recreate``, all pods end instead; so they do if there is nothing to go back to."""
     good, rollout = course.last_good, course.rollout
     recreates = inputs.settings.rollout.topology_change == "Recreate"
     runs = course.scheduled or any(scheduled_runs.leads_to(inputs, it) for it in (good, rollout.revision))
@@ -153,7 +153,7 @@ def _alone(
     held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
     if held is not None:
         paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
-        # Pods go on as they are: one that comes back by itself must not be the first that has to wait.
+        # Pods go on as they are: a pod that comes back by itself must not be the first that has to wait.
         stays = back or target == course.last_good or pods_apart.are_there(inputs, rollout)
         return dataclasses.replace(course, rollout=paused, template=course.template if stays else course.last_good)
     phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"

@@ -47,7 +47,7 @@ def _is_between_windows(inputs: PlanInput, rollout: RolloutStatus, target: str) 
 
 
 def kept(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
-    """Reports that some pods are kept at the last good revision, if there are such: one that is away is to come back
+    """Reports that some pods are kept at the last good revision, if there are such: a pod that is away is to come back
     with it."""
     number, revisions = _partition(inputs, rollout, target), {pod.ordinal: pod.revision for pod in inputs.pods}
     replicas = inputs.observed.children.replicas or 0

@@ -37,7 +37,7 @@ def standby_lag(inputs: PlanInput) -> int | None:
 
 
 def data_paths(inputs: PlanInput) -> tuple[str, ...]:
-    """Returns how the pods move records, as they tell it: texts that differ."""
+    """Returns how the pods move records, as they report it: texts that differ."""
     told = {pod.report.data_path for pod in inputs.pods if pod.report is not None}
     return tuple(sorted(each for each in told if each is not None))[:_MOST_DATA_PATHS]
 

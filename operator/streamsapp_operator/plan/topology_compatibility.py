@@ -22,7 +22,7 @@ def encode(shape: TopologyShape | None) -> dict[str, Any] | None:
 
 
 def decode(document: dict[str, Any] | None) -> TopologyShape | None:
-    """Reads the shape from the status; one that cannot be read is not known."""
+    """Reads the shape from the status; a shape that cannot be read is not known."""
     try:
         return None if document is None else TopologyShape(
             sources={int(number): tuple(topics) for number, topics in document["sources"].items()},

@@ -1,5 +1,5 @@
-"""Distinguishes the last good revision from one that is on trial: all pods have it, were well for a while, and may
-still fail. Pure.
+"""Distinguishes the last good revision from a revision on trial: all pods have it, were well for a while, and may still
+fail. Pure.
 
 Many faults show only after minutes. So a revision that was rolled out becomes the last good one when its pods have run
 for ``rollout.lastGoodSeconds`` without a restart, and each task with input has committed. Until then a crash loop or a

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
 
 
 def _restart_pod(options: argparse.Namespace, session: CommandSession) -> int:
-    """Restarts one pod by its uid: one that was replaced meanwhile is not replaced again."""
+    """Restarts one pod by its uid: a pod that was replaced meanwhile is not replaced again."""
     if options.wait:
         raise PluginError(
             "--pod: is not followed by --wait; see it with kubectl streamsapp status --watch", WRONG_INPUT

@@ -186,7 +186,7 @@ def _restart_fact(status: AppStatus, style: Style) -> str:
 
 
 def rollout_tone(rollout: RolloutStatus | RolloutRecord) -> Tone:
-    """Returns the colour of a rollout; one that is complete is good for as long as its pods are ready."""
+    """Returns the colour of a rollout; a complete one is good for as long as its pods are ready."""
     if isinstance(rollout, RolloutStatus) and rollout.phase == "Complete" and rollout.updated < rollout.total:
         return Tone.WARN
     return Tone.BAD if rollout.phase in _BAD else Tone.WARN if rollout.phase in _PENDING else Tone.GOOD

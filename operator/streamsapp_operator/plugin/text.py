@@ -52,7 +52,7 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def count(number: int | None) -> str:
-    """Returns a number of records as text; one that is not known is never shown as 0."""
+    """Returns a number of records as text; an unknown number is never shown as 0."""
     return UNKNOWN if number is None else f"{number:,}"
 
 

@@ -73,7 +73,7 @@ def _bootstrap(options: argparse.Namespace) -> int:
 
 
 def _in_job(app: StreamsApp, options: argparse.Namespace) -> int:
-    """Whatever may be wrong, pods can start if the state has been made before."""
+    """Even if something is wrong, pods can start if the state has been made before."""
     try:
         return _in_spark(options)
     except StreamsAppError as error:

@@ -97,7 +97,7 @@ class _Count:
 
 
 def _counts(config: StreamsConfig, bounds: Mapping[TopicPartition, InputOffsets]) -> dict[TopicPartition, _Count]:
-    """Reads the topics that are small, as their records cannot be told from markers otherwise."""
+    """Reads the topics that are small, as their records cannot be distinguished from markers otherwise."""
     offsets: Counter[str] = Counter()
     for partition, bound in bounds.items():
         offsets[partition.topic] += bound.latest - bound.earliest

@@ -272,7 +272,7 @@ def own_remote_state(app: StreamsApp, embedded: bool, folder: LocalFolder) -> st
 
 @contextmanager
 def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | None) -> Iterator[str]:
-    """The address of the manifest's broker, or of one that lives as long as the command."""
+    """The address of the manifest's broker, or of a broker that lives as long as the command."""
     named = app.spec.kafka.bootstrap_servers
     if named is not None and not starts_broker(app, embedded):
         yield named

@@ -74,7 +74,7 @@ class LocalFolder:
                 shutil.rmtree(self.path / name)
 
     def broker_port(self, wanted: int | None) -> int:
-        """The port that is wanted, else the one of the last time, else one that follows from the folder's path."""
+        """The port that is wanted, else the one of the last time, else a port that follows from the folder's path."""
         port = wanted or self._remembered_port() or self._free_port()
         (self.path / _PORT).write_text(f"{port}\n", encoding="utf-8")
         return port

@@ -43,7 +43,7 @@ class RestoreBar:
     """Shows how far restoring has come. Offsets are counted, not records: compacted ones are passed over.
 
     It never raises: the runtime would take that for a failed listener and end the instance. Tasks come and go while
-    others restore, so that a changelog may begin twice, or be told of after its bar has ended.
+    others restore, so that a changelog may begin twice, or be reported after its bar has ended.
     """
 
     def __init__(self, stream: TextIO | None = None, clock: Clock | None = None) -> None:

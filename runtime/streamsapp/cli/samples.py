@@ -1,7 +1,7 @@
 """A record of each topic to begin with: as ``samples.jsonl`` beside the manifest has it, else made of the serdes.
 
 For ``local``, on the main thread, and its console's form. A line of the file is one that ``produce`` takes, with its
-``topic``; the order of the lines is that in which topics are best written.
+``topic``; the lines have the order in which topics are best written.
 """
 
 from __future__ import annotations

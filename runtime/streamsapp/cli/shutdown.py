@@ -30,7 +30,7 @@ _ONE_PRESS = 0.3
 #: The interval in seconds at which the main thread is interrupted until it leaves.
 _INSIST = 0.1
 #: The time in seconds that leaving may take: a call that waits for another process for ever, or an interrupt that came
-#: where Python drops it, would hold up a process that was told to end.
+#: where Python drops it, would hold up a process that was asked to end.
 _WAY_OUT = 3.0
 #: And the time for the log to take the message that it did not end.
 _LAST_WORD = 1.0
@@ -42,7 +42,7 @@ def closing_on_signals(
 ) -> Iterator[None]:
     """While the body runs, a first signal calls ``close`` on a thread of its own and a second leaves at once.
 
-    Whatever holds closing up, it is left ``within`` seconds after the first, as by a second signal: by
+    If anything holds closing up, it is left ``within`` seconds after the first, as by a second signal: by
     ``ImmediateExit``, and if that does not leave the body either, the process is ended. A signal within ``one_press``
     seconds of the first is the same wish. On the main thread only.
     """

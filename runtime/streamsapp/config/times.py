@@ -1,7 +1,7 @@
 """The times that only work in one order: pairs of settings, with why and the remedy.
 
-Pure; used where a configuration is made and where a manifest is read. What is no number is left to the client, which
-names it.
+Pure; used where a configuration is made and where a manifest is read. A value that is no number is left to the client,
+which names it.
 """
 
 from __future__ import annotations

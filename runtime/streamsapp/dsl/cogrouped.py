@@ -194,7 +194,7 @@ class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[Windowed[K], VR]:
-        """Folds the values of each key and session, those of each stream with its own aggregator. Where a record brings
+        """Folds the values of each key and session, those of each stream with its own aggregator. If a record brings
         sessions together, ``merger(key, aggregate, other)`` makes one aggregate of theirs. An aggregator that returns
         ``None`` deletes the aggregate."""
         require_arity("aggregate's initializer", initializer)

@@ -85,7 +85,7 @@ class LogicalGraph:
         self._copartitioned: list[tuple[GraphNode, ...]] = []
 
     def add(self, node: GraphNode, *parents: GraphNode) -> None:
-        """Append a node; one that is added again under the same parent moves back in the order of writing."""
+        """Append a node; a node that is added again under the same parent moves back in the order of writing."""
         self._nodes[node] = None
         node.place = node.place or place_of_caller()
         for parent in parents or (self.root,):

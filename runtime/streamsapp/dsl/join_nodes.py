@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StreamJoinNode(GraphNode):
-    """Joins two streams behind the nodes that keep their records. It writes one node for each side and one that merges,
+    """Joins two streams behind the nodes that keep their records. It writes one node for each side and a merging one,
     or a single node if a stream is joined with itself and the optimisation is on."""
 
     def __init__(

@@ -96,8 +96,8 @@ class KGroupedTable(JavaNames, Generic[K, V]):
     ) -> KTable[K, VR]:
         """Folds the rows of each group, beginning with ``initializer()``.
 
-        ``adder`` and ``subtractor`` are given ``(key, row, aggregate)``; one that returns ``None`` deletes the group.
-        Raises ``TopologyError`` for functions with other arguments.
+        ``adder`` and ``subtractor`` are given ``(key, row, aggregate)``; a function that returns ``None`` deletes the
+        group. Raises ``TopologyError`` for functions with other arguments.
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate's adder", adder, "key", "row", "aggregate")

@@ -319,7 +319,7 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[K, VR]: ...
 
     def left_join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
-        """Joins as :meth:`join` does. Where there is no row, or no key to look up (KIP-962), the row is ``None``.
+        """Joins as :meth:`join` does. If there is no row, or no key to look up (KIP-962), the row is ``None``.
 
         A record that finds none of another stream has its result once stream time has passed its window and grace. The
         result is sent with a later record, and the store is looked through at most once in 1,000 ms of wall-clock time.

@@ -53,9 +53,9 @@ class SessionWindowedKStream(WindowedKStream[K, V, SessionWindows]):
     ) -> KTable[Windowed[K], VR]:
         """Folds the values of each key and session with ``aggregator(key, value, aggregate)``.
 
-        Where a record brings sessions together, ``merger(key, aggregate, other)`` makes one aggregate of theirs,
-        beginning with the initializer's. An aggregator that returns ``None`` deletes the aggregate. Raises
-        ``TopologyError`` for a function with other arguments.
+        If a record brings sessions together, ``merger(key, aggregate, other)`` makes one aggregate of theirs, beginning
+        with the initializer's. An aggregator that returns ``None`` deletes the aggregate. Raises ``TopologyError`` for
+        a function with other arguments.
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate", aggregator, "key", "value", "aggregate")

@@ -52,7 +52,7 @@ class JoinedTable(TableSupplier):
         self._joiner = joiner
         self._store = store
         self._left_required, self._right_required = join != "outer_join", join == "join"
-        # Without, it could not be told whether a row that is deleted on one side was joined before.
+        # Without, it would not be known whether a row that is deleted on one side was joined before.
         if not self._right_required:
             left.enable_sending_old_values(force=True)
         if not self._left_required:

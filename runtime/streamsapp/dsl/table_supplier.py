@@ -70,7 +70,7 @@ class TableSupplier(ABC):
     @property
     def versioned(self) -> bool:
         """Says whether operators below leave out changes that come after later ones, as those of versioned tables
-        (KIP-914): the table keeps versions, or is derived from one that does and keeps nothing itself."""
+        (KIP-914): the table keeps versions, or is derived from such a table and keeps nothing itself."""
         return self.history_ms is not None
 
 

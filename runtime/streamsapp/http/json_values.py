@@ -70,7 +70,7 @@ def show_key(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
 
 
 def show_bound(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
-    """A key in JSON as it is to be written in a URL: one that is JSON itself comes as its text."""
+    """A key in JSON as it is to be written in a URL: a key that is JSON itself comes as its text."""
     bound = show_key(store, key, as_bytes=as_bytes)
     return write_json(bound).decode() if store.key_serde.name == "json" and not as_bytes else bound
 

@@ -1,4 +1,4 @@
-"""Finds the topology of a manifest: one named ``module:attribute`` in the user's code, or one that is declared.
+"""Finds the topology of a manifest: one named ``module:attribute`` in the user's code, or a declared one.
 
 Called on the main thread, by the command line and by the Spark part. User code runs here: its errors are reported with
 the user's own line, without our frames.

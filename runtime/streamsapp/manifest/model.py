@@ -244,7 +244,7 @@ class PreviewSpec(Fields, frozen=True, kw_only=True):
     resources: Annotated[Quantities, Doc("of its pod, as in `spec.bootstrap`")] = Quantities()
 
 
-#: As Spark says it, but for one that is not called by a time.
+#: As Spark says it, except for a trigger that is not called by a time.
 AVAILABLE_NOW, CONTINUOUS = "availableNow", "continuous batches"
 Trigger: TypeAlias = Annotated[
     str, Meta(pattern=r"^([0-9]{1,6}(ms|s|m)|availableNow|continuous batches)\Z", description="1s, 500ms, availableNow")

@@ -42,7 +42,7 @@ class CronSchedule:
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    #: Where both kinds of days are restricted, either is enough.
+    #: If both kinds of days are restricted, either is enough.
     either_day: bool
 
     def after(self, moment: datetime) -> datetime | None:

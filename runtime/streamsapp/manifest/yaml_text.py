@@ -1,4 +1,4 @@
-"""Reads YAML as Kubernetes does: a document is what JSON can say. Whatever else YAML has is refused with its line.
+"""Reads YAML as Kubernetes does: a document is what JSON can say. Everything else in YAML is refused with its line.
 
 Called by code that reads a manifest from a file. The text is untrusted: it is read event by event, so that neither
 depth nor aliases of aliases cost anything before they are refused. Pure.

@@ -143,7 +143,7 @@ class Processor(ABC):
 
 
 #: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).
-#: A collection sends the record to each of its partitions, and drops one that has none (KIP-837).
+#: A collection sends the record to each of its partitions, and drops a record that has none (KIP-837).
 StreamPartitioner: TypeAlias = Callable[[str, Any, Any, int], int | Collection[int] | None]
 
 #: ``(key, value, metadata) -> topic``: chooses the topic of each record (KIP-303).

@@ -13,7 +13,8 @@ from typing import Any
 def chosen_partitions(topic: str, chosen: Any) -> tuple[int, ...]:
     """Returns the numbers that a partitioner chose, which is not ``None``, each once and in order.
 
-    Whatever Python takes for an index is a number, those of numpy too. Raises ``TypeError`` for anything else.
+    Every value that Python takes for an index is a number, also a number of numpy. Raises ``TypeError`` for anything
+    else.
     """
     try:
         return (index(chosen),)

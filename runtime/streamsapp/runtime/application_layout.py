@@ -141,7 +141,7 @@ def laid_out_again(
 
 
 def match_patterns(topology: Topology, config: StreamsConfig, existing: Iterable[str]) -> frozenset[str]:
-    """The topics that match the patterns of sources. Raises ``TopologyError`` for one that matches two of them."""
+    """The topics that match the patterns of sources. Raises ``TopologyError`` for a topic that matches two of them."""
     parts = topology.sub_topologies(_readable(existing, config))
     return frozenset(topic for part in parts for node in part.sources if node.pattern for topic in node.topics)
 

@@ -42,7 +42,7 @@ class ChangelogReader:
     #: ``None`` where the changelog is the store's own.
     limit: int | None = None
     applied: int = 0
-    #: Where the changelog is a source topic: the records of it that the table gets.
+    #: If the changelog is a source topic: the records of it that the table gets.
     restored: RestoredRecords | None = None
     #: ``None`` until the broker first told where the changelog ends.
     observed: Observation | None = None

@@ -1,11 +1,11 @@
 """Sees to it that the broker keeps the changelogs of windows, sessions and versions for as long as their stores do.
 
-A store forgets by stream time, and the broker by its clock. Where records are read that are older than the day which
-changelogs are kept longer than their stores, as of an archive, or where an input was silent for as long, the broker
-would delete what the stores have: Kafka Streams loses it with the next restart. So the topic's setting is raised.
+A store forgets by stream time, and the broker by its clock. Changelogs are kept a day longer than their stores. If
+records are read that are older than that, as of an archive, or if an input was silent for as long, the broker would
+delete what the stores have: Kafka Streams loses it with the next restart. So the topic's setting is raised.
 
 Called on a thread of its own, or on that of a process that runs lanes. It reads what processing threads write, of tasks
-that run: one that is restored goes through all of its changelog's times.
+that run: a task that is restored goes through all of its changelog's times.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ _ALLOWED: dict[ClientState, frozenset[ClientState]] = {
 
 
 class StateHolder:
-    """The current state; waits and listeners. Threads that wait for a state are woken after the listener was told of
-    it."""
+    """The current state; waits and listeners. Threads that wait for a state are woken after the listener was called
+    with it."""
 
     def __init__(self) -> None:
         self._state = self._told = ClientState.CREATED

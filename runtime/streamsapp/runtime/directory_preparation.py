@@ -20,7 +20,7 @@ class PreparedDirectory:
     #: The positions from which the task continues in inputs without offsets in the group.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
     #: The next changelog offset of each store at these positions. A store that stands further has taken in more than
-    #: they tell; empty if that is no obstacle.
+    #: they cover; empty if that is no obstacle.
     stores: Mapping[str, int] = field(default_factory=dict)
     #: Why it is not known whether there are such positions.
     unknown: Exception | None = None

@@ -75,7 +75,7 @@ class Cleanup:
         self._most_unused_bytes = most_unused_bytes
 
     def run(self) -> None:
-        """Look through the directories once; one that cannot be removed is logged and tried again."""
+        """Look through the directories once; a directory that cannot be removed is logged and tried again."""
         if not self._directory.is_dir():
             return
         now = time.time()  # noqa: TID251 - compared with files

@@ -198,7 +198,7 @@ class InputFeeder:
 
     def _skip_deleted(self, partition: TopicPartition) -> None:
         """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and say so.
-        What is buffered was fetched before and stays."""
+        Buffered records were fetched before and stay."""
         task = self._owners.get(partition)
         if task is not None and task.state is TaskState.RUNNING:
             topics = self._consumer.topics([partition.topic])

@@ -118,7 +118,7 @@ class StreamsRuntime(JavaNames):
         """Starts the threads, and returns at once.
 
         Raises ``ConfigError`` if a client refuses its properties or another instance uses the state directory, and
-        ``StreamsError`` if the instance was started before. Whatever fails afterwards (no broker, no topic) goes to the
+        ``StreamsError`` if the instance was started before. Any failure afterwards (no broker, no topic) goes to the
         uncaught exception handler; see ``wait``.
         """
         with self._lock:
@@ -174,7 +174,7 @@ class StreamsRuntime(JavaNames):
 
     def clean_up(self) -> None:
         """Deletes the local state of the application, before ``start`` or after ``close`` (Kafka Streams' ``cleanUp``):
-        the next instance in this directory restores its stores whole. What is in Kafka and remote state stays.
+        the next instance in this directory restores its stores whole. Data in Kafka and remote state stays.
 
         Raises ``StreamsError`` while the instance runs, and ``ConfigError`` while another one uses the directory.
         """
@@ -200,8 +200,8 @@ class StreamsRuntime(JavaNames):
         return components.requests.drained
 
     def snapshot(self, timeout: float | timedelta = 60.0) -> bool:
-        """Takes a snapshot of every active task that runs now; one that is being restored is left out. Returns whether
-        remote state had all of them within ``timeout`` seconds.
+        """Takes a snapshot of every active task that runs now; a task that is being restored is left out. Returns
+        whether remote state had all of them within ``timeout`` seconds.
 
         Processing goes on meanwhile. Raises ``StreamsError`` without remote state, and before the start.
         """

@@ -1,7 +1,7 @@
 """Recovery from failures: chooses the tasks that start again from the last commit, and renews the producer.
 
 Called on the polling thread. Failures are noted as they come; ``revive`` is called once no commit is under way, because
-one that is still needs the frozen writes of tasks that failed after they ended their epoch.
+a commit under way needs the frozen writes of tasks that failed after they ended their epoch.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class RestoreConsumer:
     # ---- ending ------------------------------------------------------------------------------------------------
 
     def take_complete(self) -> list[ChangelogReader]:
-        """Stop reading the changelogs of stores that are complete now; the listener is still to be told."""
+        """Stop reading the changelogs of stores that are complete now; the listener is still to be called."""
         complete = [reader for reader in self.readers.values() if not reader.follows and not reader.remaining]
         self._consumer.unassign([reader.partition for reader in complete])
         for reader in complete:

@@ -97,8 +97,8 @@ class StreamsProducer:
         return self._clock.monotonic() < self._membership.safe_until
 
     def _make(self, *, reports: bool) -> AtLeastOnceProducer | ExactlyOnceProducer:
-        """``reports``: under exactly once, whether the producer shall tell why a transaction is lost: one that replaces
-        another does, so that a record which cannot be written is named when it comes again."""
+        """``reports``: under exactly once, whether the producer shall report why a transaction is lost: a replacing
+        producer does, so that a record which cannot be written is named when it comes again."""
         on_failure = self._failures.failed
         if not self._config.exactly_once:
             properties = client_properties.producer(self._config, delivery_timeout=self._delivery_timeout)

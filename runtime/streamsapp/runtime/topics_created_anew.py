@@ -1,6 +1,6 @@
 """The rules for topics that were deleted and created again (docs/decisions/0038-positions.md).
 
-An offset belongs to one topic. Where a name stands for another topic than the one that a position belongs to:
+An offset belongs to one topic. If a name stands for another topic than the one that a position belongs to:
 
     source topic        all of its records are unread: it is read from its beginning, whatever the reset policy says; a
                         store that it restores begins empty
@@ -29,7 +29,7 @@ def settle_inputs(
     positions: Mapping[TopicPartition, ConsumedOffset],
     beginning: Callable[[TopicPartition], int],
 ) -> dict[TopicPartition, ConsumedOffset]:
-    """The positions from which a task goes on in its inputs, from those that were kept; ``beginning`` returns the first
+    """The positions from which a task goes on in its inputs, from the kept ones; ``beginning`` returns the first
     offset of a partition. Raises ``TopicError`` where records were lost."""
     return {
         each: at
@@ -60,8 +60,8 @@ def _settled(
 def _of_another_cluster(
     task: StreamTask, partition: TopicPartition, kept: ConsumedOffset, now: TopicIdentity, *, told: bool
 ) -> ConsumedOffset | None:
-    """A group's offsets are in its own cluster: one that names another was brought here, and translated, by a mirror.
-    A snapshot's were not."""
+    """A group's offsets are in its own cluster: a mirror has brought here, and translated, an offset that names another
+    cluster. A snapshot's offsets were not translated."""
     if kept.in_group:
         if told:
             log.info("task %s: offset %d of %s was committed in %s, and brought here by a mirror: it is used in %s",

@@ -14,7 +14,7 @@ REMINDER = 2.0
 
 
 class Warmups:
-    """Remembers what the group was told of."""
+    """Remembers what was reported to the group."""
 
     def __init__(self, lag: Callable[[StreamTask], int | None], acceptable_lag: int, clock: Clock) -> None:
         self._lag = lag

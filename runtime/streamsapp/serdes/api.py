@@ -49,7 +49,7 @@ class Serde(Generic[T]):
     bounds: tuple[int, int] | None = None
     #: ``None`` where JSON can say what the values are.
     plain: PlainForm | None = None
-    #: The header that may hold the beginning of the bytes, the id of their schema. What is written holds it itself.
+    #: The header that may hold the beginning of the bytes, the id of their schema. Written bytes hold it themselves.
     id_header: str | None = None
 
     def read(self, data: bytes, headers: Headers | None) -> T:

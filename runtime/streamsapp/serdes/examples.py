@@ -27,7 +27,7 @@ _PLAIN: dict[type, Any] = {
 
 
 def example_of(part: inspect.Type, depth: int = 0) -> Any:
-    """Returns an example; ``None`` of a part that nothing is known of, and of one that is too deep."""
+    """Returns an example; ``None`` of a part that nothing is known of, and of a part that is too deep."""
     if type(part) in _PLAIN:
         return _PLAIN[type(part)]
     if depth > _DEPTH:

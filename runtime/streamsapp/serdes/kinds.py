@@ -9,7 +9,7 @@ from __future__ import annotations
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.wrapping import WrappingSerde
 
-#: The Python values of serdes, by the name of the serde. What is true of a value's kind is true of every value.
+#: The Python values of serdes, by the name of the serde. A statement about a value's kind is true of every value.
 _VALUES = {
     "string": "str",
     "bytes": "bytes",

@@ -225,7 +225,7 @@ class TopologyTestDriver(JavaNames):
         return f"{self._config.application_id}-{topic}" if topic in self._internal else topic
 
     def _queue_of(self, partition: TopicPartition) -> TopicPartition:
-        """Returns the task's input for a topic; one that a pattern matches is added when it is first used."""
+        """Returns the task's input for a topic; a topic that a pattern matches is added when it is first used."""
         if partition not in self._task.queues:
             node = next((n for n in self._whole.sources if n.pattern and n.pattern.fullmatch(partition.topic)), None)
             if node is None:

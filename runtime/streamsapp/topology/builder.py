@@ -63,7 +63,7 @@ class Topology(JavaNames):
         self._stores: dict[str, _AddedStore] = {}
         #: The optimisations that the DSL made, by name: which topics it has depends on them.
         self.optimized: frozenset[str] = frozenset()
-        #: Where the user added what the DSL is writing; otherwise it is who calls that adds.
+        #: The line where the user added what the DSL is writing; otherwise the caller is what adds.
         self.place = ""
 
     # ---- nodes -------------------------------------------------------------------------------------------------

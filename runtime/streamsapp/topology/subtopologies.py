@@ -24,7 +24,7 @@ from streamsapp.topology.union_find import UnionFind
 
 @dataclass
 class TopologyDefinition:
-    """Everything a topology was told: nodes in the order in which they were added, and what connects them.
+    """Everything that was added to a topology: nodes in the order in which they were added, and what connects them.
 
     ``source_changelogs`` maps stores to the source topics that restore them, ``copartitioned`` holds groups of source
     names, ``groups`` joins the nodes of each sub-topology.
@@ -96,7 +96,7 @@ def _sub_topology(
 
 
 def _store(graph: TopologyDefinition, name: str) -> StoreBuilder:
-    """The store's builder; one that its source topic restores logs nothing."""
+    """The store's builder; a store that its source topic restores logs nothing."""
     topic = graph.source_changelogs.get(name)
     return graph.stores[name] if topic is None else replace(graph.stores[name], logging=False, changelog_topic=topic)
 

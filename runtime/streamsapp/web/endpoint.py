@@ -22,8 +22,8 @@ def endpoint_of(host: str, port: int) -> str:
 
 
 def bracketed(text: str) -> str:
-    """Returns an endpoint with the brackets that an IPv6 address needs: ``$(POD_IP):8080`` in a manifest has none. What
-    follows the last colon is the port."""
+    """Returns an endpoint with the brackets that an IPv6 address needs: ``$(POD_IP):8080`` in a manifest has none. The
+    port follows the last colon."""
     host, colon, port = text.rpartition(":")
     return f"{bracketed_host(host)}{colon}{port}"
 

@@ -87,7 +87,7 @@ class AtMost:
             self._free.release()
 
 
-#: By path; one that ends in ``/`` takes all paths below it.
+#: By path; a path that ends in ``/`` takes all paths below it.
 Routes: TypeAlias = Mapping[str, Route]
 
 

@@ -235,7 +235,7 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
             log.debug(format, *args)
 
         def _send(self, answer: HttpResponse) -> None:
-            # Whatever ends the answer, nothing holds its stream any more.
+            # However the answer ended, nothing holds its stream any more.
             with nullcontext() if answer.stream is None else closing(answer.stream):
                 self._write(answer)
             if len(answer.body) > _LARGE:

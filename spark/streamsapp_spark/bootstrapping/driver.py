@@ -1,8 +1,8 @@
 """A bootstrap: makes snapshots of topic history, from which instances start.
 
 Runs on the driver's main thread, called by ``streamsapp bootstrap`` and by Python programs. The driver fixes the
-offsets, writes them down, has Spark replay one stage after the other, and says that it is done when every task is.
-Whatever ends it in between, the same call goes on where it was; until then no instance starts.
+offsets, writes them down, has Spark replay one stage after the other, and says that it is done when every task is. If
+anything ends it in between, the same call goes on where it was; until then no instance starts.
 """
 
 from __future__ import annotations

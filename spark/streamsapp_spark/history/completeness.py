@@ -184,7 +184,7 @@ class Completeness:
         return ", ".join(str(row["offset"]) for row in collected(counted.limit(_NAMED)))
 
     def _gaps(self, partition: TopicPartition, start: int) -> list[MissingOffsets]:
-        """Yields the offsets from ``start`` on that have no row before one that has, in order."""
+        """Yields the offsets from ``start`` on that have no row before an offset that has one, in order."""
         before = functions.lag("offset", 1, start - 1).over(Window.orderBy("offset"))
         offsets = self._of(partition).select("offset").withColumn("before", before).filter("offset - before > 1")
         rows = collected(offsets.orderBy("offset").limit(_MOST_GAPS + 1))

@@ -62,7 +62,7 @@ class Tables(Protocol):
         ...
 
     def fixed(self, spark: SparkSession) -> Tables:
-        """Returns the tables; changing ones are read as of now. Raises ``ManifestError`` for one that cannot be
+        """Returns the tables; changing ones are read as of now. Raises ``ManifestError`` for a table that cannot be
         read."""
         ...
 

@@ -43,7 +43,7 @@ class SparkProgress:
         self._past: list[tuple[float, int]] = []
         self._over = threading.Event()
         self._lock = threading.Lock()
-        #: The error that ended it: one that trying again would not mend, else the last that was heard.
+        #: The error that ended it: an error that another try would not mend, else the last one heard.
         self.hopeless: str | None = None
         self.failure: str | None = None
         self.on_hopeless = threading.Event()

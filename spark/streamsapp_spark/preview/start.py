@@ -131,7 +131,7 @@ class StartPlanner:
     # ---- choices -----------------------------------------------------------------------------------------------
 
     def _snapshots(self, task_id: TaskId) -> Iterator[dict[TaskId, Snapshot]]:
-        """Yields the snapshots of a task, the newest first; of one that has no state, once none."""
+        """Yields the snapshots of a task, the newest first; of a task without state, once an empty mapping."""
         if not compared_stores(self._stages.parts[task_id.subtopology].stores, None):
             yield {}
             return

@@ -60,7 +60,7 @@ class Application:
         return self.config.remote_state
 
     def config_of(self, task_id: TaskId, role: str) -> StreamsConfig:
-        """Returns the configuration of a task, with clients that can be told apart."""
+        """Returns the configuration of a task, with clients that can be distinguished."""
         return replace(self.config, client_id=f"{self.config.application_id}-{role}-{task_id}")
 
     def chain(self, task_id: TaskId) -> ManifestChain:

@@ -42,7 +42,7 @@ def _rotate(value: int, by: int) -> int:
 
 def partition_of(record: OutputRecord, partitions: int, sequence: int) -> int:
     """Returns the partition of a record: the one that was chosen, or that of its key. Without a key the producer would
-    choose at random; here it is each one's turn, so that a task that is run again gives the same."""
+    choose at random; here each partition has its turn, so that a task that is run again gives the same."""
     if record[3] >= 0:
         return record[3]
     return sequence % partitions if record[2] is None else partition_for(record[2], partitions)

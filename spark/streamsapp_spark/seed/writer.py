@@ -68,7 +68,7 @@ class SeedWriter(DataSourceArrowWriter):
 
     job: ReplayJob
     store: str
-    #: Where instances go on.
+    #: The place where instances go on.
     inputs: tuple[HistoryRange, ...]
     folder: str
 
@@ -146,7 +146,8 @@ def _forget(app: Application, folder: str) -> None:
 
 
 def seeding(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SeedWriter:
-    """Plans a write. Raises ``ConfigError`` or ``ManifestError`` for one that cannot be made; nothing is touched."""
+    """Plans a write. Raises ``ConfigError`` or ``ManifestError`` for a write that cannot be made; nothing is
+    touched."""
     for name in ("manifest", "store", "inputs"):
         if not options.get(name):
             raise ConfigError(f'option {name!r} is missing: df.write.format("streamsapp").option("{name}", ...)')

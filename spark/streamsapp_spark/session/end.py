@@ -1,9 +1,9 @@
 """The end of a Spark session, in good order or by Ctrl-C. Made and called by ``session``, on the driver's main thread;
 Spark is stopped on a thread of its own.
 
-Where Ctrl-C breaks off a call to Java, py4j has Java close every connection of the driver, a moment later: also the one
-on which the session is being stopped. In a Java process that goes on after the driver, the session would stay for ever.
-So Ctrl-C breaks off no call to Java: it stops Spark, and that ends the call.
+If Ctrl-C breaks off a call to Java, py4j has Java close every connection of the driver, a moment later: also the one on
+which the session is being stopped. In a Java process that goes on after the driver, the session would stay for ever. So
+Ctrl-C breaks off no call to Java: it stops Spark, and that ends the call.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _END_SECONDS = 5.0
 
 
 def check_java() -> None:
-    """Raises ``ManifestError`` if there is no Java, or one that is too old for Spark; takes a tenth of a second."""
+    """Raises ``ManifestError`` if there is no Java, or the Java is too old for Spark; takes a tenth of a second."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # the Java process is there already
     java, looked = _java()

@@ -46,7 +46,7 @@ def bracketed_master(master: str) -> str:
 
 
 def check_master(master: str) -> None:
-    """Raises ``ManifestError`` for an address that Spark does not know, ``StreamsError`` for one that is dead."""
+    """Raises ``ManifestError`` for an address that Spark does not know, ``StreamsError`` for a dead one."""
     if is_local(master) or master == "yarn":
         return
     remote = _REMOTE.fullmatch(master)

@@ -48,7 +48,7 @@ class DriverAddress:
         return connection
 
     def listens(self) -> bool:
-        """Says whether the driver is there; also one that hangs is."""
+        """Says whether the driver is there; a hanging driver also is."""
         try:
             socket.create_connection((self.host, self.port), _SECONDS).close()
         except OSError:

@@ -1,8 +1,8 @@
 """Hands the lanes of a batch to the processes that ask for them.
 
 A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before;
-lanes without a process, or of a process that did not come to this batch, are divided among the processes that came.
-Where a process that stays has fewer lanes than another one, that one gives some up, at the end of a batch; and lanes of
+lanes without a process, or of a process that did not come to this batch, are divided among the processes that came. If
+a process that stays has fewer lanes than another one, the other one gives some up, at the end of a batch; and lanes of
 a process that stays away are for others. A process that had a lane and went without a report is fenced by the one that
 gets it next, so that nothing here has to be right for results to be.
 
@@ -85,7 +85,7 @@ class Dispatcher:
             if self._came and not self._waiting and not self._given:
                 self.pods = frozenset(puller.pod for puller in self._came.values() if puller.pod)
             for puller in self._came.values():
-                puller.running.clear()  # one that still reports ends nothing of this batch
+                puller.running.clear()  # a late report ends nothing of this batch
             self._waiting = {order.number: order for order in orders}
             self._given = {}
             self._expected = pullers

@@ -1,7 +1,7 @@
 """The driver of ``engine: spark``: one Structured Streaming query, from start to end, and how it is seen from outside.
 
-Made and run by the command line on its main thread; looked at on the threads of the HTTP server. What Spark and its
-workers ask is answered by ``service``. The driver may end at any moment: the next one fences any process that is left,
+Made and run by the command line on its main thread; looked at on the threads of the HTTP server. ``service`` answers
+the questions of Spark and its workers. The driver may end at any moment: the next one fences any process that is left,
 and goes on where the group stands.
 """
 
@@ -126,7 +126,7 @@ class SparkEngine:
 
     def _run(self, spark: SparkSession, admin: TopicAdmin, layouts: Layouts, claim: DriverClaim) -> bool:
         """Run the query until it ends; returns whether another is to go on, with other topics. That one sees to the
-        last snapshots, also if the driver was told to end meanwhile."""
+        last snapshots, also if the driver was asked to end meanwhile."""
         self._layout = layout = layouts.following(layouts.found().matched)
         executors, setting = Executors(spark.sparkContext), self._setting
         cores = executors.wait(self._closing.is_set)

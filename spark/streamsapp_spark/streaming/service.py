@@ -266,7 +266,7 @@ class MicroBatchService:
             return self._told(*done)
 
     def _owed(self, puller: Puller) -> dict[str, int]:
-        """Reports the work of earlier attempts at the same partition: of one that failed Spark counts nothing."""
+        """Reports the work of earlier attempts at the same partition: Spark counts nothing of a failed attempt."""
         before, records, outputs = puller.before, 0, 0
         with self._lock:
             while before is not None:

@@ -1,8 +1,8 @@
 """A Python worker of Spark's at work on a batch: it pulls lanes from the driver and runs them.
 
 Stores, producers and consumer belong to the process and outlive the batch (``LaneProcess``): Spark keeps its Python
-workers. On its machine a process has a directory of its own, the first that no other holds, so that one that takes the
-place of another finds its state.
+workers. On its machine a process has a directory of its own, the first that no other holds, so that a process that
+takes another's place finds its state.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from streamsapp.errors import ConfigError
 
 #: The digits, in bits, that a number with a point has: larger whole numbers would be rounded.
 _EXACT_BITS = {16: 11, 32: 24, 64: 53}
-#: The largest number of each size; one that is larger would become infinite.
+#: The largest number of each size; a larger number would become infinite.
 _LARGEST = {16: 65504.0, 32: 3.4028234663852886e38, 64: math.inf}
 
 

@@ -93,11 +93,11 @@ class StoredTableOperator(Operator):
 class CountingOperator(StoredTableOperator):
     """A table of counts, which are counted up in place where its store has cells for them."""
 
-    #: Where counts are noted for the commit; ``None`` if they are not.
+    #: The place where counts are noted for the commit; ``None`` if they are not.
     _noted: Noted | None = None
 
     def _cells(self, context: NodeContext, store: Any) -> native.Cells | None:
-        """Returns the cells to count in; ``None`` if the store has none, or a commit has more to tell than a count and
+        """Returns the cells to count in; ``None`` if the store has none, or a commit has more to send than a count and
         its time."""
         asked_more = (self._send_old_values or context.record_is_read) and context.forward is not nowhere
         return None if self._emit_at_commit and asked_more else store.cells

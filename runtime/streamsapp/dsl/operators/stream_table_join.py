@@ -69,7 +69,7 @@ class JoinWithTable(Operator):
 
 class JoinAfterGrace(JoinWithTable):
     """Joins a record when stream time has passed it by the grace, with what the versioned table then knows of the
-    record's time; one that comes later still is joined at once (KIP-923)."""
+    record's time; a record that comes later still is joined at once (KIP-923)."""
 
     def __init__(self, view: TableView, joiner: Callable[..., Any], with_key: bool, left: bool, buffer: str) -> None:
         super().__init__(view, None, joiner, with_key, left)

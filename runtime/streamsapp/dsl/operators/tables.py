@@ -96,7 +96,7 @@ class UnstoredTableValues(Operator):
     travels.
 
     ``skip_absent`` leaves out updates of keys that neither are nor were in the table; it takes effect where old values
-    travel, for without them it cannot be told whether a deletion is due. ``marks_late``: late changes of a versioned
+    travel, for without them it is not known whether a deletion is due. ``marks_late``: late changes of a versioned
     table are late changes of the derived one.
     """
 

@@ -38,12 +38,12 @@ export class Errors {
     this.failures = new Map();
   }
 
-  // The failures that ended instances, as their supervisor tells them while they are away; remembered until the page goes.
+  // The failures that ended instances, as their supervisor reports them while they are away; kept until the page goes.
   ended(failures) {
     for (const each of failures) this.failures.set(`${each.atMs} ${each.instance ?? ""}`, each);
   }
 
-  // Nobody tells how many records were processed.
+  // The number of processed records is not reported.
   unknown() {
     setText(byId("error-count"), this.failures.size ? number(this.failures.size) : "");
     setText(byId("errors-told"), "No instance answers: what became of the last records is not known.");

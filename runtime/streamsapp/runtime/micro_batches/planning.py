@@ -144,6 +144,6 @@ class MicroBatchPlanner:
 
     def _target(self, partition: TopicPartition, pending: int, share: float) -> InputTarget:
         start = self.positions[partition]
-        # At least one record of each: or one that is rare would never be read beside one that is not.
+        # At least one record of each: or a rare record would never be read beside a frequent one.
         until = start + (pending if share == 1.0 else min(pending, 1 + int(pending * share)))
         return InputTarget(start, until, until >= self.ends[partition])

@@ -80,8 +80,8 @@ class LaneProcess:
         """Do what is ordered and commit it. ``alive`` is called often while work goes on, ``check`` when a lane is
         opened: it raises when the driver that gave the order is not the right one any more.
 
-        Whatever goes wrong, the lane's tasks are closed, and nothing of the batch counts: who is given the order again
-        begins at what the group has committed.
+        On any failure, the lane's tasks are closed, and nothing of the batch counts: the next process that gets the
+        order begins at the offsets that the group has committed.
         """
         try:
             self._see_to_division(order.division)
@@ -239,8 +239,9 @@ class LaneProcess:
         return thread.stores
 
     def _take_failures(self, running: int | None = None) -> None:
-        """Raise what other threads could not go on with. A task that is damaged, or that others have claimed, costs its
-        lane, and no other one: it is opened anew when its turn comes, unless it is the one that is ``running``."""
+        """Raise the failures that other threads could not go on after. A task that is damaged, or that others have
+        claimed, costs its lane, and no other one: it is opened anew when its turn comes, unless it is the one that is
+        ``running``."""
         with suppress(Empty):
             while True:
                 failure = self._failures.get_nowait()

@@ -133,7 +133,7 @@ class ChangelogInspector:
 
     def refuse_gaps(self, gaps: list[ChangelogGap], task: StreamTask) -> None:
         """Raise ``StateStoreError`` where starting over from a changelog would silently miss records. Where the broker
-        deletes old records by policy, a store of what is left is what was asked for."""
+        deletes old records by policy, a store of the remaining records is the wanted result."""
         for gap in gaps:
             if not repeated(
                 partial(self._admin.only_compacts, gap.changelog.topic), "looking up the changelog's policy"

@@ -26,7 +26,7 @@ class WorkItem:
         self.ended = threading.Event()
 
     def cancel(self) -> None:
-        """An item that has begun is asked to end; one that has not never begins."""
+        """An item that has begun is asked to end; any other never begins."""
         self.cancelled.set()
         if self._take():
             self.ended.set()
@@ -45,7 +45,7 @@ class WorkItem:
             self.ended.set()
 
     def wait_for_all(self) -> None:
-        """Return when it has ended, and those before it: one that never begins ends before them."""
+        """Return when it has ended, and those before it: an item that never begins ends before them."""
         item: WorkItem | None = self
         while item is not None:
             item.ended.wait()

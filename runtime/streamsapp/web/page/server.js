@@ -1,4 +1,4 @@
-// Asks the server: with the token, once somebody or the address gave one, which stays in this module's memory.
+// Asks the server: with the token, once a user or the address gave one, which stays in this module's memory.
 
 import { byId } from "./dom.js";
 import { parsed } from "./values.js";
@@ -103,7 +103,7 @@ export class Events {
       if (answer.ok) await this.read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
       else why = (await answer.json()).error;
     } catch {
-      // told below
+      // reported below
     }
     if (this.abort !== abort) return;
     this.told(`${why}; trying again`, "bad");
