@@ -38,7 +38,7 @@ def timed(action: Callable[[], object]) -> Taken:
     def watch() -> None:
         nonlocal peak
         while not over.wait(_EVERY):
-            taken.seconds()  # so that it has seen those who end unnoticed
+            taken.seconds()  # so that it has seen processes that end unnoticed
             peak = max(peak, sum(map(process_rss_mb, set(members(os.getpid())) - set(before))))
 
     watcher = threading.Thread(target=watch)

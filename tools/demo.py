@@ -272,7 +272,7 @@ def follow(output: OutputTopic, app: WordCount, words: int) -> float:
 
 
 def report(expected: Counter[str], counted: dict[str, int], lines: int, seconds: float) -> int:
-    """Compare and tell; the exit code."""
+    """Compare and report; the exit code."""
     different = [word for word in expected.keys() | counted.keys() if expected.get(word) != counted.get(word)]
     if different:
         print(f"{len(different):,} of {len(expected):,} words have a wrong count, for example:", file=sys.stderr)

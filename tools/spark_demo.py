@@ -53,7 +53,7 @@ def run(sources: Path, folder: Path) -> int:
 
 
 def _jobs(pages: str) -> int:
-    """The number of jobs, as Spark's own pages tell it."""
+    """The number of jobs, as Spark's own pages show it."""
     application_id = _told(f"{pages}/api/v1/applications")[0]["id"]
     return len(_told(f"{pages}/api/v1/applications/{application_id}/jobs"))
 

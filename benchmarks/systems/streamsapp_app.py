@@ -223,8 +223,8 @@ def follow(runtime: StreamsRuntime, job: Job) -> None:
 
 
 def processed(status: dict[str, Any], lag: int, job: Job) -> int:
-    """Records that are done. In W2, records are words, which the second sub-topology counts; where they are combined
-    in front of it, it gets fewer, and the lines tell. In W9 an order is done with its result. The lag is that of both
+    """Records that are done. In W2, records are words, which the second sub-topology counts; where they are combined in
+    front of it, it gets fewer, and the lines show it. In W9 an order is done with its result. The lag is that of both
     steps there, and may be zero in between."""
     if job.workload == "w9":
         return results(job)

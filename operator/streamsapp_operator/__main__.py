@@ -1,4 +1,4 @@
-"""The ``streamsapp-operator`` command: settings, Lease, then kopf until told to end.
+"""The ``streamsapp-operator`` command: settings, Lease, then kopf until asked to end.
 
 Runs on the main thread. 0: asked to end. 1: the Lease was lost, or watching failed for good. 2: the settings are wrong.
 """
@@ -48,7 +48,7 @@ log = logging.getLogger("streamsapp_operator")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs until told to end; ``chart`` alone prints where the Helm chart is."""
+    """Runs until asked to end; ``chart`` alone prints where the Helm chart is."""
     given = sys.argv[1:] if arguments is None else arguments
     if list(given) == ["chart"]:
         print(chart_folder())
@@ -109,7 +109,7 @@ def _work(
     stop: threading.Event,
     passed_over: Collection[str],
 ) -> int:
-    """Runs until told to end; ``passed_over`` are namespaces whose watches are not waited for."""
+    """Runs until asked to end; ``passed_over`` are namespaces whose watches are not waited for."""
 
     def is_watched(namespace: str) -> bool:
         return informers.have_synced(namespace)

@@ -20,7 +20,7 @@ from streamsapp_operator.model.observed_state import JOINING, ObservedState, Pod
 from streamsapp_operator.model.status import Blocker, Restart
 from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Takeover, Takeovers, leading_word
 
-#: Reasons that tell of one task on one pod, not of something in motion.
+#: Reasons that concern one task on one pod, not of something in motion.
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
 #: The reason why an executor is joining, and where to look if it stays so.
 _OF_JOINING = ", as it took part in no batch yet; if two batches do not change that, its log and the driver's tell why"

@@ -167,7 +167,7 @@ class Loop:
 
     def _left_alone(self, error: OlderDefinition) -> float:
         """Returns the seconds until the next try, after the cluster's resource turned out to be too old. The log, an
-        event, a metric and ``/healthz`` tell of it: a condition would be a write, which loses fields."""
+        event, a metric and ``/healthz`` report it: a condition would be a write, which loses fields."""
         self._figures.errors.labels("definition").inc()
         self._failures += 1
         self._shut_budget()

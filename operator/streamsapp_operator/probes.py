@@ -57,7 +57,7 @@ class OperatorHealth:
 
 
 def probe_routes(health: OperatorHealth) -> Routes:
-    """The routes of the probes and of the metrics, which everybody may ask."""
+    """The routes of the probes and of the metrics, which every client may ask."""
     return {
         "/healthz": Route(lambda _: probe(health.healthy()), open=True),
         # One that stands by is ready too: a new operator must be, for the old one to go.

@@ -64,7 +64,7 @@ class OperatorContext:
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
     #: All applications that this operator runs, as they are now.
     list_apps: Callable[[], Iterable[Object]] = tuple
-    #: The objects that the watches told of; ``None`` if everything is read from the API server each time.
+    #: The objects that the watches reported; ``None`` if everything is read from the API server each time.
     cache: Cache | None = None
     #: Says whether all objects of a namespace are in the cache; before, nothing is planned there.
     is_watched: Callable[[str], bool] = lambda namespace: True
@@ -240,8 +240,8 @@ def takes_pods(actions: Iterable[Action]) -> bool:
 
 def begins_pods(actions: Iterable[Action], children: ChildrenSeen) -> bool:
     """Says whether the actions make the first pods, or have the StatefulSet make pods of another revision. A watch that
-    lags may not tell of pods that still end, beside which these must not run. So that is decided by the objects that
-    the API server has at this moment."""
+    lags may not report pods that still end, beside which these must not run. So that is decided by the objects that the
+    API server has at this moment."""
     made = (it for it in actions if isinstance(it, ApplyChildren) and it.replicas)
     return any(not children.replicas or it.revision != children.template_revision for it in made)
 

@@ -26,7 +26,7 @@ _SENTENCES = frozenset({"reason", "message"})
 
 
 def without_figures(document: Any) -> Any:
-    """Returns a status without its volatile parts: two that are equal then tell the same."""
+    """Returns a status without its volatile parts: two that are equal then say the same."""
     if isinstance(document, dict):
         return {key: _part(key, value) for key, value in document.items()}
     if isinstance(document, list | tuple):

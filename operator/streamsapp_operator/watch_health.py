@@ -31,19 +31,19 @@ class WatchAge:
         self._lock = threading.Lock()
         #: The time when a list was asked for, the last time.
         self._looked_at = now
-        #: Resource version last told of each object, and when.
+        #: Resource version last reported of each object, and when.
         self._told: dict[ObjectKey, tuple[str, float]] = {}
         #: Objects whose listed version was not reported by the watch, and since when.
         self._owed: dict[ObjectKey, float] = {}
 
     def told(self, key: ObjectKey, version: str, now: float) -> None:
-        """Notes that a watcher told of an object: it owes nothing more about it, as events come in order."""
+        """Notes that a watcher reported an object: it owes nothing more about it, as events come in order."""
         with self._lock:
             self._told[key] = (version, now)
             self._owed.pop(key, None)
 
     def gone(self, key: ObjectKey) -> None:
-        """Notes that a watcher told that an object is gone."""
+        """Notes that a watcher reported that an object is gone."""
         with self._lock:
             self._told.pop(key, None)
             self._owed.pop(key, None)
@@ -62,7 +62,7 @@ class WatchAge:
                 del self._owed[key]
 
     def owed(self) -> Sequence[ObjectKey]:
-        """Returns the objects that a watcher did not tell of."""
+        """Returns the objects that a watcher did not report."""
         with self._lock:
             return list(self._owed)
 

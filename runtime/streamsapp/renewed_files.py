@@ -29,7 +29,7 @@ class RenewedFiles:
         return bool(self._paths) and self._look() != self._seen
 
     def renewed_by_now(self) -> bool:
-        """As ``renewed``, for those who ask often: they are looked at every few seconds."""
+        """As ``renewed``, for callers that ask often: the files are looked at every few seconds."""
         if not self._paths or (now := time.monotonic()) < self._look_at:
             return False
         self._look_at = now + LOOK

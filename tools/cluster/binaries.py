@@ -59,7 +59,8 @@ _PROGRAMS = {
     "pause": (_PAUSE, _OURS),
 }
 
-#: The programs for tests of one resource: objects that are stored and validated, without anybody who acts on them.
+#: The programs for tests of one resource: objects that are stored and validated, without a controller that acts on
+#: them.
 API_SERVER = ("etcd", "kube-apiserver", "kubectl")
 #: The programs for tests where there can be no node.
 WITHOUT_NODE = (*API_SERVER, "helm")

@@ -16,7 +16,7 @@ _RESOLVER = Path("/etc/resolv.conf")
 
 
 def corefile(kubeconfig: Path) -> str:
-    """CoreDNS' configuration; other names are asked of whom the host asks, if it asks anybody."""
+    """CoreDNS' configuration; other names are asked of the host's own servers, if it has any."""
     forward = f"forward . {_RESOLVER}" if _host_resolves() else ""
     return f"""\
 .:53 {{

@@ -19,7 +19,7 @@ _TRIES, _PAUSE_SECONDS = 30, 1.0
 
 
 def main() -> int:
-    """Ask everything, tell everything."""
+    """Ask everything, print everything."""
     faults = [*operator_faults(os.environ["OPERATOR_URL"]), *served_faults(os.environ["NAMESPACES"].split(","))]
     for fault in faults:
         print(f"FAILED  {fault}", file=sys.stderr)

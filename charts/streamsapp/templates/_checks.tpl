@@ -1,4 +1,4 @@
-{{/* Checks beyond the schema: where images are, and names that are for this chart alone. Rendered with the Deployment. */}}
+{{/* Checks beyond the schema: places of images, and names for this chart alone. Rendered with the Deployment. */}}
 {{- define "streamsapp.checks" -}}
 {{- range $name, $values := pick .Values "operator" "runtime" "spark" }}
 {{- if not (or $values.image.registry $.Values.global.imageRegistry) }}

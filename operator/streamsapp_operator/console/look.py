@@ -53,5 +53,5 @@ class Look:
 
     @property
     def heard(self) -> bool:
-        """Some pod told of itself."""
+        """Some pod reported itself."""
         return any(pod.report is not None for pod in self.seen)

@@ -123,7 +123,7 @@ class _Console:
         raise Rejected(f"order: expected one of {', '.join(_TOLD)} (restartPod with a uid)")
 
     def _check(self, namespace: str | None) -> None:
-        """The operator asks pods where it watches, and nowhere else for anybody."""
+        """The operator asks pods where it watches, and nowhere else for any viewer."""
         if namespace is not None and self._watched and namespace not in self._watched:
             raise Rejected(f"the operator does not watch namespace {namespace!r}, but {', '.join(self._watched)}")
 

@@ -18,7 +18,7 @@ from streamsapp_operator.kube.kinds import EVENT, POD, SECRET, STREAMS_APP, Obje
 from streamsapp_operator.orders import Annotations
 from streamsapp_operator.pod_tokens import read_tokens
 
-#: Events that are read at each look: anybody with the right to it may make any number.
+#: Events that are read at each look: any user with the right to it may make any number.
 MOST_EVENTS = 1000
 _MANAGER = "streamsapp-console"
 _BEARER = re.compile(r"[Bb]earer +([!-~]+)")

@@ -1,4 +1,4 @@
-"""Keeps objects as the watches told of them last, so that quiet applications are observed without asking the API
+"""Keeps objects as the watches reported them last, so that quiet applications are observed without asking the API
 server.
 
 Filled by informers, each on its thread, and by the client with what it wrote; read on the loops' threads. Each object

@@ -35,7 +35,7 @@ class Election:
 
     def __init__(self, identity: str, deadline: float) -> None:
         """Takes in ``deadline`` the seconds after the last renewal after which this candidate must have stopped to
-        lead. It is shorter than the duration of the Lease, so that it ends before anybody else may begin."""
+        lead. It is shorter than the duration of the Lease, so that it ends before any other process may begin."""
         self.identity = identity
         self._deadline = deadline
         self._seen: LeaseSeen | None = None

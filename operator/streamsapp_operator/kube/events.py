@@ -19,7 +19,7 @@ from streamsapp_operator.steady_clock import SteadyClock
 log = logging.getLogger(__name__)
 
 _LONGEST = 1000
-#: Events that are remembered as told.
+#: Events that are remembered as posted.
 _REMEMBERED = 256
 
 

@@ -150,7 +150,7 @@ class Informers:
 
     def wait_synced(self, stop: threading.Event, passed_over: Collection[str] = ()) -> bool:
         """Waits until everything was listed once, but for the namespaces that are passed over; returns ``False`` when
-        told to end before."""
+        asked to end before."""
         for each in (it for it in self._all if it.namespace not in passed_over):
             while not each.synced.wait(0.1):
                 if stop.is_set():

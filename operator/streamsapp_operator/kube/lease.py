@@ -68,7 +68,7 @@ class Lease:
         return self._election.remaining(self._clock.now())
 
     def acquire(self, stop: threading.Event) -> bool:
-        """Waits until this process leads, then keeps renewing; returns ``False`` when told to stop before."""
+        """Waits until this process leads, then keeps renewing; returns ``False`` when asked to stop before."""
         complaint = ""
         while not stop.is_set():
             try:

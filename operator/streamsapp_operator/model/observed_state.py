@@ -66,7 +66,7 @@ class TaskReport:
     commits: int | None = None
     #: Of a driver's task: the process that has it open, as ``host:directory``.
     worker: str | None = None
-    #: Records that the pod has and could process now, without those of open transactions; ``None``: not told.
+    #: Records that the pod has and could process now, without those of open transactions; ``None``: not reported.
     waiting: int | None = None
 
 
@@ -125,11 +125,11 @@ class PodReport:
     outages: tuple[Outage, ...] = ()
     #: Only of a driver.
     query: QueryReport | None = None
-    #: The uids of pods whose workers came to the last batch that ended; ``None`` of a driver that does not tell: its
-    #: image is older than the operator.
+    #: The uids of pods whose workers came to the last batch that ended; ``None`` of a driver that does not report them:
+    #: its image is older than the operator.
     executors: tuple[str, ...] | None = None
     hanging: tuple[HangReport, ...] = ()
-    #: For how long the user's code has been in the record that takes longest now; ``None``: not told.
+    #: For how long the user's code has been in the record that takes longest now; ``None``: not reported.
     in_process_seconds: float | None = None
     #: Sentences about the tasks that it does not get because its topology is another than the others'.
     notes: tuple[str, ...] = ()

@@ -276,7 +276,7 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     trial: Annotated[Trial | None, Doc("the revision that all pods have and that is not the last good one yet")] = None
     #: The wanted revision, if its check failed or it did not become ready.
     failed_revision: Annotated[str | None, Doc("what is not tried again")] = None
-    #: As the check told it.
+    #: As the check reported it.
     shape: Annotated[
         dict[str, Any] | None,
         Doc("the topology of the last good revision: sources and stores of each sub-topology"),

@@ -1,6 +1,6 @@
 """Reads pods as the API server has them. Pure.
 
-Called by the observer, and by the plugin. A pod belongs to an application if its StatefulSet made it: anybody can set
+Called by the observer, and by the plugin. A pod belongs to an application if its StatefulSet made it: any user can set
 labels.
 """
 

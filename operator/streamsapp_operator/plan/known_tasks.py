@@ -3,7 +3,7 @@
 The tasks of a sub-topology are numbered from 0, and partitions are only ever added. So a count is enough, and it is
 forgotten when the application has no pods, which is when topics may be made anew.
 
-Counts come from pods, whose word is untrusted, and from the status, which anybody may have written: nothing here costs
+Counts come from pods, whose word is untrusted, and from the status, which any user may have written: nothing here costs
 more for a large one.
 """
 

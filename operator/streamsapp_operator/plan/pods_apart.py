@@ -48,7 +48,7 @@ def lacking(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
 
 
 def shape_of_good(inputs: PlanInput, rollout: RolloutStatus) -> Shape | None:
-    """Returns the topology of the last good revision: as the status has it, or a check has just told."""
+    """Returns the topology of the last good revision: as the status has it, or as a check has just reported."""
     return _known(inputs, rollout).get(inputs.status.last_good_revision or "")
 
 

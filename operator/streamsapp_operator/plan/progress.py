@@ -1,4 +1,5 @@
-"""Judges by what its pods tell whether a revision gets on: one whose pods are ready may still process nothing. Pure.
+"""Judges by the reports of its pods whether a revision gets on: a revision whose pods are ready may still process
+nothing. Pure.
 
 A pod that reports nothing of it (its runtime is older, its answer too old) is no reason for anything, and neither is an
 application without input, that is paused, that restores, or that cannot reach Kafka.
@@ -101,7 +102,7 @@ def has_restarted_within(inputs: PlanInput, pod: PodSeen, seconds: float) -> boo
 
 
 def has_committed(inputs: PlanInput, revision: str) -> bool:
-    """Says whether each task with input has committed, as far as its pods tell."""
+    """Says whether each task with input has committed, as far as its pods report."""
     tasks = (task for _, task in _working(inputs, revision))
     return not any(task.commits == 0 and (task.processed or _waiting(task)) for task in tasks)
 

@@ -49,7 +49,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
 def _planned(
     app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float, told: AppStatus
 ) -> ReconcilePlan:
-    """``told`` is the status that the world knows: events tell what has changed since."""
+    """``told`` is the status that the world knows: events say what has changed since."""
     looked_at, observed = observed.at, dataclasses.replace(observed, at=max(observed.at, now))
     settings = settings_of(app, status, observed)
     if app.deleting:

@@ -29,7 +29,7 @@ from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure
 from streamsapp_operator.plan.topology_check import examine
 from streamsapp_operator.plan.trial import given_up
 
-#: A rollout that stands still for less is not told to be blocked: after every step the standbys catch up.
+#: A rollout that stands still for less is not reported as blocked: after every step the standbys catch up.
 BLOCKED_AFTER = 10.0
 
 

@@ -14,7 +14,7 @@ _MOST_DATA_PATHS = 4
 
 
 def tasks(inputs: PlanInput) -> Tasks:
-    """Returns the number of tasks, as far as pods tell."""
+    """Returns the number of tasks, as far as pods report."""
     reported = [task for _, task in _reported(inputs)]
     active = {task.id: task for task in reported if task.role is ReportedRole.ACTIVE}
     running = sum(task.state.upper() == RUNNING for task in active.values())

@@ -1,6 +1,6 @@
 """Checks a new revision: nothing of the running application is touched before its topology was loaded once. Pure.
 
-The result goes to the status first; only then the pod that told it may go.
+The result goes to the status first; only then the pod that reported it may go.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class KubeCluster:
         watching = [it for it in found if it.running and (it.watched is None or self.namespace in it.watched)]
         if not watching:
             raise PluginError(f"no operator that runs watches namespace {self.namespace}; try another one with -n")
-        if len(watching) > 1:  # anybody can make a Deployment that looks like one, and take tokens that are shown to it
+        if len(watching) > 1:  # users can make a Deployment that looks like one, and take tokens that are shown to it
             names = ", ".join(f"{it.namespace}/{it.name}" for it in watching)
             raise PluginError(f"several say that they watch namespace {self.namespace}: {clean(names)}; {_BY_HAND}")
         return PageServer(watching[0].namespace, self._ready_pod(watching[0]), _OPERATOR_PORT, None)

@@ -15,7 +15,7 @@ from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.text import brief, clean, plural, seconds
 
 _OVER = {"Complete", "TimedOut", "RolledBack", "Refused"}
-#: Changes of lag alone are not told again.
+#: Changes of lag alone are not reported again.
 _Why = tuple[tuple[str, str | None, str | None, str], ...]
 
 

@@ -1,5 +1,5 @@
-"""``kubectl streamsapp report NAME``: one file for those who help: the application, its pods, events, logs and metrics,
-without secrets. Runs on the main thread."""
+"""``kubectl streamsapp report NAME``: one file for people who help, with the application, its pods, events, logs and
+metrics, without secrets. Runs on the main thread."""
 
 from __future__ import annotations
 

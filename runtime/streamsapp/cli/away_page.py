@@ -33,7 +33,7 @@ class AwayPage:
         self._over = threading.Event()
 
     def begin(self, failure: LastFailure | None) -> None:
-        """The application has ended; it may have told why."""
+        """The application has ended; it may have said why."""
         with self._lock:
             self._failure = failure
             if self._server is not None:

@@ -41,7 +41,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def check(options: argparse.Namespace) -> int:
-    """Writes the report; what is wrong is raised, too, and told as by every command."""
+    """Writes the report; a fault is raised, too, and reported as by every command."""
     try:
         report = shape_report(shape_of(_checked_topology(options.file)))
     except StreamsAppError as error:

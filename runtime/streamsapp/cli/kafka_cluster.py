@@ -96,8 +96,8 @@ class KafkaCluster:
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, *, all_have_one: bool = True
     ) -> dict[TopicPartition, int]:
-        """The offset of each; raises ``TopicError`` if they are not told. Unless ``all_have_one``, partitions in which
-        nothing fits the time are left out."""
+        """The offset of each; raises ``TopicError`` if no broker reports them. Unless ``all_have_one``, partitions in
+        which nothing fits the time are left out."""
         request = {KafkaPartition(topic, number): spec for topic, number in partitions}
 
         def ask() -> dict[TopicPartition, int]:

@@ -1,6 +1,6 @@
 """The ``streamsapp`` command: parses arguments, calls a command, turns errors into exit codes.
 
-Runs on the main thread. 0: done. 1: failed at run time. 2: the user's input is wrong, told without a traceback.
+Runs on the main thread. 0: done. 1: failed at run time. 2: the user's input is wrong, reported without a traceback.
 """
 
 from __future__ import annotations

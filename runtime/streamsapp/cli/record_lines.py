@@ -104,7 +104,7 @@ def _side(document: dict[str, Any], name: str, serde: AnySerde) -> tuple[Any, by
             return None, None
         typed = serde.from_plain(plain)
         return typed, serde.serialize(typed)
-    except Exception as error:  # a serde may be anybody's
+    except Exception as error:  # a serde may be a user's
         field = name if raw is None else f"{name}Base64"
         raise ValueError(
             f"{field}: {_as_json(document.get(field))} cannot be written as {serde.name}: {_words(error)}"
@@ -174,7 +174,7 @@ def _shown_side(name: str, serde: AnySerde, data: bytes | None, headers: Headers
         if b"null" in text:
             _check_nulls(plain)
         return {name: orjson.Fragment(text)}
-    except Exception as error:  # of the bytes, or of a serde, which may be anybody's
+    except Exception as error:  # of the bytes, or of a serde, which may be a user's
         told = f"{serde.name}: {_words(error)}"
         return {f"{name}Base64": b64encode(data).decode("ascii"), f"{name}Error": told}
 

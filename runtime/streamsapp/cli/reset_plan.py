@@ -84,7 +84,7 @@ class ResetPlan:
         }
 
     def lines(self) -> Iterator[str]:
-        """Returns the lines that tell the user what will be done."""
+        """Returns the lines that say to the user what will be done."""
         for partition, offset in sorted(self.offsets.items()):
             yield f"set committed offset of {partition} to {offset}"
         if self.snapshots is not None:

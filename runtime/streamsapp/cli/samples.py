@@ -30,7 +30,7 @@ _NUMBERS = ("short", "integer", "long", "float", "double")
 
 
 def samples_of(topology: Topology, config: StreamsConfig, folder: Path) -> dict[str, str]:
-    """Returns a line that ``produce`` takes for each topic that is read, as far as anybody knows what to write."""
+    """Returns a line that ``produce`` takes for each topic that is read, as far as it is known what to write."""
     sources = sorted(topics_of(topology, config.application_id).sources)
     records = {topic: found for topic in sources if (found := records_of(topology, config, topic)) is not None}
     written = _written(folder / FILE, records)

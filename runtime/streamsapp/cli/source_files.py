@@ -25,8 +25,8 @@ class SourceFiles:
         self._told = self._last = self._stamps()
 
     def saved(self) -> list[str]:
-        """Returns the files that were saved, made or removed since they were last told; none while they still change
-        from one call to the next."""
+        """Returns the files that were saved, made or removed since the last report; none while they still change from
+        one call to the next."""
         now = self._stamps()
         still, self._last = now == self._last, now
         if not still or now == self._told:

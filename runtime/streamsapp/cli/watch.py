@@ -114,7 +114,7 @@ class WatchedApplication:
         return InstanceProcess("the application", self._command, self._refused, self._away)
 
     def _refused(self, code: int) -> None:
-        """Called on the process's thread. It has told why, and what takes its place stays."""
+        """Called on the process's thread. It has said why, and its replacement stays."""
         log.error("the application starts again at the next change")
 
 

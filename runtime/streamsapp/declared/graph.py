@@ -68,7 +68,7 @@ class DeclaredFilledStore(DeclaredStore, frozen=True, kw_only=True):
 
 
 class DeclaredSource(_Fields, frozen=True, kw_only=True):
-    """Reads topics, or those that match a pattern."""
+    """Reads topics, or all topics that match a pattern."""
 
     name: Name
     topics: Names | None = None

@@ -1,4 +1,4 @@
-"""Looks up what a declaration names: serdes, functions, processors. All that is wrong is told at once.
+"""Looks up what a declaration names: serdes, functions, processors. All faults are reported at once.
 
 Called before a topology is built, on the thread that builds it. The user's code is imported and looked at, and serdes
 and processors are made once to see whether they are any.
@@ -39,7 +39,7 @@ class Code(Protocol):
         ...
 
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
-        """Returns what the user's function returns; an error that it raises is told with the user's own line."""
+        """Returns what the user's function returns; an error that it raises is reported with the user's own line."""
         ...
 
 
@@ -91,7 +91,7 @@ def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
 
 
 def _made_of(make: Callable[[Any], Any], of: Any, path: str) -> Any:
-    """Returns what is made of the user's code; code that cannot be used is told with a path."""
+    """Returns what is made of the user's code; code that cannot be used is reported with a path."""
     try:
         return make(of)
     except TopologyError as error:
@@ -123,7 +123,7 @@ def serde_of(value: Any, name: str, path: str, code: Code) -> Serde[Any]:
 
 
 def built(function: Callable[[], T], path: str, code: Code) -> T:
-    """Returns what a building function returns; a value that cannot be built is told with its path in the manifest.
+    """Returns what a building function returns; a value that cannot be built is reported with its path in the manifest.
 
     The user's code may run meanwhile: a supplier is asked which stores it brings.
     """

@@ -1,7 +1,7 @@
 """Reads ``spec.topology.steps``: which operation each step is, on what, and what is wrong with it.
 
-Called when a manifest is decoded (for the faults) and before the topology is built (for the steps). The
-steps before a step decide what it works on, so faults that Python would tell by a missing method are told here. Pure.
+Called when a manifest is decoded (for the faults) and before the topology is built (for the steps). The steps before a
+step decide what it works on, so faults that Python would show by a missing method are reported here. Pure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DeclaredSteps:
         self._current: _Source | None = None
         self._why_nothing = "nothing was read yet; begin with stream or table"
         for index, item in enumerate(steps):
-            if len(self.faults) >= MAX_FAULTS:  # no more are told, and a near name is costly to find
+            if len(self.faults) >= MAX_FAULTS:  # no more are reported, and a near name is costly to find
                 break
             # No name of a user has this sign.
             self._read(item, f"{path}[{index}]", f"#{index}")
@@ -154,7 +154,7 @@ class DeclaredSteps:
         return None if faults else converted(options, operation.structure)
 
     def _name_others(self, step: Step) -> None:
-        """Names of other streams in the options: those that are merged with, those of branches."""
+        """Names of other streams in the options: streams to merge with, streams of branches."""
         other = getattr(step.options, "with", None)
         if other is not None:
             kind = self._kind_of(other, f"{step.path}.with")

@@ -1,6 +1,6 @@
 """The values of YAML's plain scalars, as ``kubectl`` reads them: by sigs.k8s.io/yaml (1.6), which makes JSON of what
 Go's YAML library understands. That is neither YAML 1.1 nor 1.2: ``y``, ``0o14``, ``010``, ``08`` and ``1e3`` are no
-text, and ``1.0`` is a whole number, for JSON does not tell it from ``1``.
+text, and ``1.0`` is a whole number, for JSON does not distinguish it from ``1``.
 
 Called by the reader of manifests. The text is untrusted; numbers are bounded by 64 bits. Pure.
 """

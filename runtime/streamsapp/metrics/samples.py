@@ -1,8 +1,8 @@
 """Samples of the runtime's metrics, and their names.
 
-Components keep plain integers and :class:`Histogram` s on the objects they already have, written by the one thread
-that owns the object, and offer ``samples()``. Nothing is registered and nothing is paid until somebody reads
-``/metrics``, on a thread of the HTTP server.
+Components keep plain integers and :class:`Histogram` s on the objects they already have, written by the one thread that
+owns the object, and offer ``samples()``. Nothing is registered and nothing is paid until a client reads ``/metrics``,
+on a thread of the HTTP server.
 """
 
 from __future__ import annotations

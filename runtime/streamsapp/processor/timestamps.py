@@ -1,4 +1,4 @@
-"""Timestamp extractors tell at which time a record happened (KIP-32, Kafka Streams' ``TimestampExtractor``).
+"""Timestamp extractors say at which time a record happened (KIP-32, Kafka Streams' ``TimestampExtractor``).
 
 Called on a processing thread when a record becomes the head of its buffer.
 """

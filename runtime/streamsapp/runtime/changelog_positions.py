@@ -33,7 +33,7 @@ _LONG, _SETTLING = 2.0, 1.0
 
 
 def ends(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-    """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not tell for long."""
+    """The first and the next offset of partitions; raises ``KafkaException`` if the broker does not answer for long."""
     topics = {each.topic for each in partitions}
 
     def ask() -> tuple[Offsets, Offsets]:

@@ -44,9 +44,9 @@ class ChangelogReader:
     applied: int = 0
     #: If the changelog is a source topic: the records of it that the table gets.
     restored: RestoredRecords | None = None
-    #: ``None`` until the broker first told where the changelog ends.
+    #: ``None`` until the broker first reported where the changelog ends.
     observed: Observation | None = None
-    #: An end that the broker told and that is not reached yet.
+    #: An end that the broker reported, and that the reader has not come to yet.
     goal: Observation | None = None
     #: When a replica was last known to have all that its changelog had, in milliseconds; ``None`` before that.
     fresh_at_ms: int | None = None

@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, told that buffered records and stores are no cycles.
+"""Python's cyclic garbage collector, with buffered records and stores marked as no cycles.
 
 It starts after every 700 allocations and, ever so often, walks all objects there are: with input buffers and write-back
 layers full of records that was 15-30 % of an instance's CPU. Reference counting frees records at once anyway; cycles

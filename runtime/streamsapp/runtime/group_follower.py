@@ -123,7 +123,7 @@ class GroupFollower:
         self.membership.drain()
 
     def drained(self, layout: ApplicationLayout | None) -> bool:
-        """Return whether the others have everything that anybody can take."""
+        """Return whether the others have everything that any of them can take."""
         if self.assignment is None or layout is None or not self._draining:
             return False
         others = [peer for peer in self.assignment.peers.values() if not peer.draining]

@@ -1,6 +1,6 @@
 """Feeds the tasks' input buffers from the main consumer. Runs on the polling thread.
 
-Bounded by memory: nothing is fetched while the buffers are full. But full buffers may be of no use to anybody: their
+Bounded by memory: nothing is fetched while the buffers are full. But full buffers may be of no use to any thread: their
 tasks wait for another of their inputs, or are slow and held already, and the other threads have nothing to do. Then
 partitions that fill more than their share are paused until half of it is used, and the others are fetched. Not before:
 the client drops what it has fetched ahead of a partition that is paused, and fetches it again.
@@ -249,7 +249,7 @@ class InputFeeder:
                 continue
             self._anew.ending.discard(partition)
             topic = self._consumer.topics([partition.topic]).get(partition.topic, UNKNOWN_TOPIC)
-            if not topic.is_other(task.input_topic(partition)):  # a broker that was behind had told of another
+            if not topic.is_other(task.input_topic(partition)):  # a broker that was behind had reported another
                 at = task.queues[partition].position
                 position = self._positions.of(task)[partition] if at is None else at
                 self._consumer.reposition({partition: position}, {partition.topic: task.input_topic(partition)})

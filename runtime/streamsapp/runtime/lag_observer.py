@@ -26,8 +26,8 @@ class LagObserver:
         self._clock = clock
         self._request: OffsetRequest | None = None
         self._requested_at_ms = 0
-        #: Positions when the ends were asked for. Later records count for the next request: a lag is never told smaller
-        #: than it is.
+        #: Positions when the ends were asked for. Later records count for the next request: a reported lag is never
+        #: smaller than the true one.
         self._positions: Mapping[TopicPartition, int] = {}
 
     @property

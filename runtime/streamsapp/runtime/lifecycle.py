@@ -172,7 +172,7 @@ class Lifecycle:
 
     @property
     def drained(self) -> bool:
-        """True if the others have everything that anybody can take."""
+        """True if the others have everything that any of them can take."""
         return self._group.drained(self.layout)
 
     # ---- committing --------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Lifecycle:
     def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         """Close the tasks and leave; the caller has committed what could be committed."""
         if error is not None:
-            # A message that names topic and remedy says it all; where our own code noticed it is of no use to anybody.
+            # A message that names topic and remedy says it all; the place in our own code is of no use to a user.
             told = isinstance(error, (UserInputError, TopicError, UnfitObjectStoreError))
             log.error("%s ends: %s", self._topics.application_id, error, exc_info=None if told else error)
             self._end(error)

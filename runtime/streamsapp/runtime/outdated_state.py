@@ -59,7 +59,7 @@ class TombstoneRetention:
             if "compact" not in self._admin.setting(topic, "cleanup.policy"):
                 return math.inf
             return float(self._admin.setting(topic, "delete.retention.ms"))
-        except (KafkaException, TimeoutError, KeyError, TypeError, ValueError) as error:  # some tell none, or no number
+        except (KafkaException, TimeoutError, KeyError, TypeError, ValueError) as error:  # some have none, or no number
             log.info("how long topic %s keeps tombstones is not known, a day is taken for it: %s", topic, error)
             return _DELETE_RETENTION_MS
 

@@ -52,7 +52,7 @@ class RecordAges:
         self._pauses_until = -math.inf
 
     def look(self, tasks: Iterable[StreamTask]) -> None:
-        """Look at every task once, and tell of a topic once."""
+        """Look at every task once, and report a topic once."""
         now_ms = self._clock.now_ms()
         for task in tasks:
             if task.state is not TaskState.RUNNING:

@@ -1,7 +1,7 @@
 """Observes the lag of replicas, and raises the limits of replicas that follow a topic which others write.
 
-Runs on the restoration thread. KIP-988's callbacks cannot tell: an idle changelog brings no batch, a paused replica no
-call. So the broker is asked where every changelog ends, twice a second, whether or not records flow.
+Runs on the restoration thread. KIP-988's callbacks cannot show it: an idle changelog brings no batch, a paused replica
+no call. So the broker is asked where every changelog ends, twice a second, whether or not records flow.
 """
 
 from __future__ import annotations

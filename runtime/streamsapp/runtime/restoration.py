@@ -9,7 +9,7 @@ The thread owns the restore consumer. One pass of its loop:
 
     1. take what was asked: open the stores of new tasks, find where they stand; promote or let go of replicas
     2. fetch from the restore consumer: replicas wait while an active task is being restored
-    3. apply each batch to its store, tell the listener
+    3. apply each batch to its store, call the listener
     4. hand over active tasks whose stores are all complete
     5. observe how far behind the replicas are
 """

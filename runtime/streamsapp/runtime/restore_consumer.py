@@ -220,7 +220,7 @@ class RestoreConsumer:
         return complete
 
     def ended(self, reader: ChangelogReader) -> None:
-        """Write the last of what a store was to get, and tell the listener that it is complete."""
+        """Write the last of what a store was to get, and report to the listener that it is complete."""
         reader.task.stores.write_restored()
         self._events.ended(reader)
 

@@ -40,5 +40,5 @@ def input_points(inputs: Inputs) -> tuple[InputPoint, ...]:
 
 
 def unknown_changelogs(task: TaskId, error: KafkaException) -> StateStoreError:
-    """Returns the error of a task whose changelogs the broker does not tell of."""
+    """Returns the error of a task whose changelogs the broker does not report."""
     return StateStoreError(f"the broker does not tell of the changelogs of task {task}: {error.args[0].str()}")

@@ -78,7 +78,7 @@ class StreamsProducer:
         self.client.close()
 
     def replace(self) -> None:
-        """Go on with a new client: after some errors the old one cannot tell what became of its transaction."""
+        """Go on with a new client: after some errors the old one cannot know what became of its transaction."""
         self.client = self._make(reports=True)
         self.client.start()
 

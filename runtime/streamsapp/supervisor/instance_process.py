@@ -21,7 +21,7 @@ from streamsapp.supervisor.restart_policy import RestartBackoff
 log = logging.getLogger(__name__)
 
 _LOOPBACK = "127.0.0.1"
-#: An instance that has not told its port after so many seconds hangs, in the user's own code perhaps.
+#: An instance that has not reported its port after so many seconds hangs, in the user's own code perhaps.
 START_SECONDS = 600.0
 #: Bytes that a port has at most, with the end of its line.
 _LONGEST_PORT = 8
@@ -33,7 +33,7 @@ class Away(Protocol):
     """Takes an instance's place while it is away, as between an end and the next start. Called on its thread."""
 
     def begin(self, failure: LastFailure | None) -> None:
-        """The instance has ended; this is the last failure that it told."""
+        """The instance has ended; this is the last failure that it reported."""
 
     def end(self) -> None:
         """The instance is about to start."""
@@ -62,7 +62,7 @@ class InstanceProcess(threading.Thread):
         self.began_at = 0.0
         #: Set when the instance has got as far as its port, or has ended and that was seen to.
         self.settled = threading.Event()
-        #: The exit code of the last process that ended, and the failure that it told, if any did.
+        #: The exit code of the last process that ended, and the failure that it reported, if any did.
         self.code: int | None = None
         self.failure: LastFailure | None = None
 

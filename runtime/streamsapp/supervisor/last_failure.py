@@ -43,7 +43,7 @@ def failure_line(error: BaseException) -> bytes:
 
 
 def read_failure(line: bytes) -> LastFailure | None:
-    """Returns what an instance told; ``None`` if that was nothing, or no failure."""
+    """Returns the failure that an instance reported; ``None`` if it reported nothing, or no failure."""
     try:
         return decoded(line, LastFailure) if line.strip() else None
     except (msgspec.MsgspecError, UnicodeDecodeError):

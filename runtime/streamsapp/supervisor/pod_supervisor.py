@@ -44,7 +44,7 @@ class PodSupervisor:
         self._stopping = threading.Lock()
 
     def start(self) -> None:
-        """Start all instances. The first one goes ahead: what is wrong with the application is then told once."""
+        """Start all instances. The first one goes ahead: a fault of the application is then reported once."""
         first, *others = self.members
         first.start()
         first.settled.wait()

@@ -1,8 +1,8 @@
-"""Authorizes requests to paths that are not open to everybody.
+"""Authorizes requests to paths that are not open to all.
 
 Asked by the server for each request, on the threads of its connections. Where tokens are mounted, a caller shows one of
-them, or proves as a peer that it has one. If none are, as on a developer's machine, everybody who reaches the port may
-ask, but no web page in a browser: that sends its ``Origin``, or a name of its own as ``Host``.
+them, or proves as a peer that it has one. If none are, as on a developer's machine, every client that reaches the port
+may ask, but no web page in a browser: that sends its ``Origin``, or a name of its own as ``Host``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files of a page: its own, and the ones that all pages have. Read once; called on threads of the HTTP server.
 
-A page is open to everybody, as it holds no data: it asks for the data it shows with a token, where there are tokens.
+A page is open to all, as it holds no data: it asks for the data it shows with a token, where there are tokens.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _RUN_OR_STOP = (
 
 @dataclass(frozen=True)
 class AuditFacts:
-    """The facts that the cluster and the object store tell of an application."""
+    """The facts that the cluster and the object store have of an application."""
 
     config: StreamsConfig
     objects: ObjectStore

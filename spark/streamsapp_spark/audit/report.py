@@ -1,4 +1,4 @@
-"""Judges, prints and adds up the results that tasks of an audit tell. Used on the driver's main thread."""
+"""Judges, prints and adds up the results that tasks of an audit report. Used on the driver's main thread."""
 
 from __future__ import annotations
 

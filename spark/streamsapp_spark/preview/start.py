@@ -41,7 +41,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class StartFacts:
-    """The facts that the cluster and the object store tell of an application."""
+    """The facts that the cluster and the object store have of an application."""
 
     application_id: str
     objects: ObjectStore

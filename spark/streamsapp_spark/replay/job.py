@@ -34,7 +34,7 @@ class ReplayJob:
     program: ShippedProgram
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
-    #: The address at which workers tell how far they are.
+    #: The address at which workers report how far they are.
     report_to: Address
     #: The driver's.
     versions: Versions

@@ -1,5 +1,5 @@
-"""The driver's port, to which workers connect by IPv4 or IPv6. Called by those who listen: ``streaming.channel`` and
-``replay.worker_reports``, on the driver's main thread."""
+"""The driver's port, to which workers connect by IPv4 or IPv6. Called by the modules that listen: ``streaming.channel``
+and ``replay.worker_reports``, on the driver's main thread."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from threading import Condition
 
 from streamsapp.runtime.micro_batches.model import LaneOrder
 
-#: The time that a batch waits for all of its pullers before it gives their lanes to those who came, in seconds.
+#: The time that a batch waits for all of its pullers before it gives their lanes to the ones that came, in seconds.
 RENDEZVOUS = 2.0
 #: The batches in a row that a process has to come to, or stay away from, until lanes are moved for it: each move costs
 #: the restoring of tasks.

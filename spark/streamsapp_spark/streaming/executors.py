@@ -33,7 +33,8 @@ class Executors:
 
     @property
     def cores(self) -> int:
-        """Tasks that can run at a time now; as many as before while Spark does not tell, as it may when it ends."""
+        """Tasks that can run at a time now; as many as before while Spark does not report it, as may happen when it
+        ends."""
         context = self._spark._jsc.sc()
         try:
             found: int = context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile())

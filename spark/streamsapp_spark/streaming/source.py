@@ -31,7 +31,7 @@ NAME = "streamsapp-engine"
 
 
 def source_of(job: EngineJob) -> type[DataSource]:
-    """A source for one driver. Its class carries the job, as options are shown to everybody."""
+    """A source for one driver. Its class carries the job, as options are shown to all users."""
 
     class Bound(EngineSource):
         DRIVER = job.driver

@@ -135,7 +135,7 @@ def _progress(progress: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     shown = ("batchId", "numInputRows", "inputRowsPerSecond", "processedRowsPerSecond", "durationMs")
     observed = progress.get("observedMetrics", {}).get("streamsapp")
-    # Rates that Spark cannot tell are left out there.
+    # Rates that Spark cannot report are left out there.
     return {name: progress.get(name) for name in shown} | {"observedMetrics": observed}
 
 

@@ -1,4 +1,4 @@
-"""Finds out how many tasks a store has, as far as anybody can know. Used on the driver, by readers.
+"""Finds out how many tasks a store has, as far as it can be known. Used on the driver, by readers.
 
 Snapshots alone do not show it: a task that no instance ever had has none. The notes of a bootstrap do, and so do the
 option ``partitions`` and Kafka, which is asked only if the option says so: tables are planned without it.

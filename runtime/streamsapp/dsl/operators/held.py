@@ -22,7 +22,7 @@ HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | 
 
 
 class Noted(NamedTuple):
-    """The cells that are held, as those who count note them."""
+    """The cells that are held, as their counters note them."""
 
     #: Each cell, with its key, and with the start and end of its window if it has one.
     cells: list[tuple[Any, ...]]

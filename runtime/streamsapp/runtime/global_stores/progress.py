@@ -27,7 +27,7 @@ class GlobalPartition:
     position: int
     #: How far behind the store was at the last look.
     observed: Observation
-    #: An end that the broker told and that is not reached yet.
+    #: An end that the broker reported, and that the reader has not come to yet.
     goal: Observation | None = None
     #: Records applied before the store was complete.
     restored: int = 0

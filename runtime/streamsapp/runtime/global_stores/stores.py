@@ -1,4 +1,4 @@
-"""The global stores of one instance: one database, written by the global thread, read by everybody.
+"""The global stores of one instance: one database, written by the global thread, read by all threads.
 
 The thread that fills the stores opens, restores, writes and closes them. Tasks get them by ``for_tasks``, read-only:
 what they read comes straight from RocksDB, or from the sorted dict that stands for it in memory, and not from the

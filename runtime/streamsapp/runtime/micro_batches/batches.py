@@ -68,7 +68,7 @@ class MicroBatches:
         #: The topics that the inputs' names stood for when this began.
         self._topics: Topics = NO_TOPICS
         self._next_comparison = 0.0
-        #: Since when the broker does not tell where topics end, in monotonic seconds, and why.
+        #: The time since which the broker does not report where topics end, in monotonic seconds, and the reason.
         self.outage: tuple[float, str] | None = None
         repeated(self._look, "looking up where topics end")
         self._find_positions(config)

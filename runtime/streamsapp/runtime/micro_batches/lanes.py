@@ -106,7 +106,7 @@ class DriverClaim:
             raise StreamsError(f"lanes of {self._application_id} cannot be fenced: {error}") from error
 
     def held(self) -> bool:
-        """False once another driver has taken it; true as well while the broker does not tell."""
+        """False once another driver has taken it; true as well while the broker does not answer."""
         try:
             return self._told()
         except UnreachableError as error:

@@ -18,7 +18,7 @@ _FIRST, _LEAST, _STEP = 20_000, 100, 2.0
 
 
 class MicroBatchSize:
-    """Records per batch: as many as are done by the time that the next batch is to begin, as the last ones tell."""
+    """Records per batch: as many as are done by the time that the next batch is to begin, as the last ones show."""
 
     def __init__(self, most: int, target_seconds: float) -> None:
         """``most`` is never exceeded. ``target_seconds`` is the time between two batches; 0 if each begins when the

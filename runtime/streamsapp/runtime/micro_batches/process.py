@@ -90,7 +90,7 @@ class LaneProcess:
                 return self._run(order, alive, check)
             except (MovedOnError, TaskCorruptedError) as error:
                 log.info("lane %d: %s; its tasks are restored", order.number, error)
-                # Which of its tasks it was that met damage is not told; restoring all takes little longer.
+                # The error does not name the task that met damage; restoring all takes little longer.
                 self._drop(order.number, wipe=isinstance(error, TaskCorruptedError))
                 return self._run(order, alive, check)
         except BaseException:

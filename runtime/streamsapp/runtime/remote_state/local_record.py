@@ -35,7 +35,7 @@ class LocalRecord(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     inputs: tuple[InputPoint, ...] = ()
     #: The next changelog offset of each store in that snapshot.
     stores: dict[str, int] = {}
-    #: True if the object store did not tell if there was a snapshot to begin with.
+    #: True if the object store did not say whether there was a snapshot to begin with.
     unknown: bool = False
 
     def at(self, snapshot: Snapshot) -> LocalRecord:

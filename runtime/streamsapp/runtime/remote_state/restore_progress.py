@@ -43,7 +43,7 @@ class StoreOutage:
 
     @property
     def seen(self) -> ObjectStoreError | None:
-        """The fault of a request a moment ago, for those who can go on without an answer; ``None`` without one."""
+        """The fault of a request a moment ago, for callers that can go on without an answer; ``None`` without one."""
         found = self._recent
         return None if found is None else found[2]
 

@@ -38,7 +38,8 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 log = logging.getLogger(__name__)
 
-#: The answer to a question for the newest snapshot and its number, or the error of an object store that does not tell.
+#: The answer to a question for the newest snapshot and its number, or the error of an object store that does not
+#: answer.
 _Asked: TypeAlias = tuple[int, Snapshot | None] | ObjectStoreError
 
 #: Tasks whose directories are prepared at the same time.
@@ -230,7 +231,7 @@ class Restores:
         self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, directory: Path, item: WorkItem
     ) -> Snapshot | ObjectStoreError | None:
         """The snapshot that is in the directory now. ``None`` if there is none, or the error of an object store that
-        does not tell, leaves everything to the changelog."""
+        does not answer, leaves everything to the changelog."""
         progress = RestoreProgress(RestoreTiming(self._clock.monotonic()), self._clock, item)
         gaps: list[ChangelogGap] = []
 
