@@ -91,8 +91,8 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers 
         return _group(_HERE.parent / nodeid.partition("::")[0]) or nodeid
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Gives to others what a process left that died, except the test it died in, which is returned. xdist's own
-        gives away what is done already as well: who is given nothing to do never asks again, and the run hangs."""
+        """Gives the rest of the tests of a process that died to others, and returns the test it died in. xdist's own
+        also gives away finished tests: a worker that gets nothing to do never asks again, and the run hangs."""
         units = self.assigned_work.pop(node).items()
         left: list[tuple[str, str]] = [
             (scope, nodeid) for scope, unit in units for nodeid, done in unit.items() if not done
@@ -172,8 +172,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
-    """Collects what thousands of tests have left while xdist waits for it: later it kills a process that has not ended
-    within ten seconds. What lives still is looked through once, and not by pytest and by Python's end again."""
+    """Collects the objects that thousands of tests have left, while xdist waits for it: later xdist kills a process
+    that has not ended within ten seconds. The collector looks through living objects only once, not again at the end
+    of pytest and of Python."""
     gc.collect()
     gc.freeze()
 

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterLayout]:
-    """Up before the first test; what is being done for that is shown, since it may take minutes."""
+    """Up before the first test; shows the steps, since they may take minutes."""
     captured = request.config.pluginmanager.getplugin("capturemanager")
     with captured.global_and_fixture_disabled():
         running = cluster_for_tests()

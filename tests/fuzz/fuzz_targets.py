@@ -188,7 +188,7 @@ def _batch_of(records: bytes, count: int, codec: int) -> bytes:
 
 
 def _taken(chunk: native.Chunk, limit: int) -> list[Any]:
-    """All records, whose offsets grow; in place of one that is not had, the error for which it is not."""
+    """All records, whose offsets grow; in place of a record that cannot be had, the error that says why."""
     found: list[Any] = []
     last = -1
     while records := chunk.take(limit):

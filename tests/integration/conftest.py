@@ -36,7 +36,7 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def instances(kafka: Kafka, tmp_path: Path) -> Iterator[Instances]:
-    """Makes instances; what still runs after the test is closed."""
+    """Makes instances; closes after the test those still running."""
     made = Instances(kafka, tmp_path)
     yield made
     made.close()
@@ -58,7 +58,7 @@ def words(kafka: Kafka) -> str:
 
 @pytest.fixture
 def pods(kafka: Kafka, words: str, tmp_path: Path) -> Iterator[Pods]:
-    """Pods of an application of counts; what still runs after the test is closed."""
+    """Pods of an application of counts; closes after the test those still running."""
     made = Pods(kafka.bootstrap_servers, kafka.unique("counting"), words, tmp_path)
     yield made
     made.close()

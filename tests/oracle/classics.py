@@ -1,4 +1,4 @@
-"""Programs everybody writes, by hand: what the random ones may miss by chance is certain to be seen here."""
+"""Programs that every user writes, by hand: random programs may miss these cases by chance; these cannot."""
 
 from __future__ import annotations
 

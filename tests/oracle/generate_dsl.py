@@ -380,7 +380,7 @@ class DslGenerator(Generator):
         if self.chance(0.15):
             step["extractor"] = self.random.choice(["by_value_parity", "by_source_topic"])
         else:
-            # One that several sinks write has records of one form.
+            # A topic that several sinks write has records of one form.
             step["topic"] = self.new("out-") if self.chance(0.8) else _letters(f"out-{node.key}-{node.value}")
         self.steps.append(step)
 

@@ -1,9 +1,9 @@
 """Makes random joins of two streams; the same seed, the same program.
 
 Called by the tests of this folder. Streams may be repartitioned, joined with themselves, and joined again (a chain);
-records come late, at the same time, and without key or value. Left out is what Kafka Streams gets wrong
-(docs/departures.md): windows of no length and windows that lie on one side, records without value where stores are in
-memory, and with optimisation a stream joined with itself whose records have no key or are outside their own window.
+records come late, at the same time, and without key or value. The cases that Kafka Streams gets wrong are left out
+(docs/departures.md): windows of no length and windows that lie on one side; records without value where stores are in
+memory; with optimisation, a stream joined with itself whose records have no key or are outside their own window.
 """
 
 from __future__ import annotations

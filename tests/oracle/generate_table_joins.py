@@ -52,7 +52,7 @@ class TableJoinGenerator(Generator):
         tables = self.declared if by_foreign_key else self.tables
         left, right = (self.filtered(self.random.choice(tables)) for _ in range(2))
         step: Step = {"id": self.new("j"), "of": left, "with": right, "fn": self.random.choice(["both", "right"])}
-        # Kafka Streams needs to be told what a join gives where that is kept.
+        # Kafka Streams needs the serdes of a join's result where it keeps the result.
         stored = self.stored(0.4) or {"materialized": _SERDES}
         if by_foreign_key:
             step |= {"op": self.random.choice(["join", "left_join"]), "extractor": "first_letter", "extractor_args": 2}

@@ -2,7 +2,7 @@
 
 Called by the tests of this folder. A stream is joined with a versioned table, or one derived of it, with a grace or
 without; versioned tables are derived, aggregated and joined, and kept with versions or without. No update is older than
-the tables' history: such a one Kafka Streams logs and does not keep (docs/departures.md).
+the tables' history: Kafka Streams logs such an update and does not keep it (docs/departures.md).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class VersionedGenerator(Generator):
             step |= {"op": self.random.choice(["join", "left_join"]), "extractor": "first_letter", "extractor_args": 2}
         else:
             step["op"] = self.random.choice(["join", "left_join", "outer_join"])
-        # Kafka Streams needs to be told what a join gives.
+        # Kafka Streams needs the serdes of a join's result.
         self.steps.append({**step, **(self.stored(unnamed=False) or {"materialized": _SERDES})})
         return str(step["id"])
 
@@ -100,7 +100,7 @@ class VersionedGenerator(Generator):
         return str(step["id"])
 
     def derived(self, table: str) -> str:
-        """The table, or one that is computed from its versions."""
+        """The table, or a table that is computed from its versions."""
         ways = [("filter", "value_even"), ("map_values", "exclaim"), ("transform_values", "key_and_value")]
         if self.chance(0.4):
             return table

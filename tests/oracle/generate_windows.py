@@ -85,7 +85,7 @@ class WindowGenerator(Generator):
 
     def joined(self, key: str) -> None:
         """Two tables of windows that go out on close, joined: each is read at the end of its retention. Sizes and times
-        are tens, and no record comes later than the one that closes a window: else Kafka Streams loses results."""
+        are tens, and no record comes later than the record that closes a window: else Kafka Streams loses results."""
         group, _ = self.group(key)
         windows: Step = {"kind": self.random.choice(["time", "sliding"]), "size": self.random.choice([10, 20, 30])}
         windows["grace"] = self.random.choice([0, 10, 20])

@@ -18,8 +18,8 @@ _WINDOWED = re.compile(r"(time_windowed\([^,()]*),(\d+)\)")
 def scaled(program: Program, seed: int) -> Program:
     """The program with every time by record multiplied, and perhaps so late that it is of today. The wall clock stays.
 
-    A cogroup has no changelog: its streams do not know each other's time, so that one writes what is too old for the
-    store, which Kafka Streams logs all the same (docs/departures.md).
+    A cogroup has no changelog: its streams do not know each other's time. So a stream writes records that are too old
+    for the store, and Kafka Streams logs them all the same (docs/departures.md).
     """
     random = Random(seed)
     factor = random.choice([997, 10_007, 60_000, 3_600_000, 5_000_011])

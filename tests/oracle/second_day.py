@@ -1,5 +1,5 @@
-"""Programs of the second day, as users write them: windows, joins and suppression in a row, versions as of a time,
-foreign keys with nothing behind them, tombstones everywhere, records at the edges of windows.
+"""Programs of the second day, as users write them. They have windows, joins and suppression in a row, versions as of a
+time, foreign keys with nothing behind them, tombstones everywhere, records at the edges of windows.
 
 Used by ``classics``. Records come late, at the same times, and without key or value; the same ones at every run.
 """

@@ -1,4 +1,4 @@
-"""The oracle itself: what kills its process fails one test."""
+"""The oracle itself: a program that kills its process fails one test."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ def _without_serde(steps: list[Step]) -> set[str]:
 
 
 def _survivable(step: Step, unwritten: set[str]) -> Step:
-    """The step without what Kafka Streams' handlers are not asked for, or fail for again and again, or lose more than
-    the one record for (docs/departures.md)."""
+    """The step without parts whose failures Kafka Streams' handlers do not get, or for which they fail again and again,
+    or lose more than the one record (docs/departures.md)."""
     if "extractor" in step and "with" in step and unwritten & {step["of"], step["with"]}:
         step = {name: value for name, value in step.items() if name not in ("extractor", "extractor_args")}
     step = {name: value for name, value in step.items() if name != "extractor" or step["op"] not in _EXTRACTING}

@@ -48,7 +48,7 @@ def read_bucket(config: RemoteStateConfig, application_id: str, directory: Path)
 
 
 def check_chains(chains: Iterable[Sequence[Snapshot]]) -> Findings:
-    """One writer at a time: who follows another has claimed the task, with a manifest that repeats a snapshot."""
+    """One writer at a time: a successor has claimed the task, with a manifest that repeats a snapshot."""
     return most(fault for chain in chains for before, after in pairwise(chain) for fault in _link(before, after))
 
 

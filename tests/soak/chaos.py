@@ -53,8 +53,7 @@ class Chaos:
             self._at(fault.at, lambda fault=fault: self._begin(fault))  # type: ignore[misc]
 
     def _deeds(self, testbed: Testbed, fleet: Fleet) -> tuple[dict[Kind, _Deed], dict[Kind, _Deed]]:
-        """Returns the deed that is done to a target, and the one that undoes it; an instance that was ended is started
-        again."""
+        """Returns the deed that is done to a target, and the deed that undoes it: an ended instance starts again."""
         doing: dict[Kind, _Deed] = {
             Kind.KILL: lambda name: fleet[name].kill(),
             Kind.TERMINATE: lambda name: fleet[name].ask_to_end(),
@@ -152,7 +151,7 @@ class Chaos:
         self._leaving.append(self._fleet[name])
 
     def _keep_busy(self) -> None:
-        """Something for everybody to be in the middle of."""
+        """Gives every instance something to be in the middle of."""
         self._load.burst(_BURST)
         time.sleep(_UNDER_WAY)
 

@@ -1,7 +1,7 @@
 """Rolling restarts on a real cluster with random faults: ``python -m cluster_soak``, which ``make soak-cluster`` calls.
 
-Each seed restarts every pod of the word count while words are counted and things go wrong; every word must be counted
-once, the restart must come to its end, and no pod may ever be taken away while the rule of restart safety, worked out
+Each seed restarts every pod of the word count while words are counted and things go wrong. Every word must be counted
+once, and the restart must come to its end. No pod may ever be taken away while the rule of restart safety, worked out
 from the truth, says no. All seeds share one application. The last line is ``N passed, N failed``.
 """
 

@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
-        """Everybody who takes part at some time."""
+        """All instances that take part at some time."""
         return [*self.instances, *(fault.target for fault in self.faults if fault.kind is Kind.ADD)]
 
     @property
@@ -175,7 +175,7 @@ class _Chooser:
         self._brokers = brokers
         self._busy_until = dict.fromkeys([*names, *brokers, S3, OBJECTS], 0.0)
         broker = Kind.RESTART_BROKER if restarts else Kind.FREEZE_BROKER
-        # Without transactions a broker cannot tell what was sent long ago from what is sent now.
+        # Without transactions a broker cannot distinguish old requests from new ones.
         late = Kind.CUT_LATE if guarantee == EXACTLY_ONCE else Kind.CUT
         self._weights = {
             Kind.KILL: 5, Kind.TERMINATE: 3, Kind.STOP: 5, Kind.CUT: 2, late: 3, Kind.ADD: 2, Kind.REMOVE: 1, broker: 2,

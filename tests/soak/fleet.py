@@ -139,7 +139,7 @@ class Instance:
     def last_words(self) -> str:
         """The last errors in its log."""
         lines = self.log.read_text("utf-8", errors="replace").splitlines()
-        # The client's own FAIL lines tell of lost connections, which are what a run is about.
+        # The client's own FAIL lines report lost connections, which a run is about.
         errors = [line for line in lines if (" ERROR " in line or "Error: " in line) and " FAIL [" not in line]
         return " | ".join((errors or lines)[-3:])
 
@@ -174,7 +174,7 @@ class Fleet:
             instance.kill()
 
     def end(self) -> list[str]:
-        """Ask all to end, wait until they have; what did not go well."""
+        """Ask all to end, wait until they have; returns the problems."""
         running = [instance for instance in self.instances.values() if instance.runs]
         for instance in running:
             instance.ask_to_end()

@@ -13,7 +13,7 @@ from verification import Update
 
 
 class Disturbance(NamedTuple):
-    """The time at which an instance, or with ``instance`` empty everybody, had a reason not to write."""
+    """The time at which an instance, or with ``instance`` empty every instance, had a reason not to write."""
 
     instance: str
     begin_ms: float
@@ -34,7 +34,7 @@ class Gap(NamedTuple):
 
 
 def longest_gap(updates: Iterable[Update], disturbances: Sequence[Disturbance], since_ms: float = 0) -> Gap | None:
-    """The longest pause of a task's run since then that no disturbance of its instance or of everybody explains."""
+    """The longest pause of a task's run since then that no disturbance of its instance, or of all, explains."""
     last: dict[tuple[str, str], Update] = {}
     longest: Gap | None = None
     for update in sorted(updates, key=attrgetter("at_ms")):  # a task writes to several partitions

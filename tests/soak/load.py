@@ -27,7 +27,7 @@ class Load:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                # As long as a broker may be away: what is given up would be a hole in the input.
+                # As long as a broker may be away: a record that is given up would be a hole in the input.
                 "message.timeout.ms": 300_000,
                 **QUIET,
             }
@@ -51,7 +51,7 @@ class Load:
         self._extra += records
 
     def stop(self) -> list[str]:
-        """Stop and wait until the broker has everything; what went wrong."""
+        """Stop and wait until the broker has everything; returns the errors."""
         self._end.set()
         self._thread.join()
         if left := self._producer.flush(_FLUSH):

@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def _run(plan: Plan, directory: Path) -> bool:
-    """Run one plan and tell how it went; what failed keeps its directory."""
+    """Run one plan and report how it went; a failed run keeps its directory."""
     shutil.rmtree(directory, ignore_errors=True)
     began = time.monotonic()
     try:

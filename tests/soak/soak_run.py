@@ -113,7 +113,7 @@ class _Run:
             self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances, chaos.began_ms)
 
     def close(self) -> None:
-        """Whatever happened, nothing goes on."""
+        """Ends everything, in any case."""
         self._fleet.kill()
 
     def _found(self, findings: Iterable[str]) -> None:

@@ -67,7 +67,7 @@ class Testbed:
             proxy.cut()
 
     def heal(self, name: str, *, held: bool) -> None:
-        """Let an instance reach the brokers again; ``held``: what it sent meanwhile arrives now."""
+        """Let an instance reach the brokers again; ``held``: the bytes that it sent meanwhile arrive now."""
         for proxy in self._proxies[name]:
             proxy.heal(held=held)
 
@@ -127,7 +127,7 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
 def _brokers(
     directory: Path, plan: Plan, network: Network, proxies: Mapping[str, list[Proxy]], certificate: Path | None
 ) -> dict[str, EmbeddedBroker]:
-    """Brokers that do not run yet. Each adds to the proxies of each instance the one that leads to it."""
+    """Brokers that do not run yet. Each adds to the proxies of each instance the proxy that leads to it."""
     properties = {
         "group.min.session.timeout.ms": str(int(SESSION * 1000)),
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",

@@ -19,7 +19,7 @@ from kafka_cluster import wait_until_seen
 from streamsapp.kafka.admin import Admin
 from verification import Update
 
-#: The driver's own clients lose their broker on purpose and need not tell.
+#: The driver's own clients lose their broker on purpose and need not report it.
 QUIET: dict[str, Any] = {"log_level": 0}
 _WINDOW = struct.Struct(">qi")
 #: For one answer, in seconds.

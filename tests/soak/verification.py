@@ -1,8 +1,8 @@
 """Checks that an application's output is what its input says, record by record.
 
 Pure; the soak driver calls it when a run is over. Every check returns its findings as text, none if all is well. The
-checks are those of Kafka's EosTest (every record, in order, nothing more) and SmokeTest (last value per key) with a
-hash chain per key on top; under at least once, what repetitions leave of them.
+checks are those of Kafka's EosTest (every record, in order, nothing more) and SmokeTest (last value per key), with a
+hash chain per key on top. Under at least once they are weaker, as far as repetitions require.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def check_last_totals(inputs: Sequence[Json], totals: Sequence[Update], *, exact
 
 
 def check_counts(store: str, inputs: Sequence[Json], updates: Sequence[Update], *, exactly_once: bool) -> Findings:
-    """Every record was counted once, and every count told; repetitions may have added to them."""
+    """Every record was counted once, and every count sent; repetitions may have added to them."""
     expected = Counter(name for record in inputs for name in counted_as(store, record))
     told: dict[str, list[int]] = defaultdict(list)
     for update in updates:
@@ -130,7 +130,7 @@ def check_counts(store: str, inputs: Sequence[Json], updates: Sequence[Update], 
 
 
 def check_changelog(sink: Sequence[Update], changelog: Sequence[Update], fields: Sequence[str]) -> Findings:
-    """The changelog's last value of each key is what was told last."""
+    """The changelog's last value of each key is the last one that was sent."""
     stored = {update.key: update for update in changelog}
     told = {update.body.get("k", update.key): update for update in sink}
     differing = (
@@ -194,7 +194,7 @@ def _exact_chain(key: str, records: Sequence[Json], updates: Sequence[Update]) -
 
 
 def _exact(subject: str, due: Sequence[Json], updates: Sequence[Update]) -> Iterator[str]:
-    """The first update that is not the one that is due; what follows it has to be wrong too."""
+    """The first update that is not the due one; the updates after it have to be wrong too."""
     for number, expected in enumerate(due):
         if number == len(updates):
             yield f"lost: {subject} {number} of {len(due)} updates, the next would be {expected}"

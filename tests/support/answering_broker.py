@@ -1,5 +1,5 @@
-"""A broker that answers what it is asked, and whose answers a test may change: what can't be had from a real one. Each
-connection has a thread."""
+"""A broker that answers requests, and whose answers a test may change: a real broker can't do that. Each connection has
+a thread."""
 
 from __future__ import annotations
 

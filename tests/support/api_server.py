@@ -63,7 +63,7 @@ class ApiServer:
             self._etcd = None
 
     def start(self) -> None:
-        """Returns when it is ready; one that was stopped comes back with its address and all objects."""
+        """Returns when it is ready; a stopped server comes back with its address and all objects."""
         assert self._server is None
         self._server = self._launch("kube-apiserver", self._server_options())
         deadline = time.monotonic() + _START_SECONDS
@@ -192,6 +192,6 @@ def _is_established(definition: dict[str, Any]) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes], sign: int) -> None:
-    process.send_signal(signal.SIGCONT)  # one that is frozen takes no other signal but SIGKILL
+    process.send_signal(signal.SIGCONT)  # a frozen process takes no other signal but SIGKILL
     process.send_signal(sign)
     process.wait(100)

@@ -1,4 +1,4 @@
-"""The broker's end of the protocol, for brokers that are none: what they are asked, and the bytes that they answer."""
+"""The broker's end of the protocol, for made-up brokers: the requests to them, and the bytes of their answers."""
 
 from __future__ import annotations
 

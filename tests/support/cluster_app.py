@@ -41,7 +41,7 @@ class Kubectl:
         """``programs`` is the folder that both are in."""
         self._programs = programs
         settings = client.Configuration()
-        settings.retries = False  # who waits tries again anyway, and sees that it had to
+        settings.retries = False  # the waiting caller tries again anyway, and sees that it had to
         config.load_kube_config(str(kubeconfig), client_configuration=settings)
         self.api = client.ApiClient(settings)
         self.environment = {

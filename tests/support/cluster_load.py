@@ -1,7 +1,7 @@
 """An exact load for an application that counts words: a known number of each goes in, and every count must come out.
 
-Tests of the cluster and the rolling benchmark start one and ask it; it has a thread that writes lines and one that
-reads committed counts. Its words are its own, so what else is in the topics does not matter.
+Tests of the cluster and the rolling benchmark start one and ask it; one thread of it writes lines, another one reads
+committed counts. Its words are its own, so other records in the topics do not matter.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class CountLedger:
         return [f"{word}: counted {self.last[word]} of {n}" for word, n in sent.items() if self.last[word] != n]
 
     def gaps(self, since: float, until: float, pauses: Sequence[tuple[float, float]] = ()) -> Iterator[Gap]:
-        """The times between two counts on the same way that touch the time from ``since`` to ``until``; what of them
-        was a pause of the input does not count."""
+        """The times between two counts on the same way that touch the time from ``since`` to ``until``. Pauses of the
+        input within them do not count."""
         with self._lock:
             arrivals = {way: list(times) for way, times in self._arrivals.items()}
         for way, times in arrivals.items():
@@ -108,7 +108,7 @@ class ExactLoad:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "message.timeout.ms": 300_000,  # what is given up would be a hole in the input
+                "message.timeout.ms": 300_000,  # a line that is given up would be a hole in the input
                 "log_level": 0,
             }
         )

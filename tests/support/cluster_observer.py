@@ -1,5 +1,5 @@
-"""Watches an application in a cluster, and knows better: asks every pod and the broker itself, and holds each pod that
-is taken away against the rule of restart safety. Shares nothing with the operator.
+"""Watches an application in a cluster, and knows better: asks every pod and the broker itself, and checks each removal
+of a pod against the rule of restart safety. Shares nothing with the operator.
 
 Tests of the cluster and the soak start one and ask it; it has a thread that follows pods, one that follows events, and
 one that looks at what pods and the broker say. Times are ``time.monotonic()``.
@@ -62,7 +62,7 @@ class Observer:
         self.namespace, self.name = namespace, name
         #: The events that broke the rule: nothing may be here.
         self.findings: list[str] = []
-        #: Pods that were told to end, and were judged.
+        #: Pods that were asked to end, and were judged.
         self.removals: list[Removal] = []
         self.events: list[Event] = []
         #: The most pods that were down at the same time after they had been up, and which.
@@ -109,7 +109,7 @@ class Observer:
             raise
 
     def begin(self) -> None:
-        """Forget how many were down, who was taken away and what was told: another scenario begins."""
+        """Forget how many pods were down, the removals and the events: another scenario begins."""
         with self._lock:
             self.most_down, self.removals, self.events = [], [], []
 

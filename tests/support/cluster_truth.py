@@ -1,11 +1,11 @@
 """The rule of restart safety, worked out from the truth: from the words of pods and brokers themselves, as an observer
 sees them who is not the operator. Pure.
 
-A pod may be taken away only when for every active task with state on it another ready pod follows the task with a
-known lag of at most ``maxStandbyLag``, seen no longer than ``maxObservationAgeSeconds`` ago, or there is a snapshot
-from which it is restored within ``maxRestoreSeconds``; and only while no other pod is down. Only what is certain is a
-finding: a lag counts as small if it may have been, between two looks, and what changed a moment before is not held
-against an operator that could not have seen it.
+A pod may be taken away only while no other pod is down, and only if every active task with state on it is covered.
+Either another ready pod follows the task with a known lag of at most ``maxStandbyLag``, seen no longer than
+``maxObservationAgeSeconds`` ago; or there is a snapshot from which it is restored within ``maxRestoreSeconds``.
+Only a certain violation is a finding: a lag counts as small if it may have been, between two looks. A change of a
+moment before does not count against an operator that could not have seen it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PodTruth:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """The answers of everybody at one moment."""
+    """The answers of all pods and of the broker at one moment."""
 
     #: Before the first was asked, and after the last one answered.
     began: float
@@ -59,7 +59,7 @@ class ClusterView:
 
 @dataclass(frozen=True)
 class Removal:
-    """A pod that was told to end."""
+    """A pod that was asked to end."""
 
     pod: PodTruth
     at: float

@@ -1,5 +1,5 @@
-"""A namespace with the operator and the word count example in it, as the tests of the cluster, the soak and the rolling
-benchmark use it, on the node of ``make cluster-up``.
+"""A namespace with the operator and the word count example in it, on the node of ``make cluster-up``. The tests of the
+cluster, the soak and the rolling benchmark use it.
 """
 
 from __future__ import annotations

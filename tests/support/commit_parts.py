@@ -32,7 +32,7 @@ def retriable() -> KafkaException:
 
 
 class FakeProducer:
-    """Writes down what reaches the broker, and fails when told to."""
+    """Writes down what reaches the broker, and fails on request."""
 
     def __init__(self, *, transactional: bool) -> None:
         self.transactional = transactional

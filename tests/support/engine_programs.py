@@ -277,7 +277,7 @@ class _Generator:
             self.to(f"{made}.to_stream()", Same.LAST)
 
     def counts_joined(self) -> None:
-        """A table that is counted, and one that is read."""
+        """A table that is counted, and a table that is read."""
         code, _ = self.grouped()
         join = self.random.choice(["join", "left_join", "outer_join"])
         joiner = 'lambda count, row: f"{count}:{row}"'

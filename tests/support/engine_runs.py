@@ -136,7 +136,7 @@ class EngineRun:
         assert driver.wait(_PATIENCE) == 0, self.told()
 
     def catches_up_with_nothing(self) -> None:
-        """Where nothing is left, it writes nothing."""
+        """A run that has nothing left to read writes nothing."""
         before = self._written()
         self.catch_up(1_000)
         assert self._written() == before

@@ -1,7 +1,7 @@
-"""An object store that fails as real ones do, by a seeded random: what it did is in ``faults``, and can be repeated.
+"""An object store that fails as real ones do, by a seeded random: its faults are in ``faults``, and can be repeated.
 
-A wrapper around any store. It fails only where a real one may: an object is never seen by halves, of several writers
-of a new object exactly one wins, and whatever raises may have had its effect or not.
+A wrapper around any store. It fails only where a real one may: no reader sees half an object, exactly one of several
+writers of a new object wins, and a call that raises may have had its effect or not.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _CLOSING = -1
 class _Session:
     broker: int
     epoch: int = 0
-    #: Each partition as it was asked for last; what was told of it last, its high watermark and first offset.
+    #: Each partition as it was asked for last; the high watermark and first offset that were last sent of it.
     asked: dict[TopicPartition, Any] = field(default_factory=dict)
     told: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class FetchSessions:
         self._sessions.clear()
 
     def skip(self) -> None:
-        """Meet the next request as one that does not follow the last one."""
+        """Treat the next request as out of order: it does not follow the last one."""
         for session in list(self._sessions.values()):
             session.epoch += 1
 

@@ -10,7 +10,7 @@ from typing import Any
 from streamsapp.brokers.encoding import varint
 from streamsapp.kafka.producing.compression import CODECS as SENT_WITH
 
-#: Where the header of a record batch has its fields, and in which form.
+#: The places and the forms of the fields in the header of a record batch.
 FIELDS = {
     "base_offset": (0, ">q"),
     "length": (8, ">i"),

@@ -1,9 +1,8 @@
-"""Brokers as a fetcher meets them, over real sockets, that fail as a test wants it: what can't be had from real ones at
-will.
+"""Brokers as a fetcher meets them, over real sockets, that fail as a test wants it: real brokers do not fail at will.
 
-They keep the rules of the protocol that a fetcher relies on: who leads a partition, where its log begins and ends, that
-of each answer the first batch is whole, which records a truncated log has not any more (KIP-320). Requests
-that make no sense are noted in ``broken``. Each connection has a thread, on which ``fate`` may also wait.
+They keep the rules of the protocol that a fetcher relies on: which broker leads a partition, where its log begins and
+ends, that the first batch of each answer is whole, which records a truncated log has lost (KIP-320). ``broken`` has the
+requests that make no sense. Each connection has a thread, on which ``fate`` may also wait.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ LOST_REQUEST, LOST_AFTER, CUT, MALFORMED, SENSELESS, OF_ANOTHER, FAILED, SILENT,
 Fate = Callable[[int, TopicPartition], int]
 
 _SIZE = struct.Struct(">i")
-#: The least code of an error that brokers tell.
+#: The least code of an error that brokers answer with.
 _LOCAL = -1000
 
 
@@ -96,7 +95,7 @@ class Partition:
         return self.batches[bisect_left(self.batches, offset + 1, key=lambda each: each.after) :]
 
     def diverges(self, epoch: int, offset: int) -> tuple[int, int] | None:
-        """Where the log of an epoch ends, if a record of it before the offset is not there."""
+        """The end of the log of an epoch, if a record of it before the offset is not there."""
         found = [each for each in self.batches if each.epoch <= epoch]
         last = (found[-1].epoch, found[-1].after) if found else (-1, self.start)
         return last if epoch >= 0 and (last[0] < epoch or last[1] < offset) else None
@@ -124,8 +123,8 @@ class FetchedBrokers:
         #: Versions of requests that are known, by their keys.
         self.known = {FetchRequest.API_KEY: (0, 13), ListOffsetsRequest.API_KEY: (0, 5)}
         self.throttle_ms = 0
-        #: Changes the batches that are sent of a partition, an answer as a whole, and what goes over the connection, in
-        #: parts; what comes of the latter is not looked at.
+        #: Changes the batches that are sent of a partition, an answer as a whole, and the bytes on the connection, in
+        #: parts; the broker does not check these bytes.
         self.tampered: Callable[[TopicPartition, bytes], bytes] = lambda partition, sent: sent
         self.rewritten: Callable[[Any], object] = lambda answer: None
         self.framed: Callable[[bytes], Iterable[bytes]] = lambda framed: [framed]
@@ -133,8 +132,7 @@ class FetchedBrokers:
         self.told_addresses: dict[int, tuple[str, int]] = {}
         #: Says whether brokers answer also for what they do not lead (KIP-392).
         self.followers_answer = False
-        #: The broker to which each one that leads something sends clients of this rack, and how far each broker has
-        #: got that is behind.
+        #: The broker to which each leader sends clients of this rack, and how far each broker has got that is behind.
         self.rack, self.replicas = "", dict[TopicPartition, int]()
         self.behind: dict[int, int] = {}
         #: Each request but those for versions, with the broker's number; how many are answered; each look-up.

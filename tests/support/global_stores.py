@@ -49,7 +49,7 @@ class FakeBroker:
         self.records: dict[TopicPartition, list[RawRecord]] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.low: dict[TopicPartition, int] = {}
-        #: Where the first open transaction begins, where there is one.
+        #: The begin of the first open transaction, if there is one.
         self.committed: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
         #: Of topics that were created anew.

@@ -1,7 +1,7 @@
-"""A home of the tests' own: what is in a user's folders changes no test, and no test leaves anything in them.
+"""A home of the tests' own: files in a user's folders change no test, and no test leaves anything in them.
 
 Called by tests/conftest.py before anything else is imported, in the process that the user starts; worker processes
-inherit what it set. All that set-up has downloaded and built stays within reach, by variables that say where it is.
+inherit its settings. All that set-up has downloaded and built stays within reach, by variables that say where it is.
 """
 
 from __future__ import annotations

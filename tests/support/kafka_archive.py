@@ -30,8 +30,8 @@ def archive(
     *more: tuple[Any, ...],
     zone: str | None = "UTC",
 ) -> int:
-    """The records of a topic, as Spark's Kafka connector would write them, each in as many ``rows`` as its partition
-    and offset say, and ``more`` rows; returns how many there are. Without a ``zone`` times are as ``TIMESTAMP_NTZ``."""
+    """Writes the records of a topic as Spark's Kafka connector would, and ``more`` rows. ``rows`` says by partition and
+    offset how many rows a record has. Returns the number of rows. Without a ``zone`` times are ``TIMESTAMP_NTZ``."""
     columns: dict[str, list[Any]] = {name: [] for name in ("topic", "partition", "offset", "key", "value", "timestamp")}
     for message in reversed(kafka.read(topic)):  # in any order
         time = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)

@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 
 
 class ListsTopics(Protocol):
-    """An admin client, or another one that can do that."""
+    """An admin client, or another client that can do that."""
 
     def list_topics(self, topic: str, timeout: float) -> Any: ...
 

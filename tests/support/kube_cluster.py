@@ -59,7 +59,7 @@ def cluster_for_tests() -> Iterator[ClusterLayout]:
 
 
 def _bring_up() -> None:
-    """Tries twice, the second time from the beginning: what is tested begins once the cluster is there."""
+    """Tries twice, the second time from the beginning: the tests begin once the cluster is there."""
     try:
         _cluster("up")
     except NoClusterError as error:

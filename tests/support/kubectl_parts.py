@@ -145,7 +145,7 @@ class FakeCluster:
     starts: list[Document | None] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
     executed: list[list[str]] = field(default_factory=list)
-    #: Whatever the programs in pods read.
+    #: All bytes that the programs in pods read.
     given: bytes = b""
     program: Callable[[], int] = lambda: 0
     forwards: list[str] = field(default_factory=list)

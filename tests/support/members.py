@@ -19,7 +19,7 @@ from streamsapp.membership.member import GroupMember
 
 #: Longer than anything takes that works.
 TIMEOUT = 100.0
-#: A session that lasts longer than a test waits: whatever comes has come without its end.
+#: A session that lasts longer than a test waits: no event of a test comes from its end.
 ENDLESS = {"session.timeout.ms": "250000"}
 
 
@@ -63,7 +63,7 @@ class FixedTasks:
 
 
 class Instance:
-    """A member and what it would run: takes on what it is assigned, gives up at once what it is to give up."""
+    """A member and the tasks it would run: takes on what it is assigned, gives up at once what it is to give up."""
 
     def __init__(
         self, config: StreamsConfig, tasks: Mapping[TaskId, TaskInfo], assignor: Any, directory: Path | None = None
@@ -148,7 +148,7 @@ class Members:
         return instance
 
     def until(self, holds: Callable[[], Any], what: str) -> None:
-        """Poll everybody until it holds."""
+        """Poll all members until it holds."""
         give_up = time.monotonic() + TIMEOUT
         while not holds():
             for instance in self._all:

@@ -17,7 +17,7 @@ from streamsapp.remote.object_store import (
     unobserved,
 )
 
-#: Told the name of an operation and a key; raises what the operation is to raise.
+#: Gets the name of an operation and a key; raises the error that the operation is to raise.
 Fault = Callable[[str, str], None]
 
 

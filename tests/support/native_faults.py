@@ -1,9 +1,8 @@
-"""A program that puts the native data path through what goes wrong around it.
+"""A program that puts the native data path through the faults around it.
 
-Run in a process of its own, with sanitizers: transactions that are aborted with records in the queue
-(``transactions``), a broker that goes away and comes back while records are sent and fetched, and the reader pauses and
-is moved (``bounces``), and memory that Python cannot have (``nomemory``). The argument after it is the address of a
-broker.
+Run in a process of its own, with sanitizers. ``transactions``: transactions that are aborted with records in the queue.
+``bounces``: a broker that goes away and comes back while records are sent and fetched, and the reader pauses and is
+moved. ``nomemory``: memory that Python cannot have. The argument after it is the address of a broker.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def fetched_again(rng: random.Random, count: int) -> None:
     plain, answer = fetched_batch(0, some), fetch_answer()
 
     def exactly(data: bytes) -> Any:
-        """In memory that ends where the bytes do: who reads on behind them is caught."""
+        """In memory that ends where the bytes do: a read behind them is caught."""
         return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
     def read(data: bytes) -> None:

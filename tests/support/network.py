@@ -32,7 +32,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Where clients connect.
+        #: The address for clients.
         self.port = 0
 
     def cut(self) -> None:
@@ -86,7 +86,7 @@ class Proxy:
             self._remember(asyncio.create_task(self._pump(source, sink)))
 
     def _remember(self, task: asyncio.Task[None] | None) -> None:
-        """Whatever runs is ended with the proxy."""
+        """Notes a running task, which ends with the proxy."""
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -97,7 +97,7 @@ class OperatorProcess:
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(api.kubeconfig if everywhere else api.kubeconfig_of(_USER)),
-            # Where a thread was that crashed the process.
+            # The place of the thread that crashed the process.
             "PYTHONFAULTHANDLER": "1",
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -171,7 +171,7 @@ class OperatorProcess:
 
 
 def until(look: Callable[[], T | None], what: str, timeout: float = TIMEOUT) -> T:
-    """Wait for something to be true; what it came to."""
+    """Wait for something to be true; returns its value."""
     deadline = time.monotonic() + timeout
     while True:
         found = look()

@@ -76,7 +76,7 @@ class World:
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed}
 
     def events(self) -> dict[str, list[str]]:
-        """Reason → messages, of the operator: others tell events, too."""
+        """Reason → messages, of the operator: others report events, too."""
         found: dict[str, list[str]] = {}
         for event in self.client.list(EVENT, self.namespace):
             if event.get("reportingComponent") != FIELD_MANAGER:

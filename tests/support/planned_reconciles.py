@@ -42,7 +42,7 @@ class Reconciles:
         driver: PodSeen | None = None,
         **children: Any,
     ) -> ReconcilePlan:
-        """A second later, by default; what pods saw is as old as before."""
+        """A second later, by default; the observations of pods are as old as before."""
         self.now += after
         look = observed([fresh_at(it, self.now) for it in seen], at=self.now, checks=checks, **children)
         head = None if driver is None else fresh_at(driver, self.now)

@@ -130,7 +130,7 @@ class RunningPod:
 
 
 def alive(pid: int) -> bool:
-    """Says whether a process runs; one that has ended and waits to be noticed does not."""
+    """Says whether a process runs; an ended process that waits to be noticed does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -25,7 +25,7 @@ KEYS = 2_000
 
 
 class Remote:
-    """An application that counts per key, in one partition unless told otherwise, with an object store in a folder."""
+    """An application that counts per key, in one partition by default, with an object store in a folder."""
 
     def __init__(
         self,

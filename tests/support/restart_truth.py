@@ -1,8 +1,8 @@
-"""Judges what was done to pods by what was true: the rule of restart safety in its own words, not the operator's.
+"""Judges removals of pods by the truth: the rule of restart safety in its own words, not the operator's.
 
-A pod may be taken away only if at some moment of the last ``max_age`` seconds every pod was ready, and of every task
-with stores that it ran then another ready pod was at most ``max_lag`` records behind, or a restore of it would have
-taken at most ``max_restore`` seconds. Never is a pod taken while another one that we took is not back.
+A pod may be taken away only if at some moment of the last ``max_age`` seconds every pod was ready, and every task with
+stores that it ran then was covered: another ready pod was at most ``max_lag`` records behind, or a restore of the task
+would have taken at most ``max_restore`` seconds. Never is a pod taken while another one that we took is not back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from simulated_cluster import Moment, Pod, SimulatedCluster
 
 
 class RestartTruth:
-    """Told of everything that takes a pod away; collects what must not have been."""
+    """Gets a call for every removal of a pod; collects the removals that must not have been."""
 
     def __init__(self, cluster: SimulatedCluster, max_lag: int, max_age: float, max_restore: float) -> None:
         self._cluster = cluster

@@ -76,12 +76,12 @@ class FakeConsumer:
         #: Ids of topics that were created anew.
         self.ids: dict[str, str] = {}
         self.cluster = "cluster"
-        #: Told with the next poll.
+        #: Reported with the next poll.
         self.replaced: list[TopicPartition] = []
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
-        #: True while the broker does not tell committed offsets.
+        #: True while the broker does not answer requests for committed offsets.
         self.silent = False
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
@@ -280,7 +280,7 @@ class Restoring:
         consumer = cast(Any, self.consumer)
         events = RestoreEvents(consumer, lambda: self.listener, lambda: self.standby_listener)
         self.reading = RestoreConsumer(consumer, cast(Any, self.admin), events, self.clock)
-        #: Says whether there was a restored task, whenever the polling thread was told of one.
+        #: Says whether there was a restored task, at each notice to the polling thread.
         self.told: list[bool] = []
         self.thread = RestorationThread(
             "restoration",

@@ -1,7 +1,7 @@
-"""Brokers as a producer of batches meets them, that fail as a test wants it: what can't be had from real ones at will.
+"""Brokers as a producer of batches meets them, that fail as a test wants it: real brokers do not fail at will.
 
 They keep the rules of the protocol that a producer relies on: sequence numbers (KIP-98), epochs, partitions that belong
-to a transaction. Whatever breaks one is noted in ``broken``.
+to a transaction. ``broken`` has the requests that break a rule.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class ScriptedConnection(Connection):
 
 
 class VirtualCondition(Condition):
-    """News of what happens on a loop: who waits for it turns the loop."""
+    """News of what happens on a loop: a caller that waits for it turns the loop."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ class Pod:
     was_ready: bool = False
     running_since: float | None = None
     killed_at: float | None = None
-    #: Until then its node does not tell the API server that it is there.
+    #: Until then its node does not report it to the API server.
     unseen_until: float = 0.0
     clock_offset: float = 0.0
     offsets: deque[tuple[float, float]] = field(default_factory=deque)
@@ -199,7 +199,7 @@ class SimulatedCluster:
         pod.version += 1
 
     def _probe(self, pod: Pod) -> None:
-        """Ready once it has caught up; from then on as long as its process lives and is no longer told to end."""
+        """Ready once it has caught up; from then on as long as its process lives and is not asked to end."""
         mute = pod.revision.startswith("slow")
         process = None if mute else pod.process
         pod.answers = process is not None and (pod.answers or self.group.is_caught_up(process, self.now))
@@ -214,7 +214,7 @@ class SimulatedCluster:
     # ---- what happens to pods
 
     def terminate(self, pod: Pod) -> None:
-        """Told to end: it hands over, then it is gone."""
+        """Asked to end: it hands over, then it is gone."""
         leaves = self.now + self.rng.uniform(0.2, 2.0)
         pod.ends_at, pod.gone_from_group_at = leaves + self.rng.uniform(0.2, 3.0), leaves
         pod.version += 1

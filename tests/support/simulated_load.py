@@ -88,7 +88,7 @@ class SimulatedLoad:
         return self.second < self._still_until
 
     def _assign(self) -> None:
-        """Tasks to the pods that are ready; what a task did where it was is forgotten there."""
+        """Assigns tasks to the ready pods; the pod that had a task before forgets its work on the task."""
         ready = [pod for pod in self._pods if pod.ready_at <= self.second]
         for number, pod in enumerate(ready):
             has = range(number, self.tasks, len(ready))

@@ -1,7 +1,8 @@
 """Plays controllers, kubelet and runtime for an operator's children, on an API server that has none of them.
 
-A thread makes the StatefulSets' and Jobs' pods, keeps the budgets' status, ends check pods, and answers ``/status`` for
-every pod on a loopback address of its own. Tasks move as they would: each has an active and a standby, on another pod.
+A thread makes the StatefulSets' and Jobs' pods, keeps the budgets' status and ends check pods. It answers ``/status``
+for every pod on a loopback address of its own. Tasks move as they would: each has an active and a standby, on another
+pod.
 """
 
 from __future__ import annotations

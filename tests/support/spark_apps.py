@@ -134,7 +134,7 @@ class App:
         return finished(self.command(*arguments))
 
     def bootstrap(self, *options: str, master: str = "local[2]") -> str:
-        """A bootstrap that has to go well; what it says in the end."""
+        """A bootstrap that has to go well; returns its last words."""
         code, said, errors = self.run("bootstrap", "--master", master, *options)
         assert code == 0, errors[-6000:]
         return said

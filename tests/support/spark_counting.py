@@ -117,7 +117,7 @@ class Counted:
         return ("--master", master, "--http-port", str(port), "--state-dir", where)
 
     def catch_up(self, *options: str) -> str:
-        """A driver that ends by itself, and well; what it logs."""
+        """A driver that ends by itself, and well; returns its log."""
         code, _, errors = finished(self.driver(*options))
         assert code == 0, errors[-6000:]
         return errors

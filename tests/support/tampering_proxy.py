@@ -13,7 +13,7 @@ from types import TracebackType
 _HOST = b"127.0.0.1"
 _SIZE = struct.Struct(">i")
 
-#: Changes the bytes of an answer, from the number of the request on; told the request's kind and version.
+#: Changes the bytes of an answer, from the number of the request on; gets the request's kind and version.
 Tamper = Callable[[int, int, bytes], bytes]
 
 

@@ -70,7 +70,7 @@ class Peer:
 
     @property
     def gone(self) -> bool:
-        """True if the other end is closed; what it has sent is read."""
+        """True if the other end is closed; reads all that it has sent."""
         try:
             while data := self.end.recv(1 << 16):
                 self._came += data

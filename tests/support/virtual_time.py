@@ -1,4 +1,4 @@
-"""An event loop in time of its own: where nothing is to be done, time moves to when there is.
+"""An event loop in time of its own: when there is nothing to do, time moves to the moment when there is.
 
 Called by the tests of connections, on their own thread. Sockets are real ones, and both ends are in the test's hands.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-#: Each round has structures of its own: it is the first look at one that is dangerous.
+#: Each round has structures of its own: only the first look at a structure is dangerous.
 ROUNDS = """
 import sys, threading
 from msgspec import defstruct

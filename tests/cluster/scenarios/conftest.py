@@ -67,7 +67,7 @@ def _scenario(running: Running, example: str) -> Iterator[Running]:
 
 
 def _assert_clean(running: Running) -> None:
-    """Whatever a scenario was about."""
+    """Checked after every scenario."""
     found, running.observer.findings = running.observer.findings, []
     assert found == []
     assert running.load.findings == []

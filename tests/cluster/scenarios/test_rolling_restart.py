@@ -61,7 +61,7 @@ def test_kubectl_drain_waits_while_a_pod_is_needed_and_then_takes_one_at_a_time(
     try:
         with frozen(wordcount.app.pods()[f"{WORDCOUNT}-2"]):
             wordcount.app.wait(lambda: not wordcount.app.status()["restart"]["safe"], "an application that is not safe")
-            # Told a moment before the budget says so to everybody else.
+            # The status says so a moment before the budget does, which other clients go by.
             wordcount.app.wait(lambda: _max_unavailable(wordcount) == 0, "a budget of 0")
             draining = wordcount.world.kubectl.begin(*drain, "--timeout=280s")
             time.sleep(_QUIET)
@@ -89,7 +89,7 @@ def test_an_operator_that_is_killed_at_any_moment_of_a_rollout_brings_it_to_its_
     kills = 0
     while set(before.values()) & set(wordcount.app.uids().values()):
         wordcount.app.wait(wordcount.world.leading_operator, "an operator that leads")
-        # Sometimes before it has looked, sometimes in the middle of a step; ever later where it takes long to begin.
+        # Sometimes before it has looked, sometimes in the middle of a step; ever later where it is slow to begin.
         time.sleep(1.7 * kills % 3 * max(1.0, kills / 5))
         _kill_operators(wordcount)
         kills += 1
@@ -115,12 +115,12 @@ def _uncovered(running: Running) -> set[str]:
 
 
 def _removed(running: Running) -> list[str]:
-    """The pods that were told to end, as far as the observer has heard."""
+    """The pods that were asked to end, as far as the observer has heard."""
     return sorted(removal.pod.name for removal in running.observer.removals)
 
 
 def _pod_that_follows(running: Running) -> tuple[str, set[str]] | None:
-    """A pod with standbys, and their tasks, if one told them when it was looked at last."""
+    """A pod with standbys, and their tasks, if a pod reported them at the last look."""
     look = running.observer.last_view()
     for name, status in look.statuses.items() if look else ():
         followed = {task["id"] for task in status["tasks"] if task["role"] == "standby" and task["stores"]}

@@ -24,7 +24,7 @@ Render = Callable[..., list[Document]]
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Runs helm; what it prints. Raises with what it complained of when it fails."""
+    """Runs helm; returns its output. Raises with its complaint when it fails."""
     program = executable("helm")
 
     def run(*arguments: str, kubeconfig: Path | None = None) -> str:

@@ -105,7 +105,7 @@ class Local:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the command in a project's folder; what still runs after the test is ended."""
+    """Starts the command in a project's folder; ends after the test what still runs."""
     started: list[Local] = []
 
     def begin(*options: str, project: str = "project", **popen: Any) -> Local:

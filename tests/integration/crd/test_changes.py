@@ -12,7 +12,7 @@ S3 = "s3://bucket/prefix"
 
 
 class Change(NamedTuple):
-    """The spec as it was, the one that is wanted instead, and the field that stands against it."""
+    """The spec as it was, the spec that is wanted instead, and the field that stands against it."""
 
     before: dict[str, Any]
     after: dict[str, Any]

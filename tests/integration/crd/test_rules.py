@@ -1,4 +1,4 @@
-"""Every rule of the CRD on a real API server: what it takes, what it refuses, and in which words.
+"""Every rule of the CRD on a real API server: the specs that it takes and refuses, and the words of refusals.
 
 Where ``streamsapp validate`` knows the rule too, it uses the same words.
 """
@@ -34,7 +34,7 @@ class Refused(NamedTuple):
     spec: dict[str, Any]
 
 
-#: The refusals that a file can be told, too.
+#: The refusals that ``validate`` reports of a file, too.
 SHARED = [
     Refused(
         "spec.applicationId", "'a b' is not usable; it becomes part of topic and directory", {"applicationId": "a b"}

@@ -21,7 +21,7 @@ def oracle() -> Iterator[Oracle]:
 
 @pytest.fixture
 def start_jvm(tmp_path: Path) -> Iterator[Callable[..., Jvm]]:
-    """Starts the program on Kafka Streams; what still runs after the test is closed."""
+    """Starts the program on Kafka Streams; closes after the test what still runs."""
     started: list[Jvm] = []
 
     def start(topics: Iterable[str], config: StreamsConfig, program: str = "Lines") -> Jvm:

@@ -47,7 +47,7 @@ class Joins:
         return {order: values[-1] for order, values in self.names().items()}
 
     def close_windows(self) -> None:
-        """Move time on in every partition; who waits is looked for at most once in a second, with a record."""
+        """Move time on in every partition; a record makes the join look for waiting rows, at most once in a second."""
         self._now += 1_000_000
         produce(self._kafka, self.left, [(b"end%d" % number, b"x", self._now) for number in range(20)])
         time.sleep(1)

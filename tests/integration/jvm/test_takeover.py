@@ -51,7 +51,7 @@ class Story:
         return everything and self._sums() == self._true_sums()
 
     def check(self) -> None:
-        """Every update there must be is there once, in order; what depends on the order of tasks ends right."""
+        """Every update there must be is there once, in order; results that depend on the order of tasks end right."""
         words = Counter(word for _, line in self._lines for word in line.split(" "))
         counts = counts_per_key(self._kafka.read(self._topics.counts))
         assert counts == {word.encode(): list(range(1, count + 1)) for word, count in words.items()}

@@ -25,9 +25,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
 
 @pytest.fixture
 def members(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Members]:
-    """Makes members; what is left of them after the test leaves."""
-    # A busy broker answers late: who leaves is heard all the same, what the dead left open is found, and no commit
-    # begins in a join that takes longer than usual.
+    """Makes members; members that are left after the test leave the group."""
+    # A busy broker answers late: it must still hear a member that leaves, and a member must find what the dead left
+    # open. No commit may begin in a join that takes longer than usual.
     monkeypatch.setattr("streamsapp.membership.classic_protocol.GOODBYE", TIMEOUT)
     monkeypatch.setattr("streamsapp.membership.member.LEAVE", TIMEOUT)
     monkeypatch.setattr("streamsapp.membership.member.COMMIT", TIMEOUT)

@@ -140,7 +140,7 @@ def _while_the_leader_assigns(kafka: Kafka, members: Members) -> Scene:
 
 
 class Slow(Dealer):
-    """An assignor that may be told to wait, for two seconds at most."""
+    """An assignor that a test may make wait, for two seconds at most."""
 
     def __init__(self) -> None:
         self.holds = threading.Event()

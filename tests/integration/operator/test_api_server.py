@@ -12,7 +12,7 @@ from api_server import ApiServer
 
 @pytest.fixture(scope="module")
 def own_api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """One that the tests of this module may stop and freeze, and that runs after each of them."""
+    """An API server that the tests of this module may stop and freeze, and that runs again after each of them."""
     with ApiServer(tmp_path_factory.mktemp("api-server")) as running:
         yield running
 

@@ -44,7 +44,7 @@ def test_makes_everything_an_application_needs_and_owns_it(world: World) -> None
     assert world.app()["metadata"]["finalizers"] == ["streamsapp.dev/drain"]
     until(lambda: world.status()["inputLag"] == 28, "its input lag")  # none while a pod is late with its answer
     wanted = {"CheckStarted", "RolloutStarted", "RolloutComplete"}
-    until(lambda: set(world.events()) >= wanted, "every event")  # told after the status
+    until(lambda: set(world.events()) >= wanted, "every event")  # reported after the status
     assert set(world.events()) == wanted
 
 
@@ -207,7 +207,7 @@ def test_leaves_alone_what_is_not_its_own_and_says_so(world: World) -> None:
 
 @pytest.mark.long
 def test_is_scaled_by_what_comes_and_by_what_a_busy_pod_does(world: World) -> None:
-    # By its lag alone one pod would do; what comes takes all that it can do.
+    # By its lag alone one pod would do; the incoming records take all that it can do.
     world.node.behaviour.input_lag, world.node.behaviour.records_per_second = 1000, 25.0
     stabilization = {"scaleUpStabilizationSeconds": 1, "scaleDownStabilizationSeconds": 2}
     world.apply(replicas=1, autoscaling={"maxReplicas": 3, "targetInputLag": 1_000_000, **stabilization})

@@ -30,7 +30,7 @@ def test_applications_at_rest_ask_the_api_server_for_next_to_nothing(busy_world:
     world = busy_world
     create(world, count)
     cost = measure(world, count, SECONDS)
-    # One that asked once a second for each would ask twenty times as often.
+    # An operator that asked once a second for each would ask twenty times as often.
     assert cost.requests_per_second * SECONDS < count, cost
     assert cost.resident_mb < 300, cost
 

@@ -79,8 +79,8 @@ def everything(runtime: StreamsRuntime) -> list[tuple[str, ValueAndTimestamp]]:
 
 
 def asked(query: Callable[[], T]) -> T:
-    """The answer to a query, which is made again while there is none: who waits for another instance for too long has
-    none."""
+    """The answer to a query, which is made again while there is none: an instance that waits for another one for too
+    long gives none."""
     found: list[T] = []
 
     def answered() -> bool:
@@ -131,7 +131,7 @@ def test_a_standby_answers_after_the_active_instance_is_gone(
     counted_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     eventually(lambda: caught_up(first, counted_at), "standbys that caught up")
     second.close()
-    # While its tasks are promoted it says so; what it answers is right at any time.
+    # While its tasks are promoted it says so; its answers are right at any time.
     eventually(lambda: all(value == 1 for value in answers(first, bounds)), "an answer for every key")
 
 

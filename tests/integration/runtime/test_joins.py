@@ -105,7 +105,7 @@ def test_joins_whose_state_is_lost_while_records_wait_give_each_result_once(kafk
         nonlocal at
         at += 200_000
         put(left, {"end0": "x", "end1": "x"}, at)
-        time.sleep(1)  # who waits is looked for at most once in a second, with a record
+        time.sleep(1)  # a record makes the join look for waiting rows, at most once in a second
         return results().total() >= last.total()
 
     eventually(complete)

@@ -245,7 +245,7 @@ def copied(source: str, sink: str) -> Topology:
     return builder.build()
 
 
-#: Where a record of 50,000 bytes is too large: at the client, which then never sends it, or at the topic.
+#: The place that refuses a record of 50,000 bytes: the client, which then never sends it, or the topic.
 TOO_LARGE = {
     "client": ({}, {"producer.message.max.bytes": "20000"}),
     "topic": ({"max.message.bytes": "20000"}, {}),

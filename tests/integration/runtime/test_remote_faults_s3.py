@@ -32,8 +32,8 @@ from testbed import running_testbed
 
 #: How long the object store is frozen, and then gone, in seconds.
 FROZEN, GONE = 11.0, 9.0
-#: A thread that waited for an object store that does not answer would wait for longer, as a store waits for an answer,
-#: or tries again, for eight seconds. A machine may stand still for most of that.
+#: A thread that waited for an object store without answers would wait for longer: a store waits for an answer, or tries
+#: again, for eight seconds. A machine may stand still for most of that.
 STILL = 7.0
 
 
@@ -255,7 +255,7 @@ def test_who_does_not_hear_that_others_took_over_learns_it_from_the_chain_and_st
 
 
 def _joining_for(seconds: float, join: Callable[..., Any]) -> Callable[..., Any]:
-    """Requests to join that tell the coordinator of a shorter session than the member believes in."""
+    """Requests to join that ask the coordinator for a shorter session than the member believes in."""
 
     def asked(group: wire.GroupSettings, *arguments: Any) -> Any:
         return join(replace(group, session_timeout=seconds), *arguments)

@@ -32,7 +32,7 @@ class Join:
         self.truth: Counter[tuple[bytes, bytes]] = Counter()
         self._chosen = random.Random(5)
         self._fed = 0
-        # Of late: what is older than the changelogs keep, the broker may delete.
+        # Of late: the broker may delete records that are older than changelogs keep.
         self._began_at = int(time.time() * 1000) - 2_000_000
         self._closed_at = self._began_at
 

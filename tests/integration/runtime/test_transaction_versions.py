@@ -1,5 +1,5 @@
-"""Exactly once with both ways to have partitions and offsets admitted to a transaction, by the version of transactions
-that the cluster has agreed on (KIP-890)."""
+"""Exactly once with both ways to have partitions and offsets admitted to a transaction. The cluster's agreed version of
+transactions decides which way is used (KIP-890)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Java = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def java(registry_url: str) -> Java:
-    """Runs the Java program on the registry, by that one's own API; what it prints."""
+    """Runs the Java program on the registry, by the registry's own API; returns the output."""
     classes = class_path(HERE / "java", [REGISTERED.folder()])
     own = registry_url.replace("/ccompat/v7", "/registry/v2")
 

@@ -23,7 +23,7 @@ from streamsapp_spark.session.settings import JAVA_OPTIONS
 
 @pytest.fixture(scope="session", autouse=True)
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Whatever starts a Spark session from here on finds the Java process; its log, which has the words of workers."""
+    """Every Spark session that starts from here on finds the Java process; its log has the words of workers."""
     directory = tmp_path_factory.mktemp("java")
     address, log_file, home = directory / "address", directory / "log", directory / "home"
     # As commands have it: from the archives of Spark's own home Python compiles every module anew in every process.

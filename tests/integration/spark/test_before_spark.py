@@ -134,7 +134,7 @@ def test_an_interrupted_bootstrap_says_how_to_go_on_and_goes_on_with_the_same_of
     code, _, errors = finished(process)
     assert code == 1
     (told,) = [line for line in errors.splitlines() if '"level":"INFO"' not in line]
-    # A call to Java that is broken off would be told too, and might leave the session behind in the Java process.
+    # A call to Java that is broken off would be reported too, and might leave the session behind in the Java process.
     assert told.startswith("interrupted: the same command goes on where it was")
     assert waiting.has_begun
     code, _, errors = app.run("bootstrap", "--from", f"parquet:{app.folder}")

@@ -120,7 +120,7 @@ def test_goes_on_from_the_middle_as_if_it_had_run_from_the_beginning(
         later, whole = values_per_key(app.read(mine)), values_per_key(reference.read(all_of))
         assert later
         assert all(suffix_of(values, whole[key]) for key, values in later.items())
-    # Nothing was missed and nothing done twice: what was left out is as much as history had.
+    # Nothing was missed and nothing done twice: exactly the pairs of history were left out.
     assert len(reference.read(all_pairs)) - len(app.read(pairs)) == 2 * 300
 
 

@@ -134,7 +134,7 @@ def test_joins_that_wait_at_the_end_of_history_go_on_as_if_they_had_run_from_the
         nonlocal at
         at += 200_000
         put("left", {f"end{number}": "x" for number in range(20)}, at)
-        time.sleep(1)  # who waits is looked for at most once in a second, with a record
+        time.sleep(1)  # a record makes the join look for waiting rows, at most once in a second
         return ours.results().total() >= later.total() and reference.results().total() >= later.total() + 2
 
     eventually(complete)

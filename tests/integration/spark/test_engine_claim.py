@@ -106,7 +106,7 @@ class Driver:
         self._made = made
 
     def worker(self) -> Worker:
-        """One that pulls lanes from this driver."""
+        """A worker that pulls lanes from this driver."""
         service = MicroBatchService(
             self.batches, MicroBatchSize(1_000, 0.0), 1, Figures(), SystemClock(), self.claim, lambda: None
         )

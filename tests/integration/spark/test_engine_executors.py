@@ -109,8 +109,8 @@ def test_a_task_that_runs_twice_a_lost_executor_and_a_broker_that_is_away_change
 def test_a_worker_that_comes_later_gets_its_part_of_the_tasks(
     there: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: str
 ) -> None:
-    """Where settings promise two cores, lanes for both are there from the beginning; else there are more of them when
-    the worker has been there for a while."""
+    """If settings promise two cores, lanes for both are there from the beginning; else there are more of them when the
+    worker has been there for a while."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.driver.host": "127.0.0.1"}
     conf |= {"spark.cores.max": cores} if cores else {}

@@ -49,7 +49,7 @@ def test_a_query_reads_topics_that_match_its_pattern_from_when_they_come(instanc
 
 
 def _counts(instances: Instances, topic: str, sink: str) -> bool:
-    """Write a record, and return whether there is a result by now: where the driver begins is not seen from outside."""
+    """Write a record, and return whether there is a result by now: the driver's start is not seen from outside."""
     produce(instances.kafka, topic, [(b"early", b"value", 0)])
     return bool(_results(instances, sink, b"early"))
 

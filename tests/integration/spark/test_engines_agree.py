@@ -23,7 +23,7 @@ _AGO = 3_600_000
 
 @pytest.fixture
 def running() -> Iterator[ExitStack]:
-    """Whatever still runs after the test is killed."""
+    """Kills after the test all that still runs."""
     with ExitStack() as stack:
         yield stack
 

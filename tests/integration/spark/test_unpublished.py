@@ -51,8 +51,8 @@ def faults(counted: Counted) -> list[str]:
 
 
 def read(counted: Counted, java: Path, *options: str) -> list[str]:
-    """The lines that a program prints which adds up all counts, without and with each of the options. What the part of
-    it says that runs in Spark's workers is in the log of Java."""
+    """The lines that a program prints which adds up all counts, without and with each of the options. The output of its
+    part in Spark's workers is in the log of Java."""
     program = counted.app.folder / "reader.py"
     program.write_text(READER)
     said_before = len(java.read_bytes())

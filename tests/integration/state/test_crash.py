@@ -1,4 +1,4 @@
-"""A process that is killed: what RocksDB holds afterwards, and what replaying the changelog makes of it."""
+"""A process that is killed: the contents of RocksDB afterwards, and after a replay of the changelog."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ print(t.write_until_it_fails(Path({str(small_disk / "0_0")!r})))
 
 
 class Refusing:
-    """RocksDB that refuses writes: for a stall that passes, then for one that an error keeps up."""
+    """RocksDB that refuses writes: for a stall that passes, then for an error that lasts."""
 
     def __init__(self) -> None:
         self.reasons = iter(["Write stall", "IO error: No space left on device"])

@@ -1,4 +1,4 @@
-"""Names for annotations: what users write in signatures, checked with all else by the type checker."""
+"""Names for annotations: users write them in signatures, and the type checker checks them with all else."""
 
 from __future__ import annotations
 

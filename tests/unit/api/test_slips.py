@@ -40,7 +40,7 @@ class Slip(NamedTuple):
     message: str
 
 
-#: Told when the topology is built: by ``validate``, before anything runs.
+#: Reported when the topology is built: by ``validate``, before anything runs.
 BUILDING = [
     Slip("builder.stream('in', Serdes.string())  # here", "stream takes Consumed here, not Serde; write Consumed(key_"),
     Slip("builder.table('in', Serdes.string())  # here", "table takes Consumed here, not Serde; write Consumed(key_se"),
@@ -92,7 +92,7 @@ BUILDING = [
     Slip("builder = 5", "gives int; expected a Topology, a StreamsBuilder, or a function without arguments that retur"),
 ]  # fmt: skip
 
-#: Told when the first record comes, by the exception that ends the application (or goes to its handler).
+#: Reported when the first record comes, by the exception that ends the application (or goes to its handler).
 RUNNING = [
     Slip(
         "stream().map_values(lambda value: value['field'])  # here",

@@ -1,5 +1,5 @@
-"""Every message in every version comes back as it was written; whatever else is read raises, and takes no memory that
-its bytes do not account for."""
+"""Every message in every version comes back as it was written; reading anything else raises, and takes only as much
+memory as its bytes account for."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_noise_raises_what_is_expected_or_is_a_message(kind: type[Whole], seed: 
 
 
 def _read(kind: type[Whole], data: bytes | bytearray, version: int) -> None:
-    """Whatever is read can be written again."""
+    """A message that can be read can be written again."""
     try:
         found = decoded(kind, data, version)
     except _WRONG:

@@ -75,7 +75,7 @@ def test_a_cluster_that_has_moved_is_found_by_its_first_name(
 
     began = brokers.loop.now()
     answered(brokers, brokers.ask_any(apart=apart), BOOTSTRAP)
-    assert brokers.loop.now() == began  # what was out of reach is not asked first again
+    assert brokers.loop.now() == began  # a broker that was out of reach is not asked first again
 
     brokers.connection.learn(cluster(*NEW))
     told = brokers.ask_any()

@@ -112,7 +112,7 @@ def test_librdkafkas_own_messages_have_no_secret(login: str, written: Any, tmp_p
 
 
 class Provider(BaseHTTPRequestHandler):
-    """Gives everybody the same token, and has every object."""
+    """Gives every client the same token, and has every object."""
 
     def do_POST(self) -> None:
         self._answer(b'{"access_token": "%s", "expires_in": 60}' % SECRET.encode())

@@ -34,7 +34,7 @@ def put(folder: Path, authority: trustme.CA) -> None:
 
 
 def put_as_kubernetes_does(folder: Path, authority: trustme.CA) -> None:
-    """All at once: what ``..data`` points to."""
+    """All at once: the folder that ``..data`` points to."""
     folder.mkdir(exist_ok=True)
     inside = folder / f"..{len(list(folder.iterdir()))}"
     put(inside, authority)

@@ -1,4 +1,4 @@
-"""Whatever is wrong with an answer closes its connection, and fails what waits on it: the next request is answered."""
+"""Any fault of an answer closes its connection, and fails the calls that wait on it; the next request is answered."""
 
 from __future__ import annotations
 

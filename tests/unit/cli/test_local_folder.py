@@ -20,7 +20,7 @@ def folder_of(project: Path, application_id: str = "app", given: Path | None = N
     return LocalFolder(project / "app.yaml", application_id, given)
 
 
-#: Stands for a broker that was told to end a moment ago.
+#: Stands for a broker that was asked to end a moment ago.
 WRITES_AT_ITS_END = "import pathlib, sys, time; time.sleep(0.5); (pathlib.Path(sys.argv[1]) / 'last').write_text('')"
 
 

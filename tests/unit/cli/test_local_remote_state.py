@@ -1,4 +1,4 @@
-"""Where ``streamsapp local`` keeps snapshots."""
+"""The place where ``streamsapp local`` keeps snapshots."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Goes on when told to."""
+    """Goes on when the test lets it."""
 
     seconds = 0.0
 

@@ -1,4 +1,4 @@
-"""Where no node can run, the command says what it would need and ends with exit code 2."""
+"""On a machine where no node can run, the command says what it would need and ends with exit code 2."""
 
 from __future__ import annotations
 

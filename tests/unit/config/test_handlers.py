@@ -1,4 +1,4 @@
-"""Dead letters carry the record's own headers and tell what went wrong and where (KIP-1034)."""
+"""Dead letters carry the record's own headers and say what went wrong and where (KIP-1034)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that a declaration names: found, looked at before anything runs, and every fault of it told at once."""
+"""Code that a declaration names: found, looked at before anything runs, and all its faults reported at once."""
 
 from __future__ import annotations
 

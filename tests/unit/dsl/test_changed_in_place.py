@@ -1,4 +1,4 @@
-"""Functions that change the aggregate they are given: what is sent as the old value is that of before."""
+"""Functions that change the aggregate they are given: the old value that is sent is the one from before."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_rows_that_have_other_bytes_each_time_do_not_ask_for_ever() -> None:
 def test_a_subscription_stays_as_it_is_when_its_row_asks_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it does is the network's doing, and state must not tell of it: an audit would find a difference."""
+    """The network decides whether it does, and state must not show it: an audit would find a difference."""
     monkeypatch.chdir(tmp_path)  # subscriptions are on disk
     built = topology(TEXT, "join")
     number = next(part.id for part in built.sub_topologies() if any("others" in each.topics for each in part.sources))
@@ -200,7 +200,7 @@ def test_a_row_that_is_what_it_was_at_the_commit_hears_that_its_partner_went_mea
 
 @pytest.mark.parametrize("join", ["join", "left_join"])
 def test_a_deleted_row_that_came_and_went_within_a_commit_keeps_no_result(join: str) -> None:
-    """The answer to its deletion finds the row that is held, and that row is never told."""
+    """The answer to its deletion finds the row that is held, and that row is never sent."""
     rows = HeldRows(join)
     rows.change("a1")
     rows.commit()

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
-#: A user's or a build machine's own folders; what a program may rely on anywhere (/usr, /proc, ...) is not among them.
+#: A user's or a build machine's own folders, without folders that a program may rely on anywhere (/usr, /proc, ...).
 MACHINE_PATH = re.compile(r"(?<![\w.$}>~-])/(?:root|work|home/\w+|Users/\w+|tmp/(?!streamsapp)\w+)(?:/|\b)")
 
 

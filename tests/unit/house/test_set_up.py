@@ -41,7 +41,7 @@ def test_a_program_that_fails_is_quoted() -> None:
 
 
 def test_parts_are_set_up_before_anything_is_installed() -> None:
-    """Each beside the others: what they import is in this tree or in the standard library."""
+    """Each beside the others: all modules they import are in this tree or in the standard library."""
     code = "import set_up, versitygw; from cluster import binaries; from streamsapp.local import jars, java"
     path = os.pathsep.join(str(ROOT / name) for name in ("tools", "runtime"))
     command = [sys.executable, "-S", "-c", code]

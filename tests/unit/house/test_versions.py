@@ -1,4 +1,4 @@
-"""The version of pyproject.toml is the only one: what repeats it has the same."""
+"""The version of pyproject.toml is the only one: every repetition has the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from release import project_version
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-#: An image or a wheel of this project with a version; one that stands for a number of the reader's own has two parts.
+#: An image or a wheel of this project with a version; a version that stands for the reader's own has two parts.
 OF_THE_PROJECT = re.compile(r"streamsapp(?:-operator|-runtime|-spark)?[:-](\d+\.\d+\.\d+)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCKS = [ROOT / "requirements.lock", *sorted((ROOT / "images").glob("*.lock"))]

@@ -1,4 +1,4 @@
-"""The HTTP port against those who mean no good: what it takes of them is bounded, and it serves the others."""
+"""The HTTP port against malicious clients: it bounds their use of it, and serves the others."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def _resident() -> int:
 
 def test_what_was_freed_goes_back_to_the_system() -> None:
     made = [bytes(1000) for _ in range(100_000)]
-    kept = made[::1000]  # what is freed between them stays with the allocator
+    kept = made[::1000]  # the freed memory between them stays with the allocator
     del made
     before = _resident()
 

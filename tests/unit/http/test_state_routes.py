@@ -50,7 +50,7 @@ class Group:
         return member
 
     def rebalance(self) -> None:
-        """Everybody hears who has what."""
+        """All instances hear which instance has which task."""
         for member in self.members:
             member.group = {each.endpoint: peer(each) for each in self.members}
 

@@ -71,7 +71,7 @@ def _snake_case(name: str) -> str:
 def _classes(name: str) -> tuple[type, ...]:
     if name in _OURS:
         return _OURS[name]
-    if name.endswith("Listener"):  # what users write, and the runtime calls
+    if name.endswith("Listener"):  # users write it, and the runtime calls it
         return ()
     found = getattr(streamsapp, name, None) or getattr(streamsapp.testing, name, None)
     return (found,) if isinstance(found, type) else ()

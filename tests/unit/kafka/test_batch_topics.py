@@ -1,5 +1,5 @@
-"""Topics as brokers tell them to a producer of batches: an error counts when it was told for long, not when it is
-old."""
+"""Topics as brokers describe them to a producer of batches: an error counts when brokers have answered it for long, not
+when it is old."""
 
 from __future__ import annotations
 

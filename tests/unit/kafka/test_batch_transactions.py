@@ -1,5 +1,5 @@
-"""Transactions of a producer of batches, which admit partitions and groups first or with what is written to them
-(KIP-890), and what becomes of each way in which they fail."""
+"""Transactions of a producer of batches. They admit partitions and groups first, or with the writes to them (KIP-890).
+The tests show the end of each way in which they fail."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_a_transaction_of_which_no_broker_has_anything_is_not_committed(make: Ma
     flush(producer)
     producer.commit_transaction(SOON)
 
-    # Where it was admitted first the broker knows of it.
+    # If it was admitted first, the broker knows of it.
     assert brokers.ended == [not implicit, True]
     assert len(producer.take_failures()) == 2
 

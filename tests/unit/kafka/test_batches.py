@@ -343,7 +343,7 @@ def test_a_batch_is_sent_again_after_a_pause_each_time(code: int, make: Make) ->
 
     assert len(times) == 21
     for before, after in pairwise(times):
-        assert 5.0 <= after - before <= 5.6  # what has to wait is looked after twice a second
+        assert 5.0 <= after - before <= 5.6  # the producer looks after waiting batches twice a second
     assert brokers.broken == []
 
 

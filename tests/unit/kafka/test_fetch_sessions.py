@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("start", [True], ids=["sessions"], indirect
 
 
 def quiet(brokers: FetchedBrokers, reader: Reader) -> None:
-    """Until three more answers have told nothing: the broker may count the last one late, and may have been asked
+    """Until three more answers have had no news: the broker may count the last one late, and may have been asked
     once more by now. The third one answers a request that was made after that."""
     answered = brokers.answered
     while brokers.answered < answered + 3:

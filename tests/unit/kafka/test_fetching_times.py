@@ -31,7 +31,7 @@ def at_once(call: Callable[[], None]) -> None:
 
 
 class LookedUp:
-    """Leaders of a topic for which brokers tell an error, and when they were asked."""
+    """Leaders of a topic for which brokers answer an error, and when they were asked."""
 
     def __init__(self, error: int) -> None:
         self.clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""The record for which librdkafka's batch was refused is found over its clients, and told with a remedy."""
+"""The record for which librdkafka's batch was refused is found over its clients, and reported with a remedy."""
 
 from __future__ import annotations
 

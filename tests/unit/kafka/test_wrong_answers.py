@@ -105,7 +105,7 @@ def test_a_batch_behind_those_that_were_asked_for_is_not_taken_for_them(start: S
 def test_what_a_broker_got_while_it_answered_is_taken_with_the_next_answer(
     level: str, start: Start, read: Read, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It looks where its log ends before it reads: what it reads may be beyond."""
+    """It looks where its log ends before it reads: the records that it reads may be beyond."""
     brokers = start({"a": 1})
     for _ in range(3):
         brokers.write(A, 5)

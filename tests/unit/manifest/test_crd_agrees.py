@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
 
 
 def differences(schema: dict[str, Any], expected: inspect.Type, path: str) -> Iterator[str]:
-    """Where the schema of one field and its type in the structure do not say the same."""
+    """The places where the schema of one field and its type in the structure do not say the same."""
     match expected:
         case inspect.UnionType(types=types):
             yield from _union_differences(schema, types, path)

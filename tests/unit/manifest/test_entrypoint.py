@@ -1,4 +1,4 @@
-"""Finding the topology in the user's code, and telling what is wrong with it in the user's terms."""
+"""Finding the topology in the user's code, and saying what is wrong with it in the user's terms."""
 
 from __future__ import annotations
 

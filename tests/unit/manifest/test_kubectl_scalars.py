@@ -83,7 +83,7 @@ def test_schedules_that_kubernetes_refuses_are_refused(text: str) -> None:
 
 
 def test_days_are_open_where_kubernetes_leaves_them_open() -> None:
-    """Where both kinds of days are restricted, either is enough."""
+    """If both kinds of days are restricted, either is enough."""
     assert parse_schedule("0 0 1 * mon").either_day
     assert parse_schedule("0 0 */2 * mon").either_day
     for text in ("0 0 * * mon", "0 0 ? * mon", "0 0 */1 * mon", "0 0 *-5 * mon", "0 0 1,* * mon", "0 0 1 * */1"):

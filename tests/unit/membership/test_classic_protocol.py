@@ -105,7 +105,7 @@ class Coordinator:
 
 
 class Recorder:
-    """Remembers what the member was told."""
+    """Remembers the calls for the member."""
 
     def __init__(self) -> None:
         self.assignments: list[Identity] = []

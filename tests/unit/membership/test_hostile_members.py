@@ -46,7 +46,7 @@ def read(says: bytes) -> tuple[bool, int]:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[ProcessPoolExecutor]:
-    """A process that does nothing else, whose memory can therefore be told."""
+    """A process that does nothing else, so that its memory can be measured."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         yield process
 

@@ -53,7 +53,7 @@ def random_entries(rng: random.Random, value: Callable[[random.Random], Any], co
 
 
 def send_all(producer: Any, changes: ChangelogSlice) -> None:
-    """A topic that is just being made may not be known yet: what is left over is sent again."""
+    """A topic that is just being made may not be known yet: the rest of the changes is sent again."""
     while changes:
         changes = producer.send_changes(changes)
         producer.poll()

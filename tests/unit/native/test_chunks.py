@@ -278,7 +278,7 @@ def by_hand(base: int, records: list[bytes], **fields: int) -> bytes:
     return changed(data, length=len(data) - 12, **counted | fields)
 
 
-#: A number that goes on for longer than any; what follows it could be read.
+#: A number that goes on for longer than any number may; the bytes after it could be read.
 ENDLESS = b"\x80" * 10 + b"\0"
 
 #: Records that cannot be the third one of a batch of four.

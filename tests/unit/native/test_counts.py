@@ -1,4 +1,4 @@
-"""Keys that are counted in C are counted as in Python, and so are the records that tell of them."""
+"""Keys that are counted in C are counted as in Python, and the records of the counts are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects and calls of the compiled part are given by named fields; one that is wrong is named."""
+"""Objects and calls of the compiled part are given by named fields; errors name the wrong field."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tree: Path) -> Path:
-    """Where the module would be, and is not."""
+    """The path where the module would be, and is not."""
     folder = tree / "streamsapp" / "native"
     for file in folder.glob("*.so"):
         file.unlink()

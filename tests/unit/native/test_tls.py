@@ -206,8 +206,8 @@ def test_the_end_is_told_after_all_bytes(begin: Begin, politely: bool) -> None:
 
 
 class Wire:
-    """A client whose handshake is done, and what a server says to it as bytes, which a test may change. One that wants
-    a certificate has refused the client by then, under TLS 1.3, and its alert waits to be read."""
+    """A client whose handshake is done, and the bytes that a server sends to it, which a test may change. A server that
+    wants a certificate has refused the client by then, under TLS 1.3, and its alert waits to be read."""
 
     def __init__(self, *, wants_certificate: bool = False) -> None:
         self.here, self.there = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Windows that are counted in C are what they are in Python, and so are the records that tell of them."""
+"""Windows that are counted in C are the same as in Python, and so are the records of the counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where keys are looked for: in one partition where that is known, in all where others write the topics."""
+"""Queries look for a key in one partition if it is known, and in all partitions if others write the topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A folder as an object store: what only folders have, such as other processes, and volumes that are not mounted."""
+"""A folder as an object store: cases that only folders have, such as other processes, and volumes that are not
+mounted."""
 
 from __future__ import annotations
 

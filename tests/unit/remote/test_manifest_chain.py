@@ -1,4 +1,4 @@
-"""The numbers of a chain are known by its keys alone; what cannot be used is passed over with a warning."""
+"""The keys of a chain alone give its numbers; unusable objects are passed over with a warning."""
 
 from __future__ import annotations
 

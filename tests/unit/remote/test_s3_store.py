@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = MappingProxyType({})
-    #: Of the body, as the headers tell.
+    #: Of the body, as the headers say.
     length: int | None = None
 
 

@@ -1,4 +1,4 @@
-"""A fetch brings exactly what was published; whatever is wrong with a snapshot, the one before it is tried."""
+"""A fetch brings exactly what was published; with any fault of a snapshot, it tries the one before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Owners, zombies, readers and collectors at the same task in any order, with faults: what must hold always does.
+"""Owners, zombies, readers and collectors at the same task in any order, with faults: the invariants always hold.
 
-Each example is an interleaving of steps; some operations raise before or after they had an effect, and others happen in
-the middle of an upload, a download or a collection.
+Each example is an interleaving of steps. Some operations raise before or after they had an effect; others happen in the
+middle of an upload, a download or a collection.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ tables = st.dictionaries(st.integers(1, 6), st.sampled_from([b"a", b"bb", b"cc"]
 
 
 class Task(RuleBasedStateMachine):
-    """One task's chain, and everybody who believes in having to do with it."""
+    """One task's chain, and all that believe they have to do with it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From a topology and the topics that exist to tasks: what is created, what is refused, and what changes later."""
+"""From a topology and the topics that exist to tasks: created topics, refusals, and later changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances after a bootstrap: where tasks without snapshots go on, and that none starts on half a state."""
+"""Instances after a bootstrap: tasks without snapshots go on at the right place, and none starts on half a state."""
 
 from __future__ import annotations
 

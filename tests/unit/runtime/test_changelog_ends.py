@@ -1,4 +1,4 @@
-"""Where changelogs end is what their leaders say. Brokers that lead by a script."""
+"""Changelogs end where their leaders say. Brokers that lead by a script."""
 
 from __future__ import annotations
 

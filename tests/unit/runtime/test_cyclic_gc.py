@@ -14,7 +14,7 @@ OWN = (701, 11, 12)
 
 @pytest.fixture(autouse=True)
 def _no_instance_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever instance another test of this process left behind."""
+    """As if no other test of this process had left an instance behind."""
     monkeypatch.setattr(cyclic_gc, "_instances", 0)
     before = gc.get_threshold()
     gc.set_threshold(*OWN)

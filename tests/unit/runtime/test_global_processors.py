@@ -40,7 +40,7 @@ def it(tmp_path: Path) -> Iterator[Globals]:
 
 
 class Upper(Processor):
-    """Keeps values in capitals; what it was told is remembered by the class."""
+    """Keeps values in capitals; the class remembers the calls."""
 
     seen: ClassVar[list[str]] = []
 

@@ -354,7 +354,7 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning_once_the_one_b
     it.arrives(A, 0, 1)
     it.task.process(it.task.control, 2)
     epoch = it.task.freeze()
-    assert epoch is not None  # the offset is the one that was committed of the topic before
+    assert epoch is not None  # the offset was committed for the earlier topic
     assert (epoch.offsets[A].offset, epoch.offsets[A].topic) == (2, SECOND)
     assert it.feeder.partitions_created_anew == 1
 

@@ -1,4 +1,5 @@
-"""Topics that match a pattern come and go while the application runs; what the group's leader found holds for all."""
+"""Topics that match a pattern come and go while the application runs; the findings of the group's leader hold for
+all."""
 
 from __future__ import annotations
 

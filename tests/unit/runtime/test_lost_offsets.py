@@ -34,7 +34,7 @@ from streamsapp.testing import MockClock
 from task_parts import Each, config, forwards, task_of
 
 OTHER = TopicPartition("app-t-changelog", 0)
-#: Of another task than the one that has a snapshot.
+#: Of another task than the task with a snapshot.
 INPUT = TopicPartition("in", 1)
 
 

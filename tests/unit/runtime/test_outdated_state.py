@@ -1,5 +1,5 @@
-"""A store goes on from where it stands if that is a place in the changelog that there is now, and if no deletion is
-missing there: restoring pass by pass, from changelogs that a fake broker keeps."""
+"""A store goes on from its position if that is a place in the present changelog, and if no deletion is missing there.
+The tests restore pass by pass, from changelogs that a fake broker keeps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run_and_close(it: Restoring) -> None:
 
 
 def again(it: Restoring, caplog: pytest.LogCaptureFixture) -> tuple[list[str], str]:
-    """The keys of the store after another start, and what was told."""
+    """The keys of the store after another start, and the log."""
     caplog.clear()
     task = it.task()
     it.restore(task)

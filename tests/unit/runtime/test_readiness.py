@@ -1,4 +1,4 @@
-"""When an instance has come back: what it waits for, and what it does not."""
+"""An instance that has come back waits for some things before it is ready, and not for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restores while the object store is away: how long they wait for it, and what they tell of it."""
+"""Restores while the object store is away: how long they wait for it, and what they report of it."""
 
 from __future__ import annotations
 

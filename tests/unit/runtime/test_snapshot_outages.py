@@ -131,5 +131,5 @@ def test_a_store_that_answers_and_takes_no_snapshots_is_left_to_the_pauses(
 
     it = threads.snapshots.of(TASK)
     assert it is not None
-    assert it.attempts <= 2  # that of the claim, and the one that was asked for
+    assert it.attempts <= 2  # the attempt of the claim, and the attempt that was asked for
     assert threads.snapshots.outage is not None

@@ -75,7 +75,7 @@ def test_a_replica_shows_what_it_began_with(remote: Remote) -> None:
 
 def test_a_prediction_is_unknown_until_it_is_known_how_fast_the_store_is_read(remote: Remote) -> None:
     snapshot = remote.owner.publish("a")
-    assert remote.restore() == {"predictedSeconds": None}  # where the task stands is unknown
+    assert remote.restore() == {"predictedSeconds": None}  # the position of the task is unknown
 
     remote.owner.task.changelog_positions = {"s": 101}
     assert remote.restore() == {"predictedSeconds": None}

@@ -1,4 +1,4 @@
-"""Where a task goes on in its inputs, by the topics that its positions belong to."""
+"""A task goes on in its inputs by the topics that its positions belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON gives back what was written, numbers exactly; whatever it cannot give back is refused where it is written."""
+"""JSON gives back what was written, numbers exactly; a value that it cannot give back is refused when it is written."""
 
 from __future__ import annotations
 

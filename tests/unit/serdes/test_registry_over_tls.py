@@ -1,4 +1,5 @@
-"""A schema registry behind TLS and a password: who gets in, what is asked for once, what is known when it is away."""
+"""A schema registry behind TLS and a password: clients that get in, questions that are asked once, answers that are
+known while it is away."""
 
 from __future__ import annotations
 

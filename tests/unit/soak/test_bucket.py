@@ -42,7 +42,7 @@ def restored(counts: dict[str, int], position: int = 3) -> Restored:
 
 def test_writers_who_claim_follow_each_other() -> None:
     assert check_chains([CHAIN]) == []
-    assert check_chains([[CHAIN[0], CHAIN[3]]]) == []  # what was between is deleted or damaged
+    assert check_chains([[CHAIN[0], CHAIN[3]]]) == []  # the snapshots between are deleted or damaged
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_a_broker_is_frozen_or_restarted_but_not_both_in_a_run() -> None:
 
 
 def test_without_transactions_nothing_arrives_late() -> None:
-    """A broker cannot tell what a producer without transactions sent long ago from what it sends now."""
+    """A broker cannot distinguish old requests of a producer without transactions from new ones."""
     late = {plan.guarantee for plan in plans() for fault in plan.faults if fault.kind is Kind.CUT_LATE}
 
     assert late == {EXACTLY_ONCE}

@@ -227,7 +227,7 @@ class Counted:
         if self.rng.randrange(2):
             self.finish()
         if self.model.frozen is not None and self.model.committed is self.model.frozen:
-            return  # what has begun to be applied is committed
+            return  # changes that have begun to be applied are committed
         self.stores.revert()
         self._steps, self.model.frozen = iter(()), None
         self.model.now, self._changelog = dict(self.model.committed), dict(self.model.committed)

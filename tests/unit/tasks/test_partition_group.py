@@ -23,7 +23,7 @@ from task_parts import config, handling, raw
 
 @pytest.fixture(autouse=True, scope="module", params=["python", "native"])
 def data_path(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The loop in C, and the one that takes what that leaves."""
+    """The loop in C, and the loop in Python that takes the records that C leaves."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "python":
             in_python(patch)

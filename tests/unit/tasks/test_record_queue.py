@@ -32,7 +32,7 @@ TP = TopicPartition("in", 0)
 
 @pytest.fixture(autouse=True, params=["python", "native"])
 def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop in C, and the one that takes what that leaves."""
+    """The loop in C, and the loop in Python that takes the records that C leaves."""
     if request.param == "python":
         in_python(monkeypatch)
 
@@ -217,7 +217,7 @@ def test_the_default_extractor_refuses_a_record_without_a_timestamp() -> None:
     ],
 )
 def test_an_extractor_that_fails_is_told_with_its_record(extractor: TimestampExtractor, told: str) -> None:
-    """Whatever the handlers say: they are not asked about times, as in Kafka Streams."""
+    """In spite of the handlers: they are not asked about times, as in Kafka Streams."""
     it = Queue(extractor=extractor, on_error="continue")
     it.add(numbered(0, 5))
 

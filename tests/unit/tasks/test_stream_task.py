@@ -282,7 +282,7 @@ def test_wall_clock_callbacks_follow_the_clock_from_the_moment_they_were_schedul
     [
         (1_020, [1_020, 1_030]),
         (1_005, [1_005, 1_015, 1_025]),  # now
-        (1_002, [1_012, 1_022]),  # has passed: the next one that it would have had
+        (1_002, [1_012, 1_022]),  # has passed: the next time that it would have had
         (2, [1_012, 1_022]),
         (datetime.fromtimestamp(1.018, UTC), [1_018, 1_028]),
     ],

@@ -22,7 +22,7 @@ SURROGATE = "a\ud800"
 
 
 class Seen:
-    """A handler that remembers what it was told."""
+    """A handler that remembers the errors."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []

@@ -209,7 +209,7 @@ def test_a_member_of_a_version_that_does_not_tell_its_stores_is_compared_by_its_
 
 
 SUMS = ("sums", "KEY_VALUE")
-#: Two versions that both fit the old one: what the first calls sub-topology 1 is 2 of the second.
+#: Two versions that both fit the old one: sub-topology 1 of the first is sub-topology 2 of the second.
 FIRST = {**OLD, **{task: info(task, "more", SUMS) for task in APPENDED}}
 SECOND = {
     **OLD,

@@ -1,4 +1,4 @@
-"""Whatever stands in a StreamsApp, reading its spec gives a revision or faults, and never another exception."""
+"""With anything in a StreamsApp, reading its spec gives a revision or faults, and never another exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pod that checks a revision: what it found, and what it means that it found nothing."""
+"""The pod that checks a revision: its findings, and the meaning of no findings."""
 
 from __future__ import annotations
 

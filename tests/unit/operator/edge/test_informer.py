@@ -1,4 +1,5 @@
-"""Watches that break, are too old or miss something leave the cache as the API server is; who is looked at when."""
+"""Watches that break, are too old or miss something leave the cache as the API server is. The cache decides which
+application is looked at, and when."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def pod(name: str, version: int, app: str = "a", **more: Any) -> Object:
 
 
 class ScriptedClient(MemoryApi):
-    """Lists what ``listed`` has; watches tell what is put into ``told``, or fail with it."""
+    """Lists return ``listed``; watches return what a test puts into ``told``, or fail with it."""
 
     def __init__(self) -> None:
         super().__init__()

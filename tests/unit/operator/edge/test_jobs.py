@@ -1,4 +1,4 @@
-"""The Jobs of bootstraps and previews: what they came to, and what their pods say."""
+"""The Jobs of bootstraps and previews: their results, and the words of their pods."""
 
 from __future__ import annotations
 

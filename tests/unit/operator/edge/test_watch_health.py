@@ -1,4 +1,4 @@
-"""A watcher that fell silent is found out by a list; one that is merely busy, or an API server that is away, is not."""
+"""A list finds out a watcher that fell silent, but does not blame a busy watcher, or an API server that is away."""
 
 from __future__ import annotations
 

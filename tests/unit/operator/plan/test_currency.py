@@ -1,4 +1,4 @@
-"""Conditions tell if the spec of this generation is what runs: one of UpToDate, Reconciling and Stalled is true."""
+"""Conditions say if the spec of this generation runs: one of UpToDate, Reconciling and Stalled is true."""
 
 from __future__ import annotations
 

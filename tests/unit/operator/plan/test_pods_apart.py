@@ -180,7 +180,7 @@ def test_whenever_the_spec_changes_pods_of_both_topologies_are_never_there_at_a_
     assert not cluster.mixed
 
 
-#: Both fit revision one, and not each other: what the first calls sub-topology 1 is 2 of the second.
+#: Both fit revision one, and not each other: sub-topology 1 of the first is sub-topology 2 of the second.
 FIRST = TopologyShape({0: ("in",), 1: ("more",)}, {0: {"counts": "key-value"}, 1: {"sums": "key-value"}})
 SECOND = TopologyShape(
     {0: ("in",), 1: ("other",), 2: ("more",)}, {0: {"counts": "key-value"}, 1: {}, 2: {"sums": "key-value"}}

@@ -103,7 +103,7 @@ def test_a_pause_is_predicted_by_those_that_were_observed() -> None:
     assert usual_takeover((steps((1.0, 3.0)),), "app-driver-0") == 3.0
     # The restore that was predicted is no part of it; the newest record is the first.
     assert usual_takeover((steps((13.0, 14.0)), steps((1.0, 3.0))), "app-driver-0") == 3.5
-    # One that took very long for once does not count for much; what is not known does not count.
+    # A step that took very long for once does not count for much; an unknown time does not count.
     known = steps((1.0, 2.0), (2.0, 2.0), (2.0, 114.0), (2.0, 2.2), (2.0, None), (None, 9.0), (0.0, 9.0))
     assert usual_takeover((known,), "app-driver-0") == 2.1
     assert usual_takeover((known,), "app-0") == 1.0

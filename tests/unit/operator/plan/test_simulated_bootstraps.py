@@ -1,5 +1,5 @@
-"""Bootstraps in a made-up cluster: Jobs fail, take their time to end and are deleted by others; the operator dies, its
-calls fail, the user changes the spec. Never is a pod made while the state is half, and in the end the application runs.
+"""Bootstraps in a made-up cluster: Jobs fail, end late and are deleted by others; the operator dies, its calls fail,
+the user changes the spec. No pod is made while the state is half, and in the end the application runs.
 """
 
 from __future__ import annotations

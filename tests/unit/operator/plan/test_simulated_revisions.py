@@ -1,5 +1,5 @@
-"""Random changes of the spec among revisions that fit each other or do not, work or fail late: whatever comes, pods
-that do not fit are never there at a time, what fails is never the last good one, and conditions agree with each other.
+"""Random changes of the spec among revisions that fit each other or do not, work or fail late. In each case, pods that
+do not fit are never there at the same time, a failing revision is never the last good one, and conditions agree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROLLOUT = RolloutSpec(
 )  # fmt: skip
 #: Seconds after which pods of a bad revision crash, hang in a record, or process nothing more without being in one.
 CRASHES_AFTER, HANGS_AFTER, RESTS_AFTER = 45.0, 20.0, 40.0
-#: Behaviours of revisions, as the first part of a name: what follows is the shape that ``shape_of`` knows.
+#: Behaviours of revisions, as the first part of a name: the rest is the shape that ``shape_of`` knows.
 BAD = ("crashes", "hangs", "idle", "rests")
 SHAPES = ("good", "left", "right", "moved")
 REVISIONS = [f"{kind}:{shape}" for kind in ("well", *BAD) for shape in SHAPES]
@@ -132,7 +132,7 @@ class World:
 
     def judge(self) -> None:
         assert not self.cluster.mixed, self.cluster.mixed
-        # One that hangs commits nothing: it goes whether its tasks are followed or not.
+        # A pod that hangs commits nothing: it goes whether its tasks are followed or not.
         assert [it for it in self.truth.violations if "(not ready)" not in it] == []
         good = self.status.last_good_revision
         assert self.lost or good is None or behaviour(good) == "well", self.status.rollout

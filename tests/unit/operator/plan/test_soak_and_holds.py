@@ -85,7 +85,7 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
     planned = reconcile(reconciles, seen)  # the step ends
     planned = reconcile(reconciles, seen)
     assert not has(planned, Evict)
-    # One that comes back by itself has the last good revision.
+    # A pod that comes back by itself has the last good revision.
     assert only(planned, ApplyChildren).revision == "one"
     assert (reconciles.rollout.phase, told(planned)) == ("Paused", ["RolloutPaused"])
     reconcile(reconciles, seen, "one", after=4000)

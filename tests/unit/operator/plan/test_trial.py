@@ -1,4 +1,4 @@
-"""A revision that all pods have becomes the last good one after a while; one that fails until then leads back."""
+"""A revision that all pods have becomes the last good one after a while; if it fails before, the operator goes back."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_what_is_slow_by_nature_becomes_the_last_good_one(why: str) -> None:
 
 
 def test_one_on_trial_that_stops_processing_while_records_wait_leads_back() -> None:
-    """Whatever it waits for is in no record: a lock between two, a thread of the user's."""
+    """It does not wait in a record: it waits for a lock between two records, or for a thread of the user's."""
     reconciles = tried()
     for count in (100, 200, 300):
         look(reconciles, telling(new(), processed=count, commits=9, input_lag=50, waiting=9), after=100)

@@ -1,4 +1,4 @@
-"""``kubectl streamsapp produce``, ``consume`` and ``reset``: what runs in which pod, and that none is left."""
+"""``kubectl streamsapp produce``, ``consume`` and ``reset``: the program in each pod, and that no pod is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows and records go."""
+"""The partitions that rows and records go to."""
 
 from __future__ import annotations
 

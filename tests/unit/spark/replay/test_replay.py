@@ -78,7 +78,7 @@ def test_the_state_is_the_same_when_results_are_left_out(seed: int, tmp_path: Pa
 
 
 def foreign_key_joins(seed: int) -> Program:
-    """Tables that change their foreign keys, joined twice; what comes out is grouped anew and comes back to a join."""
+    """Tables that change their foreign keys, joined twice; the results are grouped anew and come back to a join."""
     random = Random(seed)
     texts = {"key": "string", "value": "string"}
     kept = {"materialized": {**texts, "name": "first"}}

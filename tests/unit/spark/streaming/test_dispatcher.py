@@ -119,7 +119,7 @@ def test_a_puller_that_reports_after_its_batch_ends_nothing_of_the_next() -> Non
 
 
 def batch(dispatcher: Dispatcher, places: str, *numbers: int, leaving: Sequence[int] = ()) -> dict[str, list[int]]:
-    """A batch of these lanes in these processes; what each of them ran."""
+    """A batch of these lanes in these processes; returns the lanes that each of them ran."""
     given = [LaneOrder(each, (), gives_up=each in leaving) for each in sorted({*numbers, *leaving})]
     dispatcher.begin(given, len(places))
     pullers = [dispatcher.join(place, number, 0) for number, place in enumerate(places)]

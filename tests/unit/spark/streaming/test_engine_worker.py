@@ -36,7 +36,7 @@ from streamsapp_spark.streaming.worker import EngineJob, pull
 
 
 class Driver:
-    """Notes what workers tell it, and has an order for the first that asks."""
+    """Notes the reports of workers, and has an order for the first worker that asks."""
 
     def __init__(self, serve: Callable[[Connection], None] | None = None) -> None:
         self.heard: list[tuple[Any, ...]] = []
