@@ -1,5 +1,5 @@
 """The bounds on what is believed of a broker: how long an answer may be, how long the broker may be left alone, and
-which partitions an answer has to tell of. Pure; used by all connections of this package, on their threads."""
+which partitions an answer has to name. Pure; used by all connections of this package, on their threads."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def throttle(milliseconds: int, broker: object) -> float:
 
 
 def check_length(head: bytes, most: int) -> int:
-    """The length that the first four bytes of an answer tell. Raises ``WrongAnswerError`` that says what the other side
-    may be if no answer has such a length; nothing was allocated then."""
+    """The length that the first four bytes of an answer state. If no answer has such a length, raises a
+    ``WrongAnswerError`` that says what the other side may be; nothing was allocated then."""
     size = int.from_bytes(head, "big", signed=True)
     if 4 <= size <= most:
         return size

@@ -45,8 +45,8 @@ NEVER = 0x7FFF
 
 
 class In(NamedTuple):
-    """The versions that have a field, those in which it may be none, its number where it is tagged (KIP-482), and
-    whether another version may leave out what it says."""
+    """The versions that have a field, the versions in which it may be none, its number where it is tagged (KIP-482),
+    and whether another version may leave out what it says."""
 
     first: int = 0
     last: int = NEVER

@@ -1,7 +1,7 @@
 """Requests to any broker of the cluster: the group protocol, batches of records, transactions; and the thread on which
 coroutines wait for the answers.
 
-Made and closed by who has something to say (``membership``, ``kafka/producing``, ``runtime/micro_batches``).
+Made and closed by the parts that send requests (``membership``, ``kafka/producing``, ``runtime/micro_batches``).
 Everything named ``async`` runs on the thread that ``start`` begins, as do ``go_on``, ``learn``, ``brokers`` and
 ``two_ways_to``; the rest may be called from any thread.
 """
@@ -152,9 +152,9 @@ class Connection:
     async def send(
         self, request: RequestByHand[A], node: Node, timeout: float, check: Check[A] = _anything, held: float = 0.0
     ) -> A:
-        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds beside those for
-        which the broker may have ``held`` it, or none that passes the ``check``, which raises ``WrongAnswerError``: the
-        connection is closed then."""
+        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds, beside the time
+        for which the broker may have ``held`` it. It raises the same, and closes the connection, for an answer that
+        does not pass the ``check``, which raises ``WrongAnswerError``."""
         answer = await self._answer(request, node, timeout, held)
         try:
             check(answer)
@@ -193,9 +193,9 @@ class Connection:
         *,
         apart: bool = False,
     ) -> A:
-        """The answer of the first broker that gives one, first of the brokers known by now, then of those the user
-        named; the other way round if it is to be asked ``apart``, on a connection where no other request is waited for.
-        Brokers that were out of reach come last: a cluster that has moved is found by the names that the user gave
+        """The answer of the first broker that gives one. The brokers known by now are asked first, then those the user
+        named. With ``apart`` it is the other way round, on a connection where no other request is waited for. Brokers
+        that were out of reach come last: a cluster that has moved is found by the names that the user gave
         (KIP-899)."""
         failure: UnreachableError | None = None
         ways = [random.sample(nodes, len(nodes)) for nodes in (self.brokers(), list(self._named))]
@@ -241,7 +241,7 @@ class Connection:
 
     def two_ways_to(self, coordinator: Coordinator | FindCoordinatorResponse, kind: int, key: str) -> tuple[Node, Node]:
         """Two nodes that stand for the broker that an answer to FindCoordinator names, each with a connection of its
-        own: a broker serves the requests of one connection one after the other, and a JoinGroup may wait for minutes.
+        own. A broker serves the requests of one connection one after the other, and a JoinGroup may wait for minutes.
         """
         number = coordinator.node_id
         ways = f"coordinator-{number}", number

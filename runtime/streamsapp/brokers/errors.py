@@ -1,4 +1,7 @@
-"""Reasons why a broker has given no answer. Raised on the threads of connections, and by those who wait for them."""
+"""Reasons why a broker has given no answer.
+
+Raised on the threads of connections, and by the callers that wait for them.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """An event loop: the coroutines, the timers and the sockets of one thread, and calls that other threads leave there.
 
 Each ``Connection`` has one, on a thread of its own; ``post`` and ``WakeUp.notify`` are for any thread, all else is for
-that one. Time and the selector are given, so that tests need not wait. A turn costs tens of microseconds, and an idle
-instance's heartbeats are most of what it does: so an answer is read, and the coroutine that waits for it runs on, in
-the same turn.
+that one. Time and the selector are given, so that tests need not wait. A turn costs tens of microseconds, and
+heartbeats are most of the work of an idle instance. So an answer is read, and the coroutine that waits for it runs on,
+in the same turn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The way to one broker: where it is, when a connection to it is opened, and until when one is used.
 
 Used by ``Broker`` for requests and by ``BrokerConnections`` for records, on their threads. A connection is opened on a
-thread of its own, which ends with that: names are resolved, TLS and SASL are agreed on there, and hold up no heartbeats
-and no records.
+thread of its own, which ends with that. Resolving names and agreeing on TLS and SASL happen there, and hold up no
+heartbeats and no records.
 """
 
 from __future__ import annotations

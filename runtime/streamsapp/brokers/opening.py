@@ -1,8 +1,8 @@
 """A connection to a broker, from its address to the moment at which requests may be sent: TCP, TLS, the requests that
 the broker knows, SASL.
 
-``open_connection`` waits, and is called on a thread of its own: neither heartbeats nor records are held up by a slow
-handshake or a slow identity provider. All that comes is the network's, and is bounded in size and time.
+``open_connection`` waits, and is called on a thread of its own: so a slow handshake or identity provider holds up
+neither heartbeats nor records. All that comes is the network's, and is bounded in size and time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bytes to and from a broker over a socket, plain or by TLS. Used on one thread at a time: that which opens the
 connection, then that of its owner.
 
-Nothing waits here, unless the owner lets reads and writes wait in the system for a moment: ``BlockingIOError`` says
-that the socket is to be watched, for room to write where ``wants_room``, and else for something to read.
+Nothing waits here, unless the owner lets reads and writes wait in the system for a moment. ``BlockingIOError`` says
+that the socket is to be watched: for room to write if ``wants_room``, and else for something to read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The admin client all parts use. It knows who leads a partition before a request is sent there.
+"""The admin client all parts use. It knows the leader of a partition before a request is sent there.
 
-librdkafka looks up leaders it does not know on the caller's thread while its own thread may end the same lookup and
-free it: ``list_offsets`` and ``delete_records`` then take the process down with a segmentation fault (2.16.1; two
-requests for new topics in a row suffice, on a busy machine). Leaders that are in its cache are not looked up.
+librdkafka looks up unknown leaders on the caller's thread, while its own thread may end the same lookup and free it.
+Then ``list_offsets`` and ``delete_records`` take the process down with a segmentation fault. (Seen with 2.16.1; two
+requests for new topics in a row suffice, on a busy machine.) Leaders that are in its cache are not looked up.
 
 Called on whichever thread asks.
 """
@@ -111,7 +111,7 @@ class _Leaders:
         self._until[topic] = time.monotonic() + REMEMBERED
 
     def judge(self, answer: Future[Any]) -> None:
-        """After a broker's restart the client would ask brokers that lead no more; a broker that was cut off may answer
+        """After a broker's restart the client would ask brokers that lead no more. A broker that was cut off may answer
         without an offset and without an error."""
         if answer.exception() is not None or getattr(answer.result(), "offset", 0) < 0:
             self._until.clear()

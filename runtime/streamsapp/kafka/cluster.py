@@ -1,8 +1,8 @@
 """Asks brokers about topics and their leaders, and which offsets a group has committed, over a connection of the
 runtime's: the same for both clients.
 
-confluent-kafka describes topics with its admin client only, and takes the metadata of offsets for C strings: it reads
-beyond the end of what Kafka Streams committed. Called on whichever thread asks; each call waits for its answer.
+confluent-kafka describes topics with its admin client only. It takes the metadata of offsets for C strings, and so
+reads beyond the end of what Kafka Streams committed. Called on whichever thread asks; each call waits for its answer.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Committed: TypeAlias = tuple[int, str]
 
 #: How long a commit may take, and the end of the connection's thread, in seconds.
 _COMMIT, _END = 30.0, 1.0
-#: The errors of a group that has no coordinator for a moment, or another one: it is new, or a broker restarts; and the
-#: pause before it is looked for again, in seconds.
+#: The errors of a group that has no coordinator for a moment, or another one: it is new, or a broker restarts. And the
+#: pause in seconds before the next look-up.
 _ELSEWHERE = frozenset(
     {
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -81,14 +81,14 @@ class Cluster:
         return self._asked(lambda connection: _described(connection, names, timeout), timeout)
 
     def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicIdentity]:
-        """The topics that these names stand for now, of those names that there are and that may be described; with an
-        empty id where the brokers know none. Raises as ``describe`` does."""
+        """The topics that these names stand for now, as far as they exist and may be described. The id is empty where
+        the brokers know none. Raises as ``describe`` does."""
         found = self.describe(names, timeout).topics
         return {name: each.topic for name, each in found.items() if not each.error}
 
     def offsets_at(self, wanted: Mapping[TopicPartition, int], timeout: float) -> dict[TopicPartition, int]:
         """The first offset of each partition at or after a time in milliseconds, or ``EARLIEST``, or ``LATEST``, which
-        is the end of what may be read; -1 where no record is as late. Raises ``KafkaException``."""
+        is the end of what may be read. It is -1 where no record is as late. Raises ``KafkaException``."""
 
         async def ask(connection: Connection) -> dict[TopicPartition, int]:
             told = await _described(connection, {each.topic for each in wanted}, timeout)
@@ -227,7 +227,7 @@ class _OffsetFetchRequest(RequestByHand[_OffsetFetchAnswer]):
     _with_throttle, _with_epoch, _with_stable = 3, 5, 7
 
     def __init__(self, group: str, partitions: Collection[TopicPartition], *, stable: bool) -> None:
-        """``stable``: those of open transactions are waited for (KIP-447)."""
+        """``stable``: waits for the offsets of open transactions (KIP-447)."""
         super().__init__((2, 7))
         self._group, self._partitions, self._stable = group, partitions, stable
 

@@ -55,10 +55,10 @@ class PartitionConsumer:
         has_handler: bool = False,
     ) -> None:
         """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
-        when other threads notify it. After records that are few it is not looked for more for ``rest`` seconds or
-        longer, and not before ``poll_all`` if that is called within ``held`` seconds. Where ``has_handler``, a record
-        without key and value, whose headers raise ``OversizedBatchError``, comes in place of a batch for which there is
-        no room; otherwise that is raised by ``poll``."""
+        when other threads notify it. After few records the consumer does not look for more for ``rest`` seconds or
+        longer, and not before ``poll_all`` if that is called within ``held`` seconds. A batch for which there is no
+        room raises ``OversizedBatchError`` in ``poll``. If the caller ``has_handler``, a record without key and value
+        takes the place of the batch instead, and its headers raise the error."""
         self._deadline = deadline
         self._wakeup = wakeup
         self._requests = Requests(deadline)
@@ -120,7 +120,7 @@ class PartitionConsumer:
         return self._fetch(limit, timeout)
 
     def poll_all(self, limit: int, timeout: float) -> Fetched:
-        """Up to ``limit`` of the records that brokers have by now, whether the consumer rests or not; waits for their
+        """Up to ``limit`` of the records that brokers have by now, whether the consumer rests or not. Waits for their
         answers up to ``timeout`` seconds, and not at all for a while after ``hurry``. Raises as ``poll`` does."""
         return self._fetch(limit, 0.0 if self._rest.hurries else timeout, at_once=True)
 
@@ -159,7 +159,7 @@ class PartitionConsumer:
 
     def confirm(self) -> Confirmation:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions
-        belong to; the result names the partitions of other topics."""
+        belong to. The result names the partitions of other topics."""
         return self._client.confirm()
 
     def doubts(self, topic: str) -> bool:
@@ -186,7 +186,7 @@ class PartitionConsumer:
     def committed_by_now(
         self, partitions: Sequence[TopicPartition], timeout: float
     ) -> dict[TopicPartition, int] | None:
-        """Committed offsets, of those partitions that have one; ``None`` if the broker does not tell them within
+        """Committed offsets, for the partitions that have one; ``None`` if the broker does not answer within
         ``timeout`` seconds."""
         try:
             found = self._cluster.committed(partitions, timeout)

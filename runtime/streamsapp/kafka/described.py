@@ -31,8 +31,8 @@ class Node(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """The number of the broker that leads a partition, ``NONE`` while there is none, and the epoch of its election;
-    ``NONE`` where the brokers tell no epochs."""
+    """The number of the broker that leads a partition, ``NONE`` while there is none. And the epoch of its election,
+    ``NONE`` where the brokers report no epochs."""
 
     node: int
     epoch: int

@@ -1,4 +1,4 @@
-"""A consumer group as those see it who are not in it: its members, its committed offsets, whether it is active.
+"""A consumer group as seen from outside: its members, its committed offsets, whether it is active.
 
 Called by ``streamsapp reset`` and by the Spark part's driver, on the main thread.
 """
@@ -56,8 +56,9 @@ class GroupAdmin:
 
     def committed(self) -> dict[TopicPartition, int]:
         """The group's committed offsets."""
-        # The answer of a coordinator that does not know the group yet ends the process (librdkafka 2.16.1: it asks its
-        # consumer group, which an admin client has none of, to look for another one). Members are listed once it does.
+        # The answer of a coordinator that does not know the group yet ends the process. (librdkafka 2.16.1 asks its
+        # consumer group to look for another one, and an admin client has no consumer group.) Members are listed once it
+        # does.
         self._members()
         group = [ConsumerGroupTopicPartitions(self._group)]
 

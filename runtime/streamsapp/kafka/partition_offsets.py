@@ -1,7 +1,7 @@
 """Asks the leaders of partitions for their first and last offsets, and for the first ones at or after a time.
 
 Used by ``kafka.cluster``, on the thread of its connection. Leaders are looked up each time, as offsets are seldom asked
-for: a leader that has moved is an error that passes, and the next call finds the new leader.
+for. A leader that has moved is an error that passes, and the next call finds the new leader.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class ExactlyOnceProducer(RecordProducer):
         return super().send_changes(changes)
 
     def announce(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
-        """Begin a transaction that will commit offsets of these partitions, for now the offsets where they stand: a
+        """Begin a transaction that will commit offsets of these partitions, for now the offsets where they stand. A
         client that asks for committed offsets waits for its end. Raises as ``commit`` does."""
         self._begin()
         try:

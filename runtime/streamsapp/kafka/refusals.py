@@ -1,8 +1,8 @@
 """The records that brokers refuse: whose fault it is, and what the user can do about it.
 
 Brokers refuse batches, not records. The producer of batches finds the record that is at fault (``batches.sender``).
-librdkafka reports the error for each record of the batch: ``Refusals`` has the clients that come next send smaller
-batches, until the record is known. Pure; used on the thread of a producer, the codes also on its connection's.
+librdkafka reports the error for each record of the batch. ``Refusals`` makes the next clients send smaller batches,
+until the record is known. Pure; used on the thread of a producer, the codes also on its connection's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _Identity: TypeAlias = tuple[object, ...]
 class Refusals:
     """The refusals that are known over the clients of librdkafka's that an instance has, one after the other.
 
-    A batch that is refused takes all that was sent since the last commit with it: what follows may have been written
+    A batch that is refused takes all that was sent since the last commit with it. Later records may have been written
     already, and must not come before it. So the tasks go on from the last commit, with a client that sends smaller
     batches. Under exactly once a refused record takes the transaction with it, too: the next one leaves it out.
     """
@@ -63,7 +63,7 @@ class Refusals:
         #: In bytes; ``None`` while the client's own serves.
         self._batch_size: int | None = None
         self._smaller = self._singly = self._next_singly = self._next_searches = False
-        #: True if the client is to tell which record it is that was refused, which costs it something.
+        #: True if the client is to report which record was refused; that costs it something.
         self.searching = False
         #: Records that the transaction before could not write, and why.
         self.left_out: dict[_Identity, tuple[KafkaError, InputRecord]] = {}
@@ -95,7 +95,7 @@ class Refusals:
         return True
 
     def leave_out(self, error: KafkaError, record: InputRecord) -> None:
-        """The next transaction is to leave out this record, or to tell which it is. Raises ``ProductionError`` when
+        """The next transaction is to leave out this record, or to find out which it is. Raises ``ProductionError`` when
         there are too many."""
         if not self.searching:
             self._next_searches = True
@@ -134,7 +134,7 @@ def _described(record: InputRecord) -> str:
 
 
 def _time(timestamp: int) -> str:
-    """A time in milliseconds since 1970, as people read it; librdkafka does not tell it where it is not asked to."""
+    """A time in milliseconds since 1970, as people read it; librdkafka does not report it unless it is asked to."""
     if timestamp < 0:
         return ""
     try:

@@ -1,9 +1,9 @@
 """Says when a client of librdkafka's has to be made anew.
 
 It reads the files of TLS once. And a broker that is out of touch with its controller for a moment, as after it stood
-still, may tell that there are no brokers at all: librdkafka takes its word, forgets those it knew, also the bootstrap
-servers, and each request fails for good, whatever ``metadata.recovery.strategy`` says (confluentinc/librdkafka, issue
-5301; seen with 2.16.1). A client that is made anew begins with the bootstrap servers.
+still, may say that there are no brokers at all. librdkafka takes its word, and forgets the brokers it knew, also the
+bootstrap servers. Then each request fails for good, whatever ``metadata.recovery.strategy`` says
+(confluentinc/librdkafka, issue 5301; seen with 2.16.1). A client that is made anew begins with the bootstrap servers.
 
 Asked by each client's owner, on its thread; failures are noted by any thread.
 """

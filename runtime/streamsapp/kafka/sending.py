@@ -1,5 +1,5 @@
-"""The sending of records as a producer has it, and the two ways to send them: whole record batches by the runtime's own
-client (``producing.client``), and records by librdkafka's producer (``librdkafka.producer``).
+"""The sending of records as a producer has it, and the two ways to send them. The runtime's own client sends whole
+record batches (``producing.client``), and librdkafka's producer sends records (``librdkafka.producer``).
 
 One of them is chosen when a producer is made, by ``client`` of the configuration. Used on the producer's thread.
 """
@@ -16,7 +16,7 @@ from streamsapp.kafka.group_member import Member
 from streamsapp.outgoing import ChangelogSlice, OutputRecord
 from streamsapp.record import InputRecord, TopicPartition
 
-#: Told of a record that cannot be taken.
+#: Called with a record that cannot be taken.
 OnRefused: TypeAlias = Callable[[KafkaError, InputRecord], None]
 #: A record that was not written, and why.
 Failure: TypeAlias = tuple[KafkaError, InputRecord]
@@ -37,7 +37,7 @@ class Sending(Protocol):
     ``KafkaException``."""
 
     def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
-        """Take records; returns those for which there is no room."""
+        """Take records; returns the records for which there is no room."""
 
     def send_changes(self, changes: ChangelogSlice, on_refused: OnRefused) -> ChangelogSlice:
         """Take entries of a store, for its changelog; returns as ``send`` does."""
@@ -62,7 +62,7 @@ class Sending(Protocol):
         """Send nothing more, and forget what was not."""
 
     def init_transactions(self, timeout: float) -> None:
-        """Fence whoever used the transactional id before."""
+        """Fence the producer that used the transactional id before."""
 
     def begin_transaction(self) -> None:
         """Begin one; all that is sent from now on is part of it."""

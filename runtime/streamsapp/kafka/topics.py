@@ -178,7 +178,7 @@ class TopicAdmin:
         return self.setting(topic, "cleanup.policy") == "compact"
 
     def max_message_bytes(self, topic: str) -> int | None:
-        """The size of the largest batch that the topic takes, in bytes; ``None`` when the broker does not tell."""
+        """The size of the largest batch that the topic takes, in bytes; ``None`` when the broker does not say."""
         try:
             return int(self.setting(topic, "max.message.bytes"))
         except KafkaException as error:
@@ -186,7 +186,7 @@ class TopicAdmin:
             return None
 
     def setting(self, topic: str, name: str) -> str:
-        """The value of a topic's setting; raises ``KafkaException`` when the broker does not tell."""
+        """The value of a topic's setting; raises ``KafkaException`` when the broker does not say."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource], request_timeout=TIMEOUT).values()
         value: str = self._ask(lambda: future.result(2 * TIMEOUT))[name].value
@@ -200,7 +200,7 @@ class TopicAdmin:
         self._ask(lambda: future.result(2 * TIMEOUT))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Future[Any]]:
-        """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged, so that
+        """Let the broker drop consumed records of repartition topics. Failures only cost disk and are logged, so that
         no caller has to look at the futures."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
         deleted = self._ask(lambda: self._admin.delete_records(asked))

@@ -1,8 +1,8 @@
 """A real single-node Apache Kafka (KRaft, controller and broker in one JVM) for development and tests.
 
-Started and stopped by ``streamsapp local``, the demo and test fixtures, on the caller's thread; the broker runs in a
-process of its own and ends with the process that started it, however that ends, unless ``outlives_starter`` is set. Its
-data, settings and log (``broker.log``) live in the directory it is given, which it has for itself; a broker that is
+Started and stopped by ``streamsapp local``, the demo and test fixtures, on the caller's thread. The broker runs in a
+process of its own. It ends with the process that started it, however that ends, unless ``outlives_starter`` is set. Its
+data, settings and log (``broker.log``) live in the directory it is given, which it has for itself. A broker that is
 started again on the same directory and object keeps its address and its topics.
 """
 
@@ -76,7 +76,7 @@ _DEFAULTS = {
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "500",
     # A partition without a leader makes the transaction coordinator leave out its markers, and readers of committed
-    # records wait for ever: with this setting the moment in which that can happen is shorter (decision 7).
+    # records wait for ever. With this setting the moment in which that can happen is shorter (decision 7).
     "controlled.shutdown.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
@@ -180,7 +180,7 @@ class EmbeddedBroker:
             self._guard = _Guard()
             command, stdin = ["sh", "-c", _GUARDED, "sh", *command], self._guard.told_by
         with self.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
+            # A session of its own: Ctrl-C reaches the caller first, which stops the broker after its clients.
             self._process = subprocess.Popen(
                 command,
                 stdin=stdin,
@@ -387,7 +387,7 @@ def _environment() -> dict[str, str]:
 
 
 def heap_mebibytes(available: int) -> int:
-    """Returns the broker's heap for so many bytes of memory, most of which an application needs."""
+    """Returns the broker's heap for so many bytes of memory; an application needs most of them."""
     return min(max(available // 8 >> 20, _LEAST_HEAP), _MOST_HEAP)
 
 

@@ -1,7 +1,7 @@
 """Membership: which tasks this instance runs, and the right to commit for them.
 
 The polling thread calls, and takes news by ``poll``. An implementation speaks with the group's coordinator on a thread
-of its own, so that neither processing nor a long commit delays a rebalance, and a rebalance stops neither.
+of its own, so neither processing nor a long commit delays a rebalance, and a rebalance stops neither.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class TaskInfo:
     partitions: frozenset[TopicPartition]
     #: True if it has a changelog, so that standbys make sense.
     stateful: bool
-    #: Fingerprint of the task's sub-topology, nodes and all; compared where a member does not tell its stores.
+    #: Fingerprint of the task's sub-topology, nodes and all; compared where a member does not report its stores.
     definition: str = ""
-    #: Name and kind of each store; ``None``: a member of an older version, which does not tell.
+    #: Name and kind of each store; ``None``: a member of an older version, which does not report them.
     stores: frozenset[tuple[str, str]] | None = None
 
     def covers(self, other: TaskInfo) -> bool:
         """Return whether an instance that knows the task like this can continue where an instance that knows it like
-        ``other`` stopped: it reads the same, and has all those stores."""
+        ``other`` stopped. It can if it reads the same, and has all those stores."""
         if self.stores is None or other.stores is None:
             return self.definition == other.definition
         return self.partitions == other.partitions and other.stores <= self.stores
@@ -160,8 +160,8 @@ class Membership(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """The id under which this instance's producer writes. A member that takes over this instance's tasks fences it:
-        with every ``Lost`` that is polled it becomes another one, and the next producer must be made with that."""
+        """The id under which this instance's producer writes. A member that takes over this instance's tasks fences it.
+        With every ``Lost`` that is polled the id changes, and the next producer must be made with the new one."""
         ...
 
     @property
@@ -202,7 +202,7 @@ class Membership(Protocol):
 
     def begin_commit(self) -> bool:
         """Return whether a commit may begin. Not while the instance joins, unless that takes long, nor when it is no
-        member or has news that was not polled yet: the tasks may belong to another instance by then. A join waits for
+        member, or has news that was not polled yet. The tasks may belong to another instance by then. A join waits for
         the commit that began."""
         ...
 

@@ -1,6 +1,6 @@
 """The classic group protocol of one member: join, sync, heartbeat, leave, and what every answer means.
 
-Runs on the membership's thread: one coroutine joins whenever that is due, another sends heartbeats all the time, also
+Runs on the membership's thread: one coroutine joins whenever that is due. Another sends heartbeats all the time, also
 while a JoinGroup waits for the others. The ``Delegate`` decides what the member says and does with its assignment.
 
     looking for the coordinator → joining → syncing → stable ─┐
@@ -34,8 +34,8 @@ log = client_log(__name__)
 GOODBYE = 3.0
 #: First and longest pause after a failure, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-#: So often one tries to join at once, also though the coordinator has something against it each time: an id that it
-#: wants to give first, a group that begins anew. From then on there is a pause before each try.
+#: So often the member tries to join at once, though the coordinator refuses it each time: it wants to give an id first,
+#: or the group begins anew. From then on there is a pause before each try.
 AT_ONCE = 4
 
 
@@ -180,7 +180,10 @@ class GroupMembership:
             self.rejoin("processing goes on")
 
     async def leave(self, reason: str, *, stay: bool = False) -> None:
-        """The end. A static member stays until its session ends, as does who is to ``stay``: it may be back before."""
+        """The end.
+
+        A static member stays until its session ends, as does a member that is to ``stay``: it may be back before.
+        """
         self._phase = Phase.ENDED
         if not stay:
             await self._say_goodbye(reason)
@@ -277,7 +280,7 @@ class GroupMembership:
         elif code in ELSEWHERE:
             self.coordinator.forget()
         if self._phase is not Phase.STABLE:
-            return  # the generation may be another by now, which the answer to JoinGroup or SyncGroup will tell
+            return  # the generation may be another by now, as the answer to JoinGroup or SyncGroup will say
         if code == KafkaError.REBALANCE_IN_PROGRESS:
             self.rejoin("the group is rebalancing")
         elif code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):

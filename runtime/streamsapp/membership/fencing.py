@@ -60,7 +60,7 @@ def belongs_to(application_id: str, transactional_id: str) -> bool:
 
 
 class DepartedMembers:
-    """Finds out who was a member and is not any more, by transactional id."""
+    """Finds the former members, by transactional id."""
 
     def __init__(self) -> None:
         self._members: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ async def fence(connection: Connection, dead: Collection[str], wanted: Callable[
     """Fence the transactional ids of dead members, and wait until what they left open is aborted.
 
     Returns the ids that are fenced. Before each request ``wanted`` is called: once this instance may be out of the
-    group, others decide who is dead.
+    group, others decide which members are dead.
     """
     done = set()
     for each in dead:

@@ -1,4 +1,4 @@
-"""Leading the group: reads what the members subscriptions, finds out who is dead, has the assignor decide, writes the
+"""Leading the group: reads what the members subscriptions, finds the dead members, has the assignor decide, writes the
 answers.
 
 Runs on the membership's thread of the member that leads; ``leader`` has the pure part.
@@ -89,6 +89,6 @@ class GroupLeader:
         return self._led_by is not None and self._catalogue.found().matched != self._led_by.matched
 
     def forget_follow_up(self) -> None:
-        """The group has moved on: who leads it next decides anew."""
+        """The group has moved on: the next leader decides anew."""
         self._follow_up = math.inf
         self._led_by = None

@@ -43,7 +43,7 @@ class MembershipMailbox:
         #: While a join is under way: commits wait until then, in monotonic seconds, and go on if it takes longer.
         self._commits_wait_until: float | None = None
         self._committing: Identity | None = None
-        #: The last assignment that was handed out, unless it was lost since, and whether the polling thread is done
+        #: The last assignment that was handed out, unless it was lost since. And whether the polling thread is done
         #: with that, or with the loss: then it came for more.
         self._assigned: Assignment | None = None
         self._settled = False
@@ -128,8 +128,9 @@ class MembershipMailbox:
         return self._settled and not self._news
 
     def joining(self) -> None:
-        """A join begins. It is over in a moment when all members are well; who waits for a member that went away may
-        commit meanwhile: the generation holds until all have joined, and what this member holds stays its own."""
+        """A join begins. It is over in a moment when all members are well. A member that waits for another that went
+        away may commit meanwhile: the generation holds until all have joined, and the tasks of this member stay its
+        own."""
         with self._lock:
             self._commits_wait_until = self._clock.monotonic() + JOIN_WAIT
 
@@ -145,8 +146,9 @@ class MembershipMailbox:
         self._on_news()
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:
-        """The holdings of the member as it joins: what the runtime says, and what it was handed and cannot reflect yet;
-        but never what it was not handed since the last loss, which it may still be closing.
+        """The holdings of the member as it joins: the holdings that the runtime reports, and those that it was handed
+        and cannot reflect yet. Left out is everything that it was not handed since the last loss: it may still be
+        closing that.
 
         An assignment that was not polled is taken back: the next one says what holds.
         """

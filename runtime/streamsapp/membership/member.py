@@ -1,7 +1,8 @@
 """``GroupMember``: an instance as a member of the application's consumer group, by the classic group protocol.
 
 Called by the polling thread, through ``api.Membership``. The group protocol itself runs on a thread of its own
-(``connection``), so that a rebalance needs no time of the polling thread, and a long commit none of the rebalance's.
+(``connection``), so that a rebalance takes no time from the polling thread, and a long commit takes none from the
+rebalance.
 
     polling thread ── poll, begin_commit, … ─► MembershipMailbox ◄─ news, leave to commit ── GroupMembership
 """
@@ -72,8 +73,8 @@ class GroupMember:
         seldom: Callable[[], bool] = lambda: False,
     ) -> None:
         """``own_directory``: where this process alone writes when it starts, and only one at a time did before.
-        ``on_news`` is called on the membership's thread when there is something for the polling thread; ``seldom``
-        says on that one if it has little to do each time."""
+        ``on_news`` is called on the membership's thread when there is something for the polling thread. ``seldom`` says
+        on that thread if it has little to do each time."""
         self._closing = closing or ClosingTime(clock)
         self._config = config
         self._clock = clock

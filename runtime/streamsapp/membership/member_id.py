@@ -1,7 +1,7 @@
 """The id under which an instance is in its group, kept for the process that comes after it.
 
 The coordinator waits for a dead member until its session ends. A process that has the lock of a state directory knows
-that the process before it is dead, and takes its place at once: to the group, that member joins anew and has nothing.
+that the process before it is dead, and takes its place at once. To the group, that member joins anew and has nothing.
 Used on the membership's thread.
 """
 

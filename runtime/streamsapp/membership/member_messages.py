@@ -242,7 +242,7 @@ def _list(stores: tuple[tuple[str, str], ...] | None) -> list[tuple[str, str]] |
 
 
 def unpack_definitions(definitions: Iterable[Definition]) -> dict[TaskId, TaskInfo]:
-    """Raises ``MalformedError`` for a task that is defined twice, and for more than there can be of anything: a
+    """Raises ``MalformedError`` for a task that is defined twice, and for more of anything than there can be. A
     definition is multiplied by its tasks, so all are counted before the first is made."""
     definitions = list(definitions)
     counts = [_length(each.tasks) for each in definitions]

@@ -75,7 +75,7 @@ class RebalanceHandler:
 
     async def prepare(self) -> None:
         self._mailbox.joining()
-        # The coordinator puts out who takes longer than the rebalance time-out: then the commit is refused.
+        # The coordinator removes a member that takes longer than the rebalance time-out: then the commit is refused.
         give_up = self._clock.monotonic() + self._settings.rebalance_timeout / 2
         while self._mailbox.committing is not None and self._clock.monotonic() < give_up:
             await self._commit_ended.wait(0.5)
@@ -180,7 +180,7 @@ class RebalanceHandler:
     # ---- dead members ------------------------------------------------------------------------------------------------
 
     async def _fence_and_hand_over(self, assignment: Assignment, join: int) -> None:
-        """Fence those who wrote for the new active tasks before, then hand the tasks to the polling thread."""
+        """Fence the earlier writers for the new active tasks, then hand the tasks to the polling thread."""
 
         def holds() -> bool:
             return self._joins == join

@@ -13,8 +13,8 @@ from streamsapp.membership.wire import GroupSettings
 #: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs less than a
 #: percent of a core.
 HEARTBEAT_INTERVAL_MS = 100
-#: A member that has little or nothing to do may learn of it a little later, unless the user has said how soon:
-#: heartbeats are most of what an idle instance costs.
+#: A member that has little or nothing to do may learn of it a little later, unless the user has said how soon.
+#: Heartbeats are most of the cost of an idle instance.
 RESTING_INTERVAL_MS = 250
 
 

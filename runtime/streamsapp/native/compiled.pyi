@@ -164,9 +164,9 @@ class CountPush:
     ``on_error`` for what ``serialize_key`` raises. ``keeps_bytes`` says that this is known to keep bytes as they are,
     so that it is not called for them.
 
-    A count without headers is emitted for ``topic`` if there is one; or else its change is pushed to ``forward``, with
-    the count before if there are ``old_values``; or, where there is a list ``noted``, the key is noted for the commit
-    as ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
+    A count without headers is emitted for ``topic`` if there is one. Else its change is pushed to ``forward``, with the
+    count before if there are ``old_values``. Or, where there is a list ``noted``, the key is noted for the commit as
+    ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
 
     def __init__(
         self,
@@ -193,12 +193,12 @@ class StreamTime:
 class WindowPush:
     """A push function that counts records in their windows. ``cells`` and ``segments`` are the store's. ``windows_of``
     returns the windows of a step of time, ``(start, end, Window)``, which has ``step_ms``. ``dropped`` is called for a
-    record without key, ``late`` for each of its windows that has closed by ``grace_ms``; ``serialize_key``,
-    ``keeps_bytes`` and ``on_error`` are as those of :class:`CountPush`.
+    record without key, ``late`` for each of its windows that has closed by ``grace_ms``. ``serialize_key``,
+    ``keeps_bytes`` and ``on_error`` are as in :class:`CountPush`.
 
-    Each count without headers is emitted for ``topic`` if there is one; or else ``tell``, if it is there, is called
-    with ``(key, start, end, count, timestamp, headers)``, to push it; or, where there is a list ``noted``, the window
-    is noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's ``id``.
+    Each count without headers is emitted for ``topic`` if there is one. Else ``tell``, if it is there, is called with
+    ``(key, start, end, count, timestamp, headers)``, to push it. Or, where there is a list ``noted``, the window is
+    noted for the commit as ``(cell, key, start, end)``, and the headers of its last record by the cell's ``id``.
     ``stream_time`` belongs to all push functions of the operator."""
 
     def __init__(
@@ -226,7 +226,7 @@ class WindowPush:
         """Asks for windows anew."""
 
 class Sink:
-    """A push function that serialises records and emits them for a topic; ``on_error`` gets what a serializer or the
+    """A push function that serialises records and emits them for a topic. ``on_error`` gets what a serializer or the
     check of headers raises, with the record. ``keeps_key`` and ``keeps_value`` say that a serializer is known to keep
     bytes as they are, so that it is not called for them."""
 
@@ -320,7 +320,7 @@ class Outbox:
         big-endian in ``number_size`` bytes; 0 if they are not."""
 
     def waits(self) -> bool:
-        """True if ``take_ready`` has something to tell."""
+        """True if ``take_ready`` has something to return."""
 
     def take_ready(self) -> list[tuple[str, int]]:
         """The partitions for which nothing waited before, and something does, since the last call."""
@@ -367,12 +367,12 @@ class PackedRecords:
 class Chunk:
     """The records of a partition in an answer to Fetch, from an offset on, without those of ``aborted`` transactions,
     ``(producer, first offset)``. ``decompress`` takes a codec's number and bytes, and returns bytes, or an exception
-    whose only argument is a text: then there is one record without key and value in place of the batch, and this
-    exception is raised for its headers. Checksums may be left ``unchecked``. A batch that reaches to ``log_end``, where
+    whose only argument is a text. Then one record without key and value takes the place of the batch, and asking for
+    its headers raises this exception. Checksums may be left ``unchecked``. A batch that reaches to ``log_end``, where
     the log ends, is left out, with what follows it. ``most`` are the bytes of batches that one call opens.
 
     Raises ``ValueError`` unless the rest are record batches whose offsets grow, and the first one has the position or
-    something behind it, ``NotImplementedError`` for formats before the second."""
+    something behind it. Raises ``NotImplementedError`` for formats before the second."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Reads the stores of this instance, and makes sure that they were its to read when it did.
 
-Called on threads that query. Ownership is looked at before and after the read, with the stores held open meanwhile:
-an answer that is given was right at some moment between question and answer.
+Called on threads that query. Ownership is looked at before and after the read, with the stores held open meanwhile. An
+answer that is given was right at some moment between question and answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class LocalReader:
-    """Reads the stores that are here, or says who has them."""
+    """Reads the stores that are here, or says which instance has them."""
 
     def __init__(self, host: Host, clock: Clock) -> None:
         self._host = host

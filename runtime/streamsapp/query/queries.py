@@ -53,9 +53,9 @@ class Queries:
         """Returns the value of a key as ``KeyValueStore.get`` gives it, from this instance or the instance that has it
         (KIP-67).
 
-        The partition of a key is known in a store behind a repartition topic. If others write the topics, it is not:
-        all partitions are asked for a key that is not where the default partitioner puts it, unless ``partition`` is
-        given. Raises ``StoreNotAvailableError`` while no instance can answer.
+        The partition of a key is known in a store behind a repartition topic. If others write the topics, it is not.
+        Then all partitions are asked for a key that is not where the default partitioner puts it, unless ``partition``
+        is given. Raises ``StoreNotAvailableError`` while no instance can answer.
         """
         info = self.store(store)
         _require_no_windows(info)
@@ -66,8 +66,8 @@ class Queries:
     def as_of(
         self, store: str, key: Any, timestamp: int, *, partition: int | None = None, stale: Staleness | None = None
     ) -> VersionedRecord | None:
-        """Returns the version that a key of a versioned store had at a time, in milliseconds; ``None`` if it had no
-        value then, or the time lies before the history (KIP-960)."""
+        """Returns the version that a key of a versioned store had at a time, in milliseconds (KIP-960). Returns
+        ``None`` if it had no value then, or the time lies before the history."""
         found = self.versions(store, key, times=(timestamp, timestamp), partition=partition, stale=stale)
         return next((version for _, version in found), None)
 
@@ -83,8 +83,8 @@ class Queries:
         stale: Staleness | None = None,
     ) -> KeyValueIterator[Any, VersionedRecord]:
         """Iterates over keys and versions of a key, or of the keys with ``from_ <= key <= to`` (``None`` is an open
-        end), that were valid at any time within ``times``, both inclusive and in milliseconds (KIP-968). Those of one
-        key come in the order of time, those of several as the store has them."""
+        end). The versions were valid at any time within ``times``, both inclusive and in milliseconds (KIP-968).
+        Versions of one key come in the order of time, versions of several keys as the store has them."""
         info = self.store(store)
         key_of = info.key_of
         if key_of is None:
@@ -132,8 +132,8 @@ class Queries:
         stale: Staleness | None = None,
     ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over windows and values of a key, or of the keys with ``from_ <= key <= to`` (``None`` is an open
-        end), that start within ``times``, both inclusive and in milliseconds. Those of one key come in the order of
-        time, those of several as the store has them."""
+        end). The windows start within ``times``, both inclusive and in milliseconds. Windows of one key come in the
+        order of time, windows of several keys as the store has them."""
         info = self.store(store)
         if info.window_of is None:
             raise InvalidQueryError(f"store {store} has no windows; ask for a key or a range of keys, without times")
@@ -158,8 +158,8 @@ class Queries:
         return KeyQueryMetadata(hosts.active, frozenset(hosts.standby), partition)
 
     def _here(self, store: StoreInfo) -> KeyQueryMetadata:
-        """Every instance has all of a global store, and the key has no partition there: as in Kafka Streams
-        (``StreamsMetadataState``), it is this instance, or any other where this one has no endpoint."""
+        """Every instance has all of a global store, and the key has no partition there. As in Kafka Streams
+        (``StreamsMetadataState``), it is this instance, or any other if this one has no endpoint."""
         others = sorted(peer.endpoint for peer in self.host.peers().values() if peer.endpoint)
         endpoint = self.host.endpoint or next(iter(others), "")
         if not endpoint:

@@ -13,7 +13,7 @@ from streamsapp.record import TaskId
 
 @dataclass(frozen=True)
 class Hosts:
-    """Endpoints of the instances that have a task; those without a server are left out."""
+    """Endpoints of the instances that have a task; instances without a server are left out."""
 
     active: str | None
     standby: tuple[str, ...]

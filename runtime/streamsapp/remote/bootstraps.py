@@ -2,7 +2,7 @@
 once. Plain data, and the chain that holds it.
 
 Written by ``streamsapp bootstrap``, read by instances before they believe in a snapshot. A bootstrap is *begun* with
-offsets that are fixed from then on, and *done* when every task's snapshot is there: in between nothing may start, for
+offsets that are fixed from then on, and *done* when every task's snapshot is there. In between nothing may start, for
 some tasks would skip what others still lack. Both are objects that are written once:
 
     <application id>/bootstrap/<number>-begun.json

@@ -153,8 +153,8 @@ class DirectoryStore:
         _sync_folder(path.parent)
 
     def _make_folder(self, folder: Path) -> None:
-        """Makes a folder below the root with its parents, each of them durable: a file in a folder that a crash takes
-        away would be gone too."""
+        """Makes a folder below the root with its parents, each of them durable. If a crash took away the folder, its
+        files would be gone too."""
         if folder.is_dir():
             return
         if folder == self._root:

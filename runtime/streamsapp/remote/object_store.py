@@ -83,9 +83,9 @@ class ObjectStore(Protocol):
 
     def download(self, key: str, target: Path, size: int, moved: Moved = unobserved, share: float = 1.0) -> str:
         """Write an object of ``size`` bytes to a file that does not exist yet, and return the SHA-256 of what was
-        written, in hexadecimal. ``share`` is the part that these bytes are of all that the caller downloads at the
-        same time: a large part may come in several ranges at once. Raises ``ObjectMissingError``;
-        ``ObjectDamagedError`` if it has another size, without having written more than that."""
+        written, in hexadecimal. ``share`` is the part that these bytes are of all that the caller downloads at the same
+        time. A large part may come in several ranges at once. Raises ``ObjectMissingError``; ``ObjectDamagedError`` if
+        it has another size, without having written more than that."""
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -99,6 +99,6 @@ class ObjectStore(Protocol):
 
     def probe(self) -> None:
         """Write and delete a small object. Raises ``UnfitObjectStoreError`` with a remedy if the store may not be used
-        or lacks conditional writes (``If-None-Match: *``), without which a zombie could not be kept from writing, and
-        another ``ObjectStoreError`` if it is out of reach for now."""
+        or lacks conditional writes (``If-None-Match: *``): without these a zombie could not be kept from writing.
+        Raises another ``ObjectStoreError`` if it is out of reach for now."""
         ...

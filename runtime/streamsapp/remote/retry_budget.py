@@ -12,8 +12,8 @@ _LONGEST_PAUSE = 2.0
 class RetryBudget:
     """Ends so many ``seconds`` after the first failure, or after the first one since there was progress.
 
-    Time counts and not the number of tries: a server that refuses connections would use those up before it is back, and
-    a server that swallows packets would hold the caller for minutes.
+    Time counts and not the number of tries. A server that refuses connections would use up the tries before it is back,
+    and a server that swallows packets would hold the caller for minutes.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -91,8 +91,8 @@ class _FileCredentials(Credentials):  # type: ignore[misc]
         self._folder = folder
 
     def get_frozen_credentials(self) -> ReadOnlyCredentials:
-        # Kubernetes replaces all files of a secret at once, by pointing ..data elsewhere; reading them through the
-        # folder it points to now never mixes an old key with a new one.
+        # Kubernetes replaces all files of a secret at once, by pointing ..data elsewhere. Reading them through the
+        # folder that it points to now never mixes an old key with a new one.
         folder = (self._folder / "..data").resolve() if (self._folder / "..data").exists() else self._folder
         token = folder / SESSION_TOKEN
         return ReadOnlyCredentials(

@@ -187,13 +187,13 @@ class S3Store:
 
     def _receive_hashed(self, key: str, handle: int, size: int, moved: Moved) -> str:
         """Write a whole object to a file, on one connection. The hash is made of the blocks while they are in the
-        processor's cache, and a server may send a file that is asked for as a whole without touching its bytes."""
+        processor's cache. A server may send a file that is asked for as a whole without touching its bytes."""
         hashed = BlockHash(moved)
         self._receive(key, handle, size, hashed, None, ByteRange(0, size))
         return hashed.sha256
 
     def _receive_ranges(self, key: str, handle: int, size: int, moved: Moved, connections: int) -> None:
-        # Not HEAD, whose answers have no body and so do not tell a missing bucket from a missing object.
+        # Not HEAD, whose answers have no body and so do not distinguish a missing bucket from a missing object.
         first = self._call("read", key, self._client.get_object, Range="bytes=0-0")
         with closing(first["Body"]) as body:
             body.read()
@@ -202,7 +202,7 @@ class S3Store:
         _on_threads(receive, ranges_of(size, _RANGE), connections)
 
     def _receive(self, key: str, handle: int, size: int, took: Took, etag: str | None, wanted: ByteRange) -> None:
-        """Write a range of an object, all of the same version, to the same place of a file; ``took`` gets each of its
+        """Write a range of an object, all of the same version, to the same place of a file. ``took`` gets each of its
         blocks, in their order, after it was written."""
         begin, end = wanted
         budget = RetryBudget(self._retry_seconds)

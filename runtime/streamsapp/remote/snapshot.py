@@ -67,7 +67,7 @@ class StorePoint(_Part, frozen=True):
     family: _Text
     changelog: _Topic
     partition: _Partition
-    #: Of the changelog, which may have been deleted and created again since; ``None`` where the broker did not tell.
+    #: Of the changelog, which may have been deleted and created again since; ``None`` where the broker did not say.
     topic_id: _Text | None
     offset: _Offset
 

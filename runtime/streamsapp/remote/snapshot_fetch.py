@@ -1,8 +1,8 @@
 """Brings a task's newest usable snapshot to an empty disk.
 
-Called on the snapshot threads. Nothing in the object store is believed before it was checked: one warning names the
-fault of a snapshot, and the one before is tried; after the last, the changelog is there. Nothing is written outside of
-the task's directory, and a database appears in it whole or not at all.
+Called on the snapshot threads. Nothing in the object store is believed before it was checked. One warning names the
+fault of a snapshot, and the snapshot before it is tried; after the last, the changelog is there. Nothing is written
+outside of the task's directory, and a database appears in it whole or not at all.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _NOT_NEEDED = re.compile(r"[0-9]+\.log|rocksdict-config\.json")
 
 
 class SnapshotFencedError(FencedError):
-    """Raised if another writer has claimed the task; the message says who and when."""
+    """Raised if another writer has claimed the task; the message names the writer and the time."""
 
 
 @dataclass(frozen=True)

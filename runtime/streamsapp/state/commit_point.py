@@ -1,8 +1,8 @@
 """Holds the commit that a task's stores stand at, and the moments in which they stand at none.
 
-The polling thread moves the stores from one commit to the next in several steps and does other things between them; the
-snapshot thread copies the stores between two moves. Neither may fall into the other: the copy holds the lock until
-what waits for RocksDB is written and linked, and the polling thread does not wait for it but comes back.
+The polling thread moves the stores from one commit to the next in several steps, and does other things between them.
+The snapshot thread copies the stores between two moves. Neither may fall into the other: the copy holds the lock until
+the waiting entries are written to RocksDB and linked. The polling thread does not wait for it but comes back.
 """
 
 from __future__ import annotations

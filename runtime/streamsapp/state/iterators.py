@@ -21,7 +21,7 @@ class KeyValueIterator(Iterator[tuple[K, V]], Generic[K, V]):
     """Entries of a store, as pairs of key and value.
 
     It holds on to the files of a persistent store until it is exhausted or closed, as a context manager or by
-    ``close()``; an exhausted iterator need not be closed. Iterating over it afterwards raises ``StateStoreError``.
+    ``close()``. An exhausted iterator need not be closed. Iterating over it afterwards raises ``StateStoreError``.
     """
 
     __slots__ = ("_found",)

@@ -2,8 +2,8 @@
 stands for.
 
 A part of :class:`~streamsapp.state.task_stores.TaskStores`, on whatever thread calls it. RocksDB gets many commits at
-once (docs/decisions/0012-backlog.md); offsets and facts come with the last slice, so that what a crash leaves is
-repaired by replaying from the offsets that are there.
+once (docs/decisions/0012-backlog.md). Offsets and facts come with the last slice: so replaying from the offsets that
+are there repairs what a crash leaves.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Persistence:
         #: Says whether RocksDB lacks entries, offsets or metadata that were applied.
         self._behind = False
         #: Writing what waits began and did not end. If RocksDB could not write the entries, as on a full disk, it is
-        #: not asked again when it is closed: it would wait for room for ever, and the changelog has them.
+        #: not asked again when it is closed. It would wait for room for ever, and the changelog has them.
         self._unfinished = False
         self._found = self._load()
 
@@ -104,8 +104,8 @@ class Persistence:
 
     @property
     def due(self) -> bool:
-        """Says whether as many entries wait as may be replayed after a crash, or leave no room for as many uncommitted
-        writes as there were last, and as many again while these are committed."""
+        """Says whether as many entries wait as may be replayed after a crash. Also true if they leave no room for as
+        many uncommitted writes as there were last, and as many again while these are committed."""
         records, size = 0, self.waiting_bytes
         for name, engine in self._engines.items():
             records += engine.records

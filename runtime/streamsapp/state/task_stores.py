@@ -1,8 +1,8 @@
 """Holds all stores of one task, and takes them through commits.
 
-A task's owner calls it: the restoration thread opens and restores, a processing thread reads and writes through
-:attr:`TaskStores.stores` and freezes the running epoch between two records, and the polling thread applies and closes.
-The life of a write::
+A task's owner calls it. The restoration thread opens and restores. A processing thread reads and writes through
+:attr:`TaskStores.stores`, and freezes the running epoch between two records. The polling thread applies and closes. The
+life of a write::
 
     operator ──► dirty ── freeze ──► frozen ── changelog records ──► Kafka, commit
                                        └────── apply, after the commit ──► engine: backlog ──► RocksDB, with the offsets
@@ -62,7 +62,7 @@ class TaskStores:
         context_timestamp: Callable[[], int],
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        """Takes the serdes of keys and values for stores that have none of their own, and in ``topics`` the changelog
+        """Takes the serdes of keys and values for stores that have none of their own. ``topics`` has the changelog
         topic of each store, for serdes that depend on it (schema registries)."""
         self._task_id = task_id
         self._directory = directory / "rocksdb"
@@ -100,8 +100,8 @@ class TaskStores:
         return {name: store.family for name, store in self._managed.items() if store.persistent}
 
     def expiries(self) -> Iterator[Expiry]:
-        """Returns the stores whose changelogs expire, as far as anything was written to them, without those for which
-        the program says itself for how long their topics keep it. Any thread may ask."""
+        """Returns the stores whose changelogs expire, as far as anything was written to them, without stores whose
+        topics' retention the program sets itself. Any thread may ask."""
         for name, store in self._managed.items():
             layout, builder = store.layout, store.builder
             for setting in KEPT_FOR:
@@ -206,7 +206,7 @@ class TaskStores:
         slice_size: int = SLICE_SIZE,
     ) -> Iterator[None]:
         """Hands a committed epoch to the engines. Entries that wait for RocksDB are written when they are many, a
-        bounded write per step; offsets (the next ones to restore from) and staged metadata come with the last.
+        bounded write per step. Offsets (the next ones to restore from) and staged metadata come with the last.
 
         ``inputs`` are the input offsets that were committed with it. No checkpoint falls between two steps.
         """

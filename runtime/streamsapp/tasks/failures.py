@@ -1,8 +1,8 @@
 """Handles a record that fails inside a task: the configured handler says fail, continue, or dead letter queue.
 
 Called on the processing thread that holds the task, with the record that failed still in process (KIP-161, KIP-1033,
-KIP-1034). A record is either processed, or written to the dead letter topic, or dropped because the handler said so
-and logged with its offset; or the task fails and the record's offset is not committed.
+KIP-1034). A record is either processed, or written to the dead letter topic, or dropped because the handler said so,
+and logged with its offset. Otherwise the task fails, and the record's offset is not committed.
 """
 
 from __future__ import annotations

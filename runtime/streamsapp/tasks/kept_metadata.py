@@ -33,7 +33,7 @@ class KeptMetadata:
         return self.numbers.get(_NODE + node)
 
     def to_commit(self) -> dict[str, int]:
-        """Return everything. There is room for the times of some forty nodes; those of a name that only an earlier
+        """Return everything. There is room for the times of some forty nodes; nodes with a name that only an earlier
         program had are left out."""
         numbers = {name: value for name, value in self.numbers.items() if not name.startswith(_NODE)}
         room = _ROOM

@@ -1,7 +1,7 @@
 """Measures how late records come: by how much their timestamps lie behind the stream time of their task.
 
-Written on the processing thread that holds the task, read by ``/metrics``: Kafka Streams' ``record-lateness-avg`` and
-``-max``, over the last 30 to 60 seconds as its sensors have them by default.
+Written on the processing thread that holds the task, read by ``/metrics``. These are Kafka Streams'
+``record-lateness-avg`` and ``-max``, over the last 30 to 60 seconds as its sensors have them by default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LatenessFigures(NamedTuple):
 
 
 class Lateness:
-    """The lateness of a task's records. Those in order cost nothing."""
+    """The lateness of a task's records. Records in order cost nothing."""
 
     __slots__ = ("_before", "_ends_at", "_highest", "_records", "_total")
 

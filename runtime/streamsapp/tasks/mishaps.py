@@ -1,8 +1,8 @@
-"""Remembers the last records that a task could not process, or whose results were not written, for people who look at
+"""Remembers the last records that a task could not process, or whose results were not written, for people that look at
 the instance.
 
-Written for the records that fail or are skipped and for no others: on the processing thread that holds the task, and in
-another object on the polling thread for what the producer could not write. Read on threads of the HTTP server.
+Written only for records that fail or are skipped. The processing thread that holds the task writes it; for records that
+the producer could not write, the polling thread writes another object. Read on threads of the HTTP server.
 """
 
 from __future__ import annotations

@@ -118,8 +118,8 @@ def _carried(headers: Headers | None) -> dict[str, str]:
 
 @cache
 def provider(application_id: str) -> trace.TracerProvider:
-    """Returns the program's own provider, if it has set one, else a provider that the ``OTEL_*`` variables describe;
-    raises ``ConfigError`` for an exporter that is not there."""
+    """Returns the program's own provider, if it has set one, else a provider that the ``OTEL_*`` variables describe.
+    Raises ``ConfigError`` for an exporter that is not there."""
     found = trace.get_tracer_provider()
     if not isinstance(found, trace.ProxyTracerProvider):
         return found

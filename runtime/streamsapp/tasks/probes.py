@@ -1,7 +1,7 @@
 """Probes at the nodes of a task: how many records pass, and on demand the last of them.
 
 Records take the plain wiring of a task, in which nothing counts. A viewer of an instance, on a thread of the HTTP
-server, only leaves a wish. The processing thread that holds the task reads it between two batches: the next records,
+server, only leaves a wish. The processing thread that holds the task reads it between two batches. The next records,
 and the next results that are sent apart from records, take a second wiring with a probe in front of each node, until so
 many have passed. Then they take the plain one until the next look: looking costs at most that number of records per
 look, and nothing without a viewer.
@@ -94,7 +94,7 @@ class _Moment(NamedTuple):
     """The counts at a look."""
 
     time: float
-    #: Records that the task had processed, and those of them that were taken to pass the probes.
+    #: Records that the task had processed, and the number of them that passed the probes.
     processed: int
     taken: int
     #: By probe, what had passed.
@@ -110,7 +110,7 @@ class Probes:
         self._nodes: dict[str, Probe] = {}
         #: Records that are processed, and results that are sent apart from them: at commits, and by callbacks.
         self._records, self._results = Passed(0), Passed(0)
-        # ---- of those who look
+        # ---- of viewers
         self._lock = Lock()
         self._look: ProbeWish | None = None
         #: The time of the last look; ``None`` before the first.
@@ -127,7 +127,7 @@ class Probes:
 
     def look(self, budget: int, tapped: str | None, *, processed: int, now: float) -> Mapping[str, Probe]:
         """Returns the probes of the nodes, and wishes for at most ``budget`` records through each of them from now on.
-        Those of the node ``tapped`` are remembered. ``processed`` records went through the task so far, and it is
+        The records of the node ``tapped`` are remembered. ``processed`` records went through the task so far, and it is
         ``now``, in seconds."""
         with self._lock:
             if self._look is None:

@@ -1,8 +1,8 @@
 """The context that the code of one node is bound to: its children, stores, error handling, and the public processor
 context.
 
-Made on the polling thread with the task; used on the processing thread that holds the task, which makes those of a
-second wiring.
+Made on the polling thread with the task; used on the processing thread that holds the task, which makes the contexts of
+a second wiring.
 """
 
 from __future__ import annotations

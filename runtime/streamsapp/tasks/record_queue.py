@@ -1,8 +1,8 @@
 """The decompressed input buffer of one partition of one task, and the loop that runs records through the topology.
 
-The polling thread appends batches (``add``), the processing thread that holds the task consumes them (``run``);
-the buffer in between is a deque, whose two ends may be used by two threads at once. The loop changes from one buffer to
-another between two records, as inputs that take turns do so for every record.
+The polling thread appends batches (``add``), the processing thread that holds the task consumes them (``run``). The
+buffer in between is a deque: two threads may use its two ends at once. The loop changes from one buffer to another
+between two records, as inputs that take turns do so for every record.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ class RecordQueue:
 
     def run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None = None) -> int:
         """Process up to ``limit`` records: the head, if it is known, and the records that follow it up to the timestamp
-        ``bound``; then those of other queues, if there is ``next_turn`` to name them. Returns how many were taken.
+        ``bound``. Then it processes records of other queues, if there is ``next_turn`` to name them. Returns how many
+        were taken.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
@@ -248,7 +249,7 @@ class RecordQueue:
 
 
 class _Taker:
-    """Takes records, and holds the current one: its headers may say of which schema its bytes are."""
+    """Takes records, and holds the current one: its headers may name the schema of its bytes."""
 
     def __init__(self, buffer: deque[InputRecord]) -> None:
         self._take = buffer.popleft

@@ -1,6 +1,6 @@
 """Writes the warnings about single records so that many of a kind are one line a minute.
 
-A task's are written on the processing thread that holds it, those of the producer on the polling thread.
+A task's warnings are written on the processing thread that holds it, the producer's on the polling thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Kind:
 
 
 class RepeatedWarnings:
-    """The first warning of a kind is written at once; those of the next minute are counted and written as one line.
+    """The first warning of a kind is written at once; the next minute's are counted and written as one line.
 
     ``whose`` begins the line, and is empty or ends with a comma and a space.
     """

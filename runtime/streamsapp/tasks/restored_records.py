@@ -1,8 +1,8 @@
-"""The records of a source topic that restore a table, as processing would have them: a table has no other changelog
+"""The records of a source topic that restore a table, as processing would have them. A table has no other changelog
 then (topology optimisation), and a global table never has one.
 
-A record that cannot be read, and that the handler left out when it was processed, is in the topic for ever, and must
-not get into the store behind the handler's back. Used by the restoration and the global thread.
+A record that cannot be read, and that the handler left out at processing, is in the topic for ever. It must not get
+into the store behind the handler's back. Used by the restoration and the global thread.
 """
 
 from __future__ import annotations

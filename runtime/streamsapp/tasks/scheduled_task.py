@@ -31,8 +31,8 @@ class ScheduledTask:
 
     @property
     def due_ms(self) -> float:
-        """The time of the next callback by wall-clock time, end of an idle wait, or log line about records that were
-        dropped; infinite if there is none."""
+        """The time of the next callback by wall-clock time, end of an idle wait, or log line about dropped records;
+        infinite if there is none."""
         waits_until = math.inf if self.wake_at_ms is None else self.wake_at_ms
         context = self.task.context
         return min(waits_until, context.wall_clock_punctuation.next_due, context.mishaps.warnings.next_due)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from streamsapp.tasks.stream_task import StreamTask
 
-#: Picking takes as long with a thousand tasks as with this many; and as they come in the order in which they got ready,
+#: Picking takes as long with a thousand tasks as with this many. As they come in the order in which they got ready,
 #: each gets its turn.
 _COMPARED = 32
 
@@ -27,8 +27,8 @@ class TaskScheduler(Protocol):
 
 class MostBufferedFirst:
     """Chooses in turn the task with the most buffered records, so that no input buffer stays full, and the task that
-    was ready longest, so that none waits for the backlog of others: it is taken after at most two turns for each task
-    that was ready before it."""
+    was ready longest, so that none waits for the backlog of others. The latter is taken after at most two turns for
+    each task that was ready before it."""
 
     def __init__(self) -> None:
         self._longest_ready_next = False

@@ -1,7 +1,7 @@
 """The bytes that a sink sends: what a user's serializer gave, as the client takes it.
 
-Asked when a sink is bound. The functions run on processing threads, for every record of a serde that is the user's: the
-library's own serdes give bytes or raise, and nothing is asked of them.
+Asked when a sink is bound. The functions run on processing threads, for every record of a user's serde. The library's
+own serdes give bytes or raise, and need no check.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.wrapping import WrappingSerde
 
-#: Serializers of these give bytes, whatever they are given; those of this package are wrapped in its own modules.
+#: Serializers of these give bytes, whatever they are given; the serializers of this package are wrapped in its own
+#: modules.
 _TRUSTED = frozenset({"orjson", "msgspec._core"})
 
 
 def giving_bytes(serde: AnySerde) -> Callable[[Any], bytes]:
-    """Returns the serde's own function if it gives bytes for certain, else a function that checks for it: the client
-    raises for anything else, where no handler of the record's failures can be asked any more."""
+    """Returns the serde's own function if it gives bytes for certain, else a function that checks for it. The client
+    raises for anything else, at a point where no handler can be asked any more."""
     serialize = serde.serialize
     if _gives_bytes(serde):
         return serialize

@@ -1,8 +1,8 @@
 """A task: one sub-topology over one partition group, with its buffers, stores and user code.
 
-Created and closed on the polling thread; restored by the restoration thread while it is at the state manager;
-processed by whichever processing thread holds its lock while it is at the task manager. That thread also calls
-``freeze`` when a commit begins, between two records.
+Created and closed on the polling thread; restored by the restoration thread while it is at the state manager; processed
+by the processing thread that holds its lock while it is at the task manager. That thread also calls ``freeze`` when a
+commit begins, between two records.
 """
 
 from __future__ import annotations
@@ -324,8 +324,8 @@ class StreamTask:
         return taken
 
     def _go_through(self, probed: Wiring | None) -> None:
-        """Have what comes next take the wiring with probes, or the plain one: between two batches, so that a record
-        goes one way to its end."""
+        """Switch to the wiring with probes, or to the plain one. Called between two batches, so that a record goes one
+        way to its end."""
         wiring = probed or self._wired.plain
         if wiring is self._wired.in_use:
             return
@@ -451,7 +451,7 @@ class StreamTask:
         return RestoredRecords(self.plan.inputs[partition], partition.topic, self._config, self.context)
 
     def note_fresh(self, now_ms: int) -> None:
-        """The stores have all that their changelogs have: a commit is through, and no other instance writes these; or
+        """The stores have all that their changelogs have: a commit is through, and no other instance writes these. Or
         the input that restores a store is read to its end."""
         queues = self._group.queues
         for store in self.plan.changelogs:

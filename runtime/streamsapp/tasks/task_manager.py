@@ -1,6 +1,6 @@
-"""The active tasks that are ready to be processed, and who may touch each of them right now.
+"""The active tasks that are ready to be processed, and the thread that may touch each of them right now.
 
-The polling thread adds and removes tasks, marks those with new input, and asks for an epoch to end; processing threads
+The polling thread adds and removes tasks, marks tasks with new input, and asks for an epoch to end. Processing threads
 take a task, run it, and give it back. One lock and one condition guard everything. A task is in exactly one place:
 
     idle     nothing to do until input arrives, a callback is due or a commit wants its epoch
@@ -246,7 +246,7 @@ class TaskManager:
                 if not self._takeable():
                     return None
             takeable = self._takeable()
-            # A commit comes first: who waits for room in the outgoing buffers waits for the commit, too.
+            # A commit comes first: a thread that waits for room in the outgoing buffers waits for the commit, too.
             task = self._ending(takeable) or self._scheduler.pick(takeable)
             del self._ready[task.id]
             scheduled = self._held[task.id] = self._tasks[task.id]
@@ -270,7 +270,7 @@ class TaskManager:
             due_sooner = here and not wanted and scheduled.due_ms < self.due_ms
             if due_sooner:
                 self.due_ms = scheduled.due_ms
-            # All: who waits may be a thread without work, or the polling thread for this very task.
+            # All: the waiting thread may be one without work, or the polling thread for this very task.
             self._condition.notify_all()
         if due_sooner:
             self._on_due_sooner()

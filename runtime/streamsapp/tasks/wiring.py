@@ -1,8 +1,8 @@
 """Binds a sub-topology to one task: every node becomes a push function, children before parents.
 
 Called on the polling thread when a task is created; the functions run on processing threads. A task that is looked at
-has a second wiring, with a probe in front of each node, which the processing thread makes between two batches: of the
-same operators, processors, stores and sinks, so that records may take either way at any time.
+has a second wiring, with a probe in front of each node, which the processing thread makes between two batches. It is
+made of the same operators, processors, stores and sinks, so that records may take either way at any time.
 """
 
 from __future__ import annotations
@@ -296,8 +296,8 @@ class _TopicSink:
         return None
 
     def _without_ids(self, push: Push) -> Push:
-        """Leaves out the ids that a record of another topic has in its headers: readers would take the bytes, which
-        begin with an id of their own, for those of that other schema."""
+        """Leaves out the ids that a record of another topic has in its headers. The bytes begin with an id of their
+        own, and readers would read them by that other schema."""
         ids = {name for name in (self._key.id_header, self._value.id_header) if name is not None}
         if not ids:
             return push

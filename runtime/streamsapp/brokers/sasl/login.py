@@ -28,7 +28,7 @@ _LOOK_AT_PROVIDER = "check the sasl.oauthbearer.* properties, and that the broke
 
 @dataclass(frozen=True)
 class Login:
-    """The way in which a client proves who it is."""
+    """The way in which a client proves its identity."""
 
     mechanism: str
     #: Begins a conversation, in which the client may wait so many seconds for a token.

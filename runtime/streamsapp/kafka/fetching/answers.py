@@ -27,8 +27,8 @@ from streamsapp.kafka.producing.partitions import ELSEWHERE
 
 log = client_log(__name__)
 
-#: How long an answer may take beyond the time for which a broker waits for records, and after how long it is looked
-#: whether the leader is another one by now, in seconds.
+#: How long an answer may take beyond the time for which a broker waits for records; and the time after which the leader
+#: is looked up again. In seconds.
 _NO_ANSWER, _LATE = 30.0, 2.0
 #: A broker that stood still may lead a partition no more, and not have what its leader has. When it does not have what
 #: was to be fetched, so many seconds pass until the leader is looked up, and asked as well.
@@ -108,7 +108,7 @@ class FetchAnswers:
         told = [self._assignment.name(part.topic_id, part.partition) for part in parts]
         known = [name for name in told if name.topic]  # others were made anew meanwhile
         if not asked.keys() >= set(known) or len(set(known)) < len(known):
-            check_told("Fetch", set(known) & asked.keys(), known)  # what it leaves out, it has nothing to tell of
+            check_told("Fetch", set(known) & asked.keys(), known)  # it has no news of the partitions that it leaves out
         broker.session.answered(fetched.session)
         broker.session.has_nothing = all(part.begin == part.end for part in parts)
         broker.times.told(anything=any(part.error or part.diverging or part.begin < part.end for part in parts))

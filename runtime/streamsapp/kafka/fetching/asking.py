@@ -1,7 +1,7 @@
 """Asks brokers for what is wanted of assigned partitions: for records, or where a partition begins or ends.
 
-Used on the thread that a consumer belongs to. There is one request at a time for each broker; it is sent when an answer
-has come, and so is answered while that one is taken.
+Used on the thread that a consumer belongs to. There is one request at a time for each broker. It is sent when an answer
+has come, so the broker answers it while the records of that answer are taken.
 """
 
 from __future__ import annotations

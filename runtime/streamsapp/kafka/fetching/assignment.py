@@ -70,7 +70,7 @@ class FetchAssignment:
     # ---- whom to ask -------------------------------------------------------------------------------------------
 
     def find_sources(self) -> float:
-        """Sort the partitions by the brokers to ask, and look for leaders that are not known; returns the seconds until
+        """Sort the partitions by the brokers to ask, and look for leaders that are not known. Returns the seconds until
         it makes sense to look again. Raises as ``Leaders.look_up`` does."""
         now = self.now()
         if self._changed or self._leaders.changed or now >= self._return_at:
@@ -156,7 +156,7 @@ class FetchAssignment:
         self._changed = True
 
     def forget_leader(self, partition: FetchedPartition) -> None:
-        """Look up who leads it."""
+        """Look up its leader."""
         self._leaders.forget(partition.name)
         partition.source = NONE
         self._changed = True

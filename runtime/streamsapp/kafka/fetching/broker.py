@@ -1,5 +1,5 @@
-"""A connection of a fetcher's to a broker, for one request at a time, and the times at which that is asked next and its
-answer is due. Used on the thread that a consumer belongs to.
+"""A connection of a fetcher's to a broker, for one request at a time. With the times of its next request and of the
+answer that is due. Used on the thread that a consumer belongs to.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.fetching.requests import Encoded
 from streamsapp.kafka.fetching.session import FetchSession
 
-#: So many answers in a row may have nothing to tell before they are due; from then on the pauses before the next
-#: request grow, up to so many seconds.
+#: So many answers in a row may have no news before they are due. From then on the pauses before the next request grow,
+#: up to so many seconds.
 _HOLLOW, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 0.05, 1.0
 _SIZE = struct.Struct(">i")
 _NO_ANSWER = "if it happens again, it may want a login: check security.protocol"
@@ -39,7 +39,7 @@ class RequestTimes:
         self.asked_at = now()
         #: When the broker answers at the latest, if it is well, and for how long it may wait until then.
         self._due_at = self._waits = 0.0
-        #: How many answers, one after the other, had nothing to tell and came long before they were due.
+        #: How many answers, one after the other, had no news and came long before they were due.
         self._hollow = 0
 
     def asked(self, waits: float) -> None:
@@ -70,7 +70,7 @@ class BrokerConnection:
     """An open connection."""
 
     def __init__(self, transport: Transport, place: str, most: int, now: Callable[[], float]) -> None:
-        """To the broker at a ``place``, of which no answer has more than ``most`` bytes."""
+        """To the broker at a ``place``; its answers have at most ``most`` bytes."""
         self._transport, self._place, self._most = transport, place, most
         #: How often it was asked.
         self.requests = 0

@@ -115,7 +115,7 @@ class BrokerConnections:
         return [broker for broker in self._asked.values() if broker.asked is not None]
 
     def late(self, seconds: float) -> list[tuple[int, BrokerConnection]]:
-        """Those whose answer is due for so long."""
+        """The connections whose answer is due for so long."""
         return [(source, broker) for source, broker in self._asked.items() if broker.late > seconds]
 
     def failed(self) -> Iterator[tuple[int, Exception]]:

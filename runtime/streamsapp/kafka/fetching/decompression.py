@@ -35,7 +35,7 @@ def decompressed(codec: int, data: bytes, most: int) -> bytes | OversizedBatchEr
 
 
 def all_decompressed(codec: int, data: bytes, most: int) -> bytes:
-    """As ``decompressed``, for those who can do without no batch: raises the error."""
+    """As ``decompressed``, for callers that need every batch: raises the error."""
     found = decompressed(codec, data, most)
     if isinstance(found, OversizedBatchError):
         raise found

@@ -36,10 +36,10 @@ class Fetched:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     #: Partitions whose position the broker no longer (or not yet) has.
     out_of_range: list[TopicPartition] = field(default_factory=list)
-    #: Partitions of a topic that was deleted and created again since they were assigned: no record of the new one is
-    #: delivered, and none is before they are assigned anew.
+    #: Partitions of a topic that was deleted and created again since they were assigned. No record of the new topic is
+    #: delivered before they are assigned anew.
     replaced: list[TopicPartition] = field(default_factory=list)
-    #: Says whether brokers are known to have more of partitions whose records these are, or may have and do not tell.
+    #: Says whether brokers have more records of these partitions, or may have more and do not say.
     more: bool = False
     #: Bytes of the batches that these records were in.
     opened: int = 0
@@ -82,8 +82,8 @@ class ConsumerClient(Protocol):
         """Deliver again."""
 
     def fetch(self, limit: int, timeout: float, *, at_once: bool) -> Fetched:
-        """Up to ``limit`` records, or empty after ``timeout`` seconds, or when there is something else to do; what
-        brokers have now if it is to be ``at_once``."""
+        """Up to ``limit`` records, or empty after ``timeout`` seconds, or when there is something else to do. With
+        ``at_once``, what brokers have now."""
 
     def confirm(self) -> Confirmation:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions

@@ -2,9 +2,9 @@
 runtime's own client, as a consumer has it.
 
 Used by ``PartitionConsumer`` on its thread; it goes on by itself when brokers are away or leaders move. That thread
-reads the sockets, too: nothing is handed from thread to thread, and a broker is asked for more when records are wanted
-and not before. ``asking`` sends requests, ``answers`` takes what comes, and ``assignment`` knows the broker that each
-partition is asked of.
+reads the sockets, too: nothing is handed from thread to thread. A broker is asked for more only when records are
+wanted. ``asking`` sends requests, ``answers`` takes what comes, and ``assignment`` knows the broker that each partition
+is asked of.
 """
 
 from __future__ import annotations
@@ -94,8 +94,9 @@ class Fetcher:
     # ---- fetching ----------------------------------------------------------------------------------------------
 
     def fetch(self, limit: int, timeout: float, *, at_once: bool = False) -> Fetched:
-        """Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for records that cannot
-        be read, and ``TooOldError``, which is one, for brokers and records that only librdkafka knows."""
+        """Raises ``TopicError`` for a topic that is gone or may not be read, and ``StreamsError`` for records that
+        cannot be read. ``TooOldError``, a ``StreamsError`` too, is for brokers and records that only librdkafka
+        knows."""
         give_up = self._now() + timeout
         if at_once:
             return self._fetch_at_once(limit, give_up)
@@ -158,7 +159,7 @@ class Fetcher:
         return fetched
 
     def _take_from(self, partition: FetchedPartition, limit: int, fetched: Fetched) -> int:
-        """Take records of a partition, and what else it has to tell."""
+        """Take records of a partition, and its other news."""
         taken = 0
         try:
             most = self._settings.most_opened

@@ -1,4 +1,4 @@
-"""The leaders of partitions and their epochs, the ids of topics and the addresses of brokers, as brokers tell them.
+"""The leaders of partitions and their epochs, the ids of topics and the addresses of brokers, as brokers report them.
 
 Asked on the thread that a consumer belongs to; each look-up has a thread of its own, as it may take its time.
 """
@@ -24,7 +24,7 @@ log = client_log(__name__)
 #: How long one request may take, and the pauses between two look-ups if the first did not find everything, in seconds.
 _REQUEST = 2.0
 _PAUSE, _LONGEST_PAUSE = 0.05, 1.0
-#: A topic that was just made, or got more partitions, may not be known to every broker yet; so long, in seconds, the
+#: A topic that was just made, or got more partitions, may not be known to every broker yet. So long, in seconds, the
 #: client waits for a missing topic or partition.
 PROPAGATION = 30.0
 
@@ -115,7 +115,7 @@ class Leaders:
         return _LONGEST_PAUSE
 
     def refresh(self, known: Collection[TopicPartition], age: float) -> None:
-        """Ask for the leaders of partitions each ``age`` seconds though nothing has gone wrong: after an election a
+        """Ask for the leaders of partitions each ``age`` seconds though nothing has gone wrong. After an election a
         broker that leads them no more answers as a follower (KIP-392). Missing ones are met where they are looked up.
         """
         now = self._now()
@@ -155,7 +155,7 @@ class Leaders:
                     self._judge(topic, [each for each in wanted if each.topic == topic], found)
                 except StreamsError as error:
                     self._failures[_whole(topic)] = error
-        # All at once, just before ``changed``: until it has looked, the consumer asks those of before.
+        # All at once, just before ``changed``: until it has looked, the consumer asks the previous leaders.
         self._brokers.update(told.brokers)
         self._topics |= {topic: found.topic for topic, found in told.topics.items() if not found.error}
         self._leaders |= {name: leader for name, leader in leaders.items() if self._forgotten.get(name) != leader}
@@ -163,7 +163,7 @@ class Leaders:
     def _found(self, topic: str, found: TopicLeaders) -> None:
         whole = _whole(topic)
         if found.topic.topic_id and isinstance(self._failures.get(whole), TooOldError):
-            del self._failures[whole]  # they tell it after all
+            del self._failures[whole]  # they report it after all
         for number in (_WHOLE, *found.leaders):  # also partitions that were not asked for
             self._missing.pop(TopicPartition(topic, number), None)
 

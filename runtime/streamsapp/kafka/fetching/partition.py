@@ -21,7 +21,7 @@ class Doubt(Enum):
     """The steps before a broker is believed that it does not have what was to be fetched, and the ends."""
 
     NONE = auto()
-    #: It said so; after a pause it is looked who leads the partition.
+    #: It said so; after a pause the leader of the partition is looked up.
     PAUSES = auto()
     #: The broker that leads it now is asked, and is believed.
     ASKS = auto()
@@ -174,7 +174,7 @@ class FetchedPartition(FetchSource):
         return bool(self.chunks) or self.position < (self.stable if committed_only else self.high)
 
     def reached_end(self, *, committed_only: bool) -> bool:
-        """Return whether all was taken, for the first time since there was more. It is the caller's to tell."""
+        """Return whether all was taken, for the first time since there was more. The caller has to report it."""
         end = self.stable if committed_only else self.high
         if self.chunks or not 0 <= end <= self.position or self.end_told == self.position:
             return False

@@ -1,4 +1,4 @@
-"""The requests of a fetcher, and what is read of answers; those to Fetch are read in C
+"""The requests of a fetcher, and the reading of their answers; answers to Fetch are read in C
 (``native/fetch/answer.c``), as they bring the records. Pure.
 
 The version of each request is fixed. Fetch names topics by their ids (KIP-516), so that a topic which was created anew
@@ -101,7 +101,7 @@ def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, 
         for topic in read.topics
         for each in topic.partitions
     ]
-    if read.throttle_time_ms <= 0 or told:  # a broker that wants to be left alone may tell nothing else
+    if read.throttle_time_ms <= 0 or told:  # a broker that wants to be left alone may say nothing else
         check_told("ListOffsets", asked, (name for name, *_ in told))
     for name, code, offset in told:
         if not code and offset < 0:

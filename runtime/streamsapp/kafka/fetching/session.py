@@ -16,7 +16,7 @@ from streamsapp.kafka.fetching.partition import FetchedPartition
 from streamsapp.record import TopicPartition
 
 #: The partitions that an answer may have, each with the position, the epoch of the last record and the leader's epoch
-#: that the request had: an answer to another assignment differs in them.
+#: that the request had. An answer to another assignment differs in them.
 Asked: TypeAlias = dict[TopicPartition, tuple[FetchedPartition, int, int, int]]
 
 
@@ -59,7 +59,7 @@ class FetchSession:
     def ask(
         self, wanted: Sequence[FetchedPartition], each: int
     ) -> tuple[Sequence[FetchedPartition], Iterable[FetchedPartition]]:
-        """The partitions to name when these are wanted, so many bytes of each, and those to be forgotten."""
+        """The partitions to name when these are wanted, so many bytes of each, and the partitions to be forgotten."""
         before, self.asked, named = self.asked, {}, []
         for one in wanted:
             terms = self.asked[one.name] = (one, one.position, one.epoch, one.leader_epoch)

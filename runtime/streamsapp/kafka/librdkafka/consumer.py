@@ -1,7 +1,7 @@
 """librdkafka's consumer, where the configuration says ``client: librdkafka``.
 
 Used by ``PartitionConsumer``, on the thread that it belongs to. librdkafka reads the files of TLS once, and has no
-address to ask after a broker has said that there are no brokers (``Renewal``): then another client goes on where this
+address to ask after a broker has said that there are no brokers (``Renewal``). Then another client goes on where this
 one stands.
 """
 

@@ -176,7 +176,7 @@ class LibrdkafkaFetching:
         return fetched
 
     def _is_in_log(self, partition: TopicPartition, records: Sequence[InputRecord]) -> bool:
-        """Return whether records are to be delivered: no checksum covers offsets, so those beyond the end of the log
+        """Return whether records are to be delivered. No checksum covers offsets, so records beyond the end of the log
         that the client knows of are fetched again. It may know of an earlier one for a moment."""
         last = max(record.offset() for record in records)
         marks = self.watermarks(partition)

@@ -2,8 +2,8 @@
 positions in the one before.
 
 Used by ``librdkafka.LibrdkafkaFetching``, on its thread; each look-up has a thread of its own. A topic is noticed some
-seconds late, after records of it perhaps. A look-up that begins after records were delivered, and finds the topics that
-there were, says that all of these are theirs: a transaction is committed after one.
+seconds late, after records of it perhaps. If a look-up begins after records were delivered, and finds the same topics
+as before, all of these records are theirs. A transaction is committed after one.
 """
 
 from __future__ import annotations

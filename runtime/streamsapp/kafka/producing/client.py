@@ -1,8 +1,8 @@
 """A producer that sends whole record batches, with the methods of confluent-kafka's that this package uses.
 
-Records become bytes of a batch in one call of C for many of them, and brokers get a
-batch at a time; librdkafka makes an object of each record, and hands it from thread to thread. Used by the thread that
-a producer belongs to; a thread of its own sends (``sender``).
+Records become bytes of a batch in one call of C for many of them, and brokers get a batch at a time. librdkafka makes
+an object of each record, and hands it from thread to thread. Used by the thread that a producer belongs to; a thread of
+its own sends (``sender``).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from streamsapp.serdes.api import identity
 
 T = TypeVar("T")
 
-#: How long a call that can take nothing waits for that to change, in seconds: where there is no room, and where the
-#: brokers have not described the topic.
+#: How long a call that can take nothing waits for that to change, in seconds. That is so where there is no room, and
+#: where the brokers have not described the topic.
 _WAIT, _WAIT_FOR_TOPIC = 0.005, 0.25
 #: So long, in seconds, a partition that a topic has not is not looked for again.
 _MISSING_SECONDS = 5.0
@@ -75,7 +75,7 @@ class BatchProducer:
     # ---- records -----------------------------------------------------------------------------------------------
 
     def send(self, records: list[OutputRecord], on_refused: OnRefused) -> list[OutputRecord]:
-        """Take records; returns those for which there is no room, or whose topic is not known yet."""
+        """Take records; returns the records for which there is no room, or whose topic is not known yet."""
         at, plain = 0, records
         self._outbox.now = now = self._connection.now()
         give_up = now + _WAIT_FOR_TOPIC
@@ -168,7 +168,7 @@ class BatchProducer:
         """The sender has found the record that is at fault, and its batch was not written: others go on without it."""
 
     def end_of(self, partition: TopicPartition) -> int | None:
-        """The offset after the last record that was written to a partition; ``None`` if the broker did not tell."""
+        """The offset after the last record that was written to a partition; ``None`` if the broker did not say."""
         return self._sender.progress.ends.get(partition)
 
     def purge(self) -> None:

@@ -1,8 +1,8 @@
 """The records on their way to each partition, and the meaning of a broker's answer for them. Pure; the sender's thread.
 
 One batch of a partition is on its way at a time, and its sequence number moves with the acknowledgement alone. So a
-batch that is sent again has the number it had, and the broker recognises a batch that it has got already (KIP-98); and
-records that a broker refuses leave no gap before those that come after them.
+batch that is sent again has the number it had, and the broker recognises a batch that it has got already (KIP-98).
+Records that a broker refuses leave no gap before the next ones.
 """
 
 from __future__ import annotations

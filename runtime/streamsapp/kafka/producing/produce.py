@@ -16,7 +16,7 @@ from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader, encoded_count, e
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.producing.wire import Name
 
-#: The least and the greatest version, for those who admit partitions first, and for records that do so.
+#: The least and the greatest version, for producers that admit partitions first, and for records that do so.
 _EXPLICIT, _IMPLICIT = (3, 9), (12, 12)
 _ACKS = struct.Struct(">hi")
 #: Of a partition in an answer: number, error, the offset of the first record, and fields that are not used.
@@ -97,8 +97,8 @@ NO_REASONS = Reasons("", {})
 
 
 class ProduceAnswer(NamedTuple):
-    """Each partition's error code and the offset of the first record there, which is -1 if the broker does not say; for
-    how long the broker is to be left alone; and why it refused what it did."""
+    """Each partition's error code and the offset of the first record there, which is -1 if the broker does not say.
+    Also for how long the broker is to be left alone, and why it refused records."""
 
     codes: Mapping[Name, int]
     throttle_time_ms: int

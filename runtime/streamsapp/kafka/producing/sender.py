@@ -1,9 +1,9 @@
 """Sends what waits in the outbox, a request per broker at a time, and takes the answers.
 
 Runs on the thread of the producer's connection; the producer's own thread calls what says so. A broker that has just
-been asked is asked again when ``linger.ms`` have passed, or at once when much waits: so a record that comes alone is
-sent as it comes, and where many come they share requests. The records of a transaction wait for as long even if they
-come alone, unless a commit waits for them. Each broker that has something to do has a coroutine; it ends with its work.
+been asked is asked again when ``linger.ms`` have passed, or at once when much waits. So a record that comes alone is
+sent as it comes, and many records share requests. The records of a transaction wait for as long even if they come
+alone, unless a commit waits for them. Each broker that has something to do has a coroutine; it ends with its work.
 """
 
 from __future__ import annotations
@@ -374,7 +374,7 @@ class Sender:
         self.progress.finished += batch.count
 
     def _divide(self, one: Partition, batch: RecordBatch, code: int, reasons: Reasons, *, search: bool) -> None:
-        """A batch was refused: tell of the records that cannot be written, before they count as done with, and send the
+        """A batch was refused: report the records that cannot be written, before they count as done with, and send the
         others again."""
         records = records_of(batch)
         refused, parts = divided(len(records), reasons.records) if search else (range(len(records)), [])

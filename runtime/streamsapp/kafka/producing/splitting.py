@@ -28,7 +28,7 @@ def _compressed(codec: int, data: bytes) -> ValueError:
 def divided(count: int, named: Collection[int]) -> tuple[list[int], list[list[int]]]:
     """The records of ``count`` that are refused for good, and the parts in which the others are sent again, in order.
 
-    A broker may name those at fault (KIP-467). Else each half is tried by itself, and a record alone is at fault.
+    A broker may name the records at fault (KIP-467). Else each half is tried by itself, and a record alone is at fault.
     """
     at_fault = sorted(place for place in set(named) if 0 <= place < count)
     if not at_fault and count == 1:

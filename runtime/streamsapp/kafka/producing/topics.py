@@ -18,7 +18,7 @@ log = client_log(__name__)
 _REQUEST = 5.0
 #: Between two tries, in seconds.
 _PAUSE = 0.1
-#: A topic that was just made may not be known to every broker yet; the client waits so long, in seconds, for a missing
+#: A topic that was just made may not be known to every broker yet. The client waits so long, in seconds, for a missing
 #: topic, as librdkafka does (``topic.metadata.propagation.max.ms``).
 PROPAGATION = 30.0
 

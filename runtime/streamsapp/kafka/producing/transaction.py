@@ -1,6 +1,6 @@
 """A producer's identity and its transactions, as the brokers are asked for them. The thread of the connection.
 
-An answer that does not come is never waited for twice: the request may still be on its way, and would be taken for a
+An answer that does not come is never waited for twice. The request may still be on its way, and would be taken for a
 later transaction's (KIP-890 describes this). Then the transaction is lost, and the next producer's epoch keeps it out.
 """
 
@@ -214,7 +214,7 @@ class Transaction:
         """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
         async with self._offsets_turn:
             try:
-                # Records that wait are admitted first, and sent a moment before the offsets: brokers ask the
+                # Records that wait are admitted first, and sent a moment before the offsets. Brokers ask the
                 # coordinator about both, and may refuse one while they ask about the other (KIP-890).
                 before = 0 if self.implicit else _MOMENT  # their admission takes no request of its own
                 await self._connection.sleep(before)

@@ -2,7 +2,7 @@
 for both.
 
 Pure; used on the thread of the connection. The greatest version of each is fixed: a newer one may mean something else.
-Where records admit their partitions to the transaction (KIP-890), the versions that say so are the only ones.
+If records admit their partitions to the transaction (KIP-890), only the versions that say so are used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TxnOffsetCommitRequest(RequestByHand["TxnOffsetCommitAnswer"]):
     """A member's offsets become part of a transaction."""
 
     name, API_KEY, first_compact = "TxnOffsetCommitRequest", 28, 3
-    #: Older ones do not tell the member: nothing would be fenced (KIP-447).
+    #: Older versions do not name the member: nothing would be fenced (KIP-447).
     _explicit = (3, 4)
 
     def __init__(

@@ -1,9 +1,9 @@
-"""The requests of a producer that sends whole record batches, and what is read of answers; all but the most frequent
-requests, which are in ``produce`` and ``transaction_requests``.
+"""The requests of a producer that sends whole record batches, and the reading of their answers. The most frequent
+requests are in ``produce`` and ``transaction_requests``.
 
 Pure; used on the thread of the connection. The greatest version of each request is fixed, as in ``membership.wire``:
-the next ones mean something else. Where a transaction admits partitions and groups implicitly (KIP-890, version 2 of
-transactions), the versions that say so are the only ones.
+the next ones mean something else. If a transaction admits partitions and groups implicitly (KIP-890, version 2 of
+transactions), only the versions that say so are used.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def check_added(answer: AddPartitionsToTxnResponse, names: Iterable[Name]) -> No
 
 
 def add_partitions_errors(answer: AddPartitionsToTxnResponse) -> list[int]:
-    """The error codes, without those of partitions that were left out for another's sake."""
+    """The error codes, without the codes of partitions that were left out for another's sake."""
     codes = [
         partition.partition_error_code
         for topic in answer.results_by_topic_v3_and_below

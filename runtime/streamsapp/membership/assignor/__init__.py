@@ -1,1 +1,1 @@
-"""The assignor: decides for the group's leader who runs which task; pure, on the membership's thread."""
+"""The assignor: decides for the group's leader which member runs which task; pure, on the membership's thread."""

@@ -1,8 +1,8 @@
 """The placement of active tasks: where they run, and where they are to run.
 
 Called by the assignor, on the membership's thread; pure. Kinds of tasks are placed one after the other: owners keep
-their tasks, tasks without an owner and those of members that drain get a new one, then what is above a member's share
-moves to members below theirs.
+their tasks, and tasks without an owner and tasks of draining members get a new one. Then the tasks above a member's
+share move to members below theirs.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class _Placer:
         self._count = [0] * size
         self._pressure = [0.0] * size
         self._shares = Shares([], [])
-        #: Tasks without an owner go first: what runs is not stopped to balance the load in the same round. So those who
-        #: lost nothing keep running everything through the failure of a member.
+        #: Tasks without an owner go first: running tasks are not stopped to balance the load in the same round. So
+        #: members that lost nothing keep running everything through the failure of a member.
         self._settling = any(task not in group.claims for task in group.kind_of)
 
     def place(self, kind: EligibleTasks) -> None:

@@ -51,7 +51,7 @@ class ExclusiveUse(Generic[H]):
             self._holders.setdefault(need, holder)
 
     def rival(self, holder: H, task: TaskId, info: TaskInfo) -> Rival[H] | None:
-        """Returns who has something that this task needs; ``None`` if it may run at ``holder``."""
+        """Returns the holder of something that this task needs; ``None`` if it may run at ``holder``."""
         for need in _needs(task, info):
             other = self._holders.get(need, holder)
             if other != holder:

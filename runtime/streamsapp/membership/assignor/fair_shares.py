@@ -22,8 +22,8 @@ def fair_shares(
 ) -> Shares:
     """Divide ``count`` tasks so that, with ``base`` that each has already, loads are proportional to weights.
 
-    Tasks that cannot be divided evenly go one by one to members that own more than their share rounded down, so that a
-    division that is as even as possible already stays as it is. Before them come members whose load would stay below
+    Tasks that cannot be divided evenly go one by one to members that own more than their share rounded down. So a
+    division that is already as even as possible stays as it is. Before them come members whose load would stay below
     what it would be if no member had a base.
     """
     quota, most = [0] * len(weight), [0] * len(weight)
@@ -50,7 +50,7 @@ def fair_shares(
 def _level(
     count: int, members: Sequence[int], weight: Sequence[int], base: Sequence[int]
 ) -> tuple[int, int, Sequence[int]]:
-    """The common load per weight as a fraction, and the members that are below it, who share the tasks."""
+    """The common load per weight as a fraction, and the members that are below it, which share the tasks."""
     sharing = members
     while True:
         level = count + sum(base[m] for m in sharing)

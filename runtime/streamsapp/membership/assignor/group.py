@@ -1,4 +1,4 @@
-"""The group as the assignor sees it: members numbered by name, and of each task who may run it.
+"""The group as the assignor sees it: members numbered by name, and for each task the members that may run it.
 
 Members of two versions of an application may know a task differently. A member *covers* what another knows if its task
 reads the same and has the same stores or more; then it can take over from the other. So the version that runs a task
@@ -47,7 +47,7 @@ class _Version:
     definitions: Mapping[TaskId, TaskInfo]
     stateful: frozenset[TaskId]
     members: list[int] = field(default_factory=list)
-    #: The hosts of those of them that stay.
+    #: The hosts of the members that stay.
     hosts: frozenset[str] = frozenset()
 
 
@@ -71,7 +71,7 @@ class Group:
         self._excluded: dict[TaskId, Rival[TaskId]] = {}
         self.kinds = self._sort_into_kinds()
         self.kind_of = {task: kind for kind in self.kinds for task in kind.tasks}
-        #: The one of those who claim a task that keeps it.
+        #: The one of the claiming members that keeps the task.
         self.owner = self._owners()
         #: Replicas and how far they are behind.
         self.replicas: dict[TaskId, dict[int, int | None]] = {task: {} for task in self.kind_of}
@@ -244,7 +244,7 @@ class _Choice:
 
     def made(self, owners: Iterable[int]) -> TaskInfo | None:
         """``None``: it does not run, because too few hosts know it. So an upgrade that adds a sub-topology, and one
-        that takes it away, never leave a task at the last pod without a standby, which no member could restart then."""
+        that takes it away, never leave a task at the last pod without a standby: no member could restart it then."""
         if not self._enough(self.known):
             return None
         claiming = set(owners)
@@ -254,7 +254,7 @@ class _Choice:
         return self.known[self._best(self.common or self.known)]
 
     def _for_owner(self, own: int) -> int:
-        """The version of who runs the task, as a rule."""
+        """The version of the task's owner, as a rule."""
         if own in self.common:
             return own
         # A task that too few know goes back to the members that have a part of it, where there are any.

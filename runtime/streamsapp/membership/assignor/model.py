@@ -33,7 +33,7 @@ class MemberState:
     tags: Mapping[str, str] = field(default_factory=dict)
     #: The tasks it knows, each as its topology has it.
     definitions: Mapping[TaskId, TaskInfo] = field(default_factory=dict)
-    #: Those of them with a changelog.
+    #: The tasks among them with a changelog.
     stateful: frozenset[TaskId] = frozenset()
 
 
@@ -76,9 +76,9 @@ class Plan:
 
 
 class TaskAssignor(Protocol):
-    """Decides who runs what (KIP-924). It may use nothing but its arguments, as any member can become the leader.
+    """Decides where tasks run (KIP-924). It may use nothing but its arguments, as any member can become the leader.
 
-    A task in a member's ``MemberState.active`` must not be given to another member: leave it out of every plan, its
+    A task in a member's ``MemberState.active`` must not be given to another member. Leave it out of every plan: its
     owner gives it up, and the next call can give it away.
     """
 

@@ -1,5 +1,5 @@
 /* Large pages for memory that is read here and there: a processor remembers where some thousand pages are, and has to
- * look up the others, in a virtual machine twice. Called by tables and logs of cells when they grow, with the
+ * look up the others; in a virtual machine, twice. Called by tables and logs of cells when they grow, with the
  * interpreter's lock. */
 #ifndef SA_BASE_LARGE_PAGES_H
 #define SA_BASE_LARGE_PAGES_H

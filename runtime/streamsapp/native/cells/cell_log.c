@@ -89,7 +89,7 @@ static PyObject *log_cell(CellLog *self, PyObject *given) {
     return write ? Py_NewRef(write->cell) : NULL;
 }
 
-/* keys_from(begin): those of all writes from there on. */
+/* keys_from(begin): the keys of all writes from there on. */
 static PyObject *log_keys_from(CellLog *self, PyObject *given) {
     Py_ssize_t begin = PyLong_AsSsize_t(given);
     if (begin == -1 && PyErr_Occurred()) return NULL;

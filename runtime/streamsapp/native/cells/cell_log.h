@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) void look_ahead(const CellLog *self
     if (at + AHEAD < self->size) __builtin_prefetch(self->writes[at + AHEAD].cell->physical);
 }
 
-/* The same for who changes the cells and does not look at their keys. */
+/* The same for a caller that changes the cells and does not look at their keys. */
 static inline __attribute__((always_inline)) void look_ahead_to_change(const CellLog *self, Py_ssize_t at, int all) {
     if (at + 2 * AHEAD >= self->size) return;
     const Cell *cell = self->writes[at + 2 * AHEAD].cell;

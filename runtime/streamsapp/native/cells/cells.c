@@ -214,7 +214,7 @@ static int keep_uncommitted(Cells *self, int64_t *latest) {
 }
 
 /* grow_old(): the cells are the older ones now, and others are forgotten, unless they are uncommitted; the latest start
- * of those. */
+ * of the forgotten ones. */
 static PyObject *cells_grow_old(Cells *self, PyObject *none) {
     int64_t latest;
     if (keep_uncommitted(self, &latest)) return NULL;

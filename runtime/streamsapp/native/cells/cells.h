@@ -1,6 +1,6 @@
 /* The cells of a store by key: its read cache, and the writes of its layers. They are in two generations: when the
- * younger one is full it takes the place of the older one, which is forgotten but for what was asked for meanwhile.
- * Used by the thread that processes the store's records, with the interpreter's lock; at_hand by any. */
+ * younger one is full it takes the place of the older one. That one is forgotten, except for cells that were asked for
+ * meanwhile. Used by the thread that processes the store's records, with the interpreter's lock; at_hand by any. */
 #ifndef SA_CELLS_CELLS_H
 #define SA_CELLS_CELLS_H
 
@@ -25,7 +25,7 @@ typedef struct {
     uint32_t number;
 } Generation;
 
-/* That of the key, or the empty one where it belongs. */
+/* The slot of the key, or the empty slot where it belongs. */
 static inline CellSlot *cell_slot(const Generation *self, Py_hash_t hash, PyObject *key) {
     for (size_t at = (size_t)hash;; at++) {
         CellSlot *slot = &self->slots[at & self->mask];

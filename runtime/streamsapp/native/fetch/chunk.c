@@ -40,9 +40,9 @@ typedef struct {
     Py_ssize_t producer_count;
 } Chunk;
 
-/* Finds where the whole batches end, and with which offset: no checksum covers the offsets, so all of them have to fit
- * to one another, to the position and to the end of the log. A batch that reaches beyond that is left out with those
- * after it: a broker may have got it after it had looked where its log ends. */
+/* Finds where the whole batches end, and with which offset. No checksum covers the offsets, so all of them have to fit
+ * one another, the position and the end of the log. A batch that reaches beyond that is left out with the later ones: a
+ * broker may have got it after it had looked up the end of its log. */
 static int chunk_measure(Chunk *self) {
     FetchedBatch batch = {.last = -1};
     const char *at = self->next;
@@ -281,7 +281,7 @@ static int begins_before(const void *one, const void *other) {
     return (first > second) - (first < second);
 }
 
-/* Brokers tell them in the order in which they ended. */
+/* Brokers list them in the order in which they ended. */
 static int chunk_take_aborted(Chunk *self) {
     Py_ssize_t count = PyList_GET_SIZE(self->aborted);
     self->transactions = PyMem_New(Aborted, (size_t)count + 1);

@@ -146,7 +146,7 @@ static void merge_runs(const Packed *self, const Sorted *from, Sorted *to, size_
     }
 }
 
-/* Of those with a key, in order, the last one of each key; returns their number. */
+/* Keeps, of the records with a key, the last one of each key, in order; returns their number. */
 static uint32_t put_in_order(const Packed *self, Sorted *all, Sorted *other, uint32_t *order) {
     uint32_t count = 0, kept = 0;
     for (uint32_t i = 0; i < self->count; i++)

@@ -1,6 +1,6 @@
 /* Records of a changelog on their way to RocksDB. A store that is restored takes each of them once, in the order of
- * their keys, so they lie in one block of memory and are not made objects before. Used by the thread that restores,
- * with the interpreter's lock but for the sorting. */
+ * their keys. So they lie in one block of memory, and no objects are made of them before. Used by the thread that
+ * restores, with the interpreter's lock but for the sorting. */
 #ifndef SA_FETCH_PACKED_RECORDS_H
 #define SA_FETCH_PACKED_RECORDS_H
 

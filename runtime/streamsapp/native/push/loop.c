@@ -33,7 +33,7 @@ typedef struct {
 
 enum { GO_ON, LEAVE, RAISED };
 
-/* What a slot has from now on. */
+/* The value of a slot from now on. */
 static void put(PyObject **slot, PyObject *value) { Py_SETREF(*slot, Py_NewRef(value)); }
 
 static PyObject *deserialized(PyObject *by, PyObject *given) {
@@ -150,7 +150,7 @@ static const Field run_fields[] = {FIELD(Run, control, OBJECT),      FIELD(Run, 
                                    FIELD(Run, due, OBJECT),          FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
                                    FIELD(Run, partition_time, LONG), {0}};
 
-/* How many records were processed, as partition_time, done, late and most tell, also after an exception. */
+/* How many records were processed, as partition_time, done, late and most say, also after an exception. */
 static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
     Run run;
     if (sa_take_fields("run", run_fields, given, count, names, &run)) return NULL;

@@ -1,5 +1,6 @@
-/* Push functions, which take a record as (key, value, timestamp, headers): those of C call the next one directly if it
- * is of C as well. Called for each record by the thread that processes it, with the interpreter's lock. */
+/* Push functions, which take a record as (key, value, timestamp, headers). A push function in C calls the next one
+ * directly if that is in C as well. Called for each record by the thread that processes it, with the interpreter's
+ * lock. */
 #ifndef SA_PUSH_PUSH_H
 #define SA_PUSH_PUSH_H
 

@@ -102,7 +102,7 @@ static int keep_from(Recent *self, int64_t time) {
     return 0;
 }
 
-/* Where nothing is later it is the same time, from which on nothing is said to be complete. */
+/* If nothing is later it is the same time, from which on nothing is said to be complete. */
 static int64_t following(int64_t time) { return time < INT64_MAX ? time + 1 : time; }
 
 static int integer(PyObject *from, const char *name, int64_t *found) {

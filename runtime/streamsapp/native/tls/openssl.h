@@ -1,6 +1,6 @@
-/* The part of OpenSSL's public interface that is used, found in the library that Python's own ssl has loaded: there is
- * one OpenSSL in the process, which is renewed with Python or the system. Each function has been there, as it is here,
- * since OpenSSL 1.1.1. Called by tls.h. */
+/* The part of OpenSSL's public interface that is used, found in the library that Python's own ssl has loaded. So there
+ * is one OpenSSL in the process, which is renewed with Python or the system. Each function has been there, as it is
+ * here, since OpenSSL 1.1.1. Called by tls.h. */
 #ifndef SA_TLS_OPENSSL_H
 #define SA_TLS_OPENSSL_H
 

@@ -17,8 +17,9 @@ from streamsapp.state.engine.entries import ABSENT, Entry, EntryFormat, Physical
 from streamsapp.state.engine.epoch import Epoch, Living, Range, Staged, Writes, merged, over
 from streamsapp.state.engine.rocksdb import DatabaseBatch, RocksDBStore
 
-#: An epoch that cannot be absorbed by the one before is merged with it into a new one unless that is so many times as
-#: large: few are left to look into, and an entry is copied a few times only, however many commits wait.
+#: An epoch that cannot be absorbed by the one before is merged with it into a new one, unless the earlier one is so
+#: many times as large. So few are left to look into, and an entry is copied a few times only, however many commits
+#: wait.
 _GROWTH = 4
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.

@@ -73,7 +73,7 @@ def _physical_long(entry: Entry) -> bytes:
 
 def _keeping(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     """Returns the serializer of what is kept. Some, such as orjson's, leave their result in a buffer of 4 KB or of ten
-    times its size, which its length does not show: a copy takes only what it has."""
+    times its size, which its length does not show. A copy takes only what it has."""
 
     def kept(value: Any) -> bytes:
         return b"%b" % serialize(value)
@@ -108,9 +108,8 @@ def _checking(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def storing(store: str, serde: AnySerde, format: EntryFormat) -> Callable[[Any, Any], Any]:
-    """Returns the function that makes ``(key, value)`` the stored value of a store. For a value that the changelog
-    could not have, it raises when the value is made, so that the processing exception handler decides and no commit
-    fails for it."""
+    """Returns the function that makes ``(key, value)`` the stored value of a store. It raises at once for a value that
+    the changelog could not have: so the processing exception handler decides, and no commit fails for it."""
     to_stored = format.to_stored
 
     def stored(key: Any, value: Any) -> Any:
@@ -145,8 +144,8 @@ def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
 
 
 def checked_bound(store: str, field: str, given: Any, least: int = 0) -> int:
-    """Returns the start or the end of a window; raises ``ValueError`` for what no key can have, which has to be before
-    it moves the stream time."""
+    """Returns the start or the end of a window; raises ``ValueError`` for a time that no key can have. That has to
+    happen before it moves the stream time."""
     try:
         bound = index(given)
     except TypeError:

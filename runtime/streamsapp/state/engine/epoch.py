@@ -1,8 +1,8 @@
 """Holds the writes of one epoch to one store, and merges layers of entries into one.
 
 A running epoch is written, and brought into order, by the processing thread that holds the task. From the moment it is
-frozen any thread reads it, on its way through the commit and while it waits for RocksDB; while it waits, the owner of
-the task lets it absorb the next ones, for as long as no thread reads it in order.
+frozen any thread reads it, on its way through the commit and while it waits for RocksDB. While it waits, the owner of
+the task lets it absorb the next epochs, for as long as no thread reads it in order.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Writes(Protocol):
         ...
 
     def absorb(self, newer: Writes) -> bool:
-        """Takes the entries of a frozen epoch that is newer, which win, and says so; or leaves both alone if a reader
-        has the keys in order, and so may be reading one entry after the other. It costs the newer entries only, and a
-        reader of single keys sees all of them at once."""
+        """Takes the entries of a newer frozen epoch, which win, and returns whether it did. It leaves both alone if a
+        reader has the keys in order, and so may be reading one entry after the other. It costs the newer entries only,
+        and a reader of single keys sees all of them at once."""
         ...
 
     def waiting(self) -> Writes:
@@ -96,8 +96,8 @@ class Writes(Protocol):
         ...
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
-        """Returns the keys with ``start <= key < end``, in order; those of a running epoch must be taken before it is
-        written again."""
+        """Returns the keys with ``start <= key < end``, in order; the keys of a running epoch must be taken before it
+        is written again."""
         ...
 
 
@@ -106,7 +106,7 @@ class Epoch(dict[bytes, Entry]):
     to a range that it has expired.
 
     A dict that only grows keeps its newest keys last, so its keys are brought into order when a caller scans, not when
-    they are written: a scan costs the keys that were written since the last one, and the keys that it reads.
+    they are written. A scan costs the keys that were written since the last one, and the keys that it reads.
     """
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")

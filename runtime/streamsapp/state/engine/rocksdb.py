@@ -1,8 +1,8 @@
 """Keeps all persistent stores of a task in one RocksDB: a column family per store, and the default one for metadata.
 
-Opened and restored on the restoration thread, read on processing threads, written on the polling thread after a
-commit. It writes no log of its own: Kafka's changelog is the log, so what is written is durable only once flushed, and
-flushed always together with the offsets it stands for.
+Opened and restored on the restoration thread, read on processing threads, written on the polling thread after a commit.
+It writes no log of its own: Kafka's changelog is the log. So writes are durable only once flushed, and they are always
+flushed together with the offsets they stand for.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TaskDatabase:
 
     def _wait_until_writable(self) -> None:
         """RocksDB stops writers while its flushes or compactions are behind. A writer that waits there holds the
-        interpreter, and waits for ever once a flush has found no room on the disk; a writer that asks again gets an
+        interpreter, and waits for ever once a flush has found no room on the disk. A writer that asks again gets an
         error."""
         for refused in count(1):
             try:
@@ -158,7 +158,7 @@ class TaskDatabase:
 
     def flush(self) -> None:
         """Makes the written data durable. RocksDB flushes one family at a time when asked from outside, so the metadata
-        comes last; only the writes that came in during the bulk are flushed while writers wait."""
+        comes last. Only the writes that came in during the bulk are flushed while writers wait."""
         self.flush_data()
         with translated_errors(self._directory), self._write_lock:
             for family in self._families.values():

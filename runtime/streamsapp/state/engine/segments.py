@@ -1,6 +1,5 @@
 """Makes the keys of stores whose entries expire. In front of the changelog's key stands the segment that the entry's
-time falls into, so that all expired entries are one range, deleted at one go, and living entries are never looked at
-for it.
+time falls into. So all expired entries are one range, deleted at one go, and living entries are never looked at for it.
 
 One per store of a task. Written to on the processing thread that holds the task, or by the restoration thread.
 """

@@ -1,8 +1,8 @@
 """Buffers of joins of a stream with a versioned table: records that wait for late updates of the table (KIP-923).
 
-Made with the task; used on the processing thread that holds it. Keys in the changelog are Kafka Streams':
-``0 (1 byte) ‖ timestamp (8 bytes) ‖ key ‖ sequence (4 bytes)``, so that the oldest record comes first; values are those
-of ``suppress`` (:mod:`.buffered`). Nothing is read before something is due.
+Made with the task; used on the processing thread that holds it. Keys in the changelog are Kafka Streams': ``0 (1 byte)
+‖ timestamp (8 bytes) ‖ key ‖ sequence (4 bytes)``, so that the oldest record comes first. Values are those of
+``suppress`` (:mod:`.buffered`). Nothing is read before something is due.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The stores of joins of two streams: each has the records of one side, by key and time, and the other side asks it for
-the records that are near to its own.
+"""The stores of joins of two streams. Each has the records of one side, by key and time; the other side asks it for
+records near to its own.
 
 Made with the task; called on the processing thread that holds it.
 """

@@ -1,8 +1,8 @@
 """The key-value stores that operators and users get: serdes on top of the write-back layer.
 
 Made with the task; called on the processing thread that holds it. The fast protocol (``key_bytes``, ``read``,
-``write``, ``prefetch``) is for operators, which call it once or twice per record: its functions have no layer of their
-own, and nulls are the caller's to check.
+``write``, ``prefetch``) is for operators, which call it once or twice per record. Its functions have no layer of their
+own, and callers check for nulls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The newest entries of a store with a retention, by key: operators that ask for the neighbours of every record find
-them here without a look at the engine.
+"""The newest entries of a store with a retention, by key. Operators that ask for the neighbours of every record find
+them here, without a look at the engine.
 
 Called on the processing thread that holds the task, by the facade that writes the store. The store has every entry,
 too; this is only a cache, and begins anew whenever the store was restored or reverted.
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from streamsapp.state.engine.segments import Segments
 
-#: ``(time, number, stored, ...)``; time and number tell the entries of a key apart.
+#: ``(time, number, stored, ...)``; time and number distinguish the entries of a key.
 Item: TypeAlias = tuple[Any, ...]
 
 #: Expired entries are looked for when there are twice as many as were left the last time, but no fewer than this.
@@ -28,14 +28,14 @@ class Recent:
         self._segments = segments
         self._room = room
         self._items: dict[bytes, list[Item]] = {}
-        #: Entries, and keys that have none any more.
+        #: The numbers of entries, and of keys that no longer have any.
         self._count = 0
         self._limit = 0
         self._complete_from = 0
         self._begun = -1
 
     def __len__(self) -> int:
-        """Returns the number of entries, and of keys that have none any more."""
+        """Returns the number of entries, and of keys that no longer have any."""
         return self._count
 
     def between(self, key: bytes, from_ms: int, to_ms: int) -> Sequence[Item] | None:

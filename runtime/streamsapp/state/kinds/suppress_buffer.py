@@ -2,7 +2,7 @@
 
 Made with the task; used on the processing thread that holds the task. Kept in memory, as in Kafka Streams; the
 changelog has Kafka Streams' bytes. Entries lie under their key, as in every store, so that commit, revert and restore
-are those of all stores; the order in which they go on is derived from them, and anew after a restore or a revert.
+are those of all stores. The order in which they go on is derived from them, and again after a restore or a revert.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class VersionView(TimeView):
         return super().get(LATEST + key, committed=committed)
 
     def in_time(self, wanted: WindowRange, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
-        """Iterates over the versions that were valid at any time of a range: those of a key by time, without deletions
-        and without what lies before the history."""
+        """Iterates over the versions that were valid at any time of a range: the versions of a key by time, without
+        deletions and without what lies before the history."""
         layout, low, high = self._layout, wanted.low, wanted.high
         first = max(wanted.from_ms, layout.expired_before)
         for begin, end in self._spans(wanted, first):

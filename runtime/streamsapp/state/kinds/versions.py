@@ -3,10 +3,10 @@
 Used by the store's facade on the processing thread that holds the task, and by the thread that restores it.
 
 The value that a key has now lies under ``ff ‖ key`` and costs one look-up. A value that is over lies under ``segment (8
-bytes) ‖ length of key (4 bytes) ‖ key ‖ since (8 bytes)``, in the segment that the end of its validity falls into, and
-a deletion in the segment of its own time. So everything that can no longer be asked for is a range of whole segments,
-as in Kafka Streams (KIP-889), whether its key is ever written again or not: no time before the history is asked for,
-and a deletion matters only to what comes before it.
+bytes) ‖ length of key (4 bytes) ‖ key ‖ since (8 bytes)``. It lies in the segment that the end of its validity falls
+into, and a deletion in the segment of its own time. So everything that can no longer be asked for is a range of whole
+segments, as in Kafka Streams (KIP-889), whether its key is ever written again or not. No time before the history is
+asked for, and a deletion matters only to earlier versions.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class VersionLayout(Segments):
         return physical[_SEGMENT + _LENGTH.size : -_TIME.size]
 
     def log_number(self, version: Version) -> int:
-        """Returns the number that is written beside a version in place of a timestamp: that of its put, if the
+        """Returns the number that is written beside a version in place of a timestamp: the number of its put, if the
         changelog is still to have it."""
         return version.number if version.number > self._frozen_to else NO_TIMESTAMP
 

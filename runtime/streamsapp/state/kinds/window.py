@@ -187,8 +187,9 @@ class WindowStoreImpl(SegmentedFacade):
         self.write(self._key(key), window_start_ms, stored, timestamp)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
-        """Returns the value of the window that starts at ``from_ms``, the last one if the store retains duplicates;
-        with ``to_ms`` an iterator over ``(start, value)`` of the windows that start between, both inclusive."""
+        """Returns the value of the window that starts at ``from_ms``, the last one if the store retains duplicates.
+        With ``to_ms``, returns an iterator over ``(start, value)`` of the windows that start between, both
+        inclusive."""
         if to_ms is None and self._type.retain_duplicates:
             return next((value for _, value in self._fetched(key, from_ms, from_ms, reverse=True)), None)
         if to_ms is None:
@@ -318,7 +319,7 @@ class WindowType:
 
     @property
     def readable_ms(self) -> int:
-        """The time for which a window is read behind stream time. Kafka Streams keeps those in the order of their
+        """The time for which a window is read behind stream time. Kafka Streams keeps windows in the order of their
         starts a millisecond longer in RocksDB: a window that closes at the end of the retention can still be sent."""
         return self.retention_ms + (self.time_ordered and not self.in_memory)
 

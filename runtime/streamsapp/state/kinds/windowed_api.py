@@ -118,8 +118,8 @@ class VersionedKeyValueStore(Protocol, Generic[K_contra, V_contra]):
     def put(self, key: K_contra, value: V_contra | None, timestamp: int) -> int:
         """Writes the value that a key has from ``timestamp`` on; ``None`` says that it has none from then on.
 
-        Returns the time until when the value is valid: that of the next version, -1 if there is no later one, or
-        ``PUT_RETURN_CODE_NOT_PUT`` if the time lies before the history and nothing was written.
+        Returns the time until when the value is valid: that of the next version, or -1 if there is no later one.
+        Returns ``PUT_RETURN_CODE_NOT_PUT`` if the time lies before the history and nothing was written.
         """
         ...
 

@@ -1,10 +1,10 @@
-"""The writes of one epoch to a store whose entries are cells: a log of them in C, and what is seldom asked of an epoch
-beside it.
+"""The writes of one epoch to a store whose entries are cells: a log of them in C, with the functions of an epoch that
+are seldom needed.
 
 The processing thread writes by the store's cells, and the polling thread reads the log in its order: neither looks up a
 key. A thread that looks up a key finds its cell in the caches of the layers, and the cell knows its place in the log.
-If the caches may have forgotten cells, or a caller wants keys in order, an index is made of what was written since the
-last time.
+If the caches may have forgotten cells, or a caller wants keys in order, an index is made of the writes since the last
+time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class CellEpoch(Mapping[bytes, Entry]):
     """:class:`~streamsapp.state.engine.epoch.Writes` of cells."""
 
     def __init__(self, log: native.CellLog, since: int, at_hand: Callable[[bytes, int], tuple[Any, bool]]) -> None:
-        """Takes the number of the (first) epoch, and a function that returns the cell that caches have of a key, or
-        something else, and whether they have all cells of the epochs since then."""
+        """Takes the number of the (first) epoch, and a function. The function returns the cell that the caches have of
+        a key, or something else, and whether they have all cells of the epochs since then."""
         self._since = since
         self._at_hand = at_hand
         self.log = log

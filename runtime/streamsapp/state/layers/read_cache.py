@@ -40,8 +40,9 @@ class Unwritten:
 
 
 class ReadCache(dict[bytes, Entry]):
-    """A dict that asks for keys it misses, so that a hot read is one lookup in C; and the generation before, which is
-    forgotten when the younger one grows old. :class:`~streamsapp.native.Cells` is the same for cells in C."""
+    """A dict that asks for keys it misses, so that a hot read is one lookup in C. Beside it there is the generation
+    before, which is forgotten when the younger one grows old. :class:`~streamsapp.native.Cells` is the same for cells
+    in C."""
 
     __slots__ = ("_load", "_old")
 

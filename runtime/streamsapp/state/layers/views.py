@@ -1,7 +1,7 @@
 """Reads stores for interactive queries: from outside of the task, while it processes, commits and closes.
 
 The task's owner opens and closes the lease; queries read on threads of their own. They read the engine below the
-write-back layer, which holds committed entries only, and the layer too where nothing is lost by showing entries that
+write-back layer, which holds committed entries only. They read the layer too where it does no harm to show entries that
 may yet be reverted. Nothing here waits for processing, and processing waits for nothing here.
 """
 

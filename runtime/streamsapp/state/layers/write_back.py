@@ -1,9 +1,9 @@
 """The write-back layer of one store: writes since the last commit, and entries that were read or written lately.
 
 Reads and writes run on the processing thread that holds the task, and so does ``freeze``, between two records. The
-polling thread drains and drops the frozen epoch while processing goes on: it never touches ``live`` or
-``dirty``, and drops ``frozen`` only after the engine below holds it, so a read that misses it there finds it here.
-Interactive queries look in from any thread by ``peek``, which reads ``dirty``, ``frozen`` and the engine alone.
+polling thread drains and drops the frozen epoch while processing goes on. It never touches ``live`` or ``dirty``, and
+drops ``frozen`` only after the engine below holds it. So a read that misses it there finds it here. Interactive queries
+look in from any thread by ``peek``, which reads ``dirty``, ``frozen`` and the engine alone.
 
 Layers, newest first::
 
@@ -57,8 +57,8 @@ class WriteBack:
         in_cells: bool = False,
         start_at: int = 0,
     ) -> None:
-        """Takes ``unwritten_from``, which returns the key from which on nothing was ever written, or ``b""``; and
-        whether entries are cells, as where all that is stored are longs with a timestamp, and how many bytes before the
+        """Takes ``unwritten_from``, which returns the key from which on nothing was ever written, or ``b""``. Further:
+        whether entries are cells, as where all stored values are longs with a timestamp; and how many bytes before the
         end of a key the start of its window stands, 0 if it has none."""
         self._readable = format.readable
         self._resources = resources
@@ -68,7 +68,7 @@ class WriteBack:
         self.cells: native.Cells | None = native.Cells(load=self._load, start_at=start_at) if in_cells else None
         #: The number of the running epoch.
         self.epoch = 0
-        #: That of the last one in which the caches forgot what may have been written in it, or before.
+        #: The number of the last epoch in which the caches forgot entries that may have been written in it, or before.
         self._forgotten = -1
         self._dirty = self._begun()
         self._frozen: Writes | None = None
@@ -112,7 +112,7 @@ class WriteBack:
 
     def on_forgotten(self, told: Callable[[int], None]) -> None:
         """Has ``told`` called, on the processing thread, when the cache has forgotten entries, with the latest time at
-        which the window of one of them begins, ``ANY_TIME`` where that is not known."""
+        which the window of one of them begins. The time is ``ANY_TIME`` where that is not known."""
         self._on_forgotten = told
 
     def running(self, key: bytes) -> Entry | None:
@@ -154,8 +154,8 @@ class WriteBack:
         """Iterates over the entries with ``start <= key < end`` in byte order, as they are now whatever is written
         later."""
         self.figures.scans += 1
-        # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both,
-        # the other way round it could be seen in neither.
+        # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both. The
+        # other way round it could be seen in neither.
         frozen, dirty = self._frozen, self._dirty
         # A copy of each: the running epoch goes on, and its cells change, while a caller iterates.
         running = list(self._in_range(dirty, start, end, reverse))
