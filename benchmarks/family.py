@@ -50,7 +50,8 @@ class CpuTime:
         self._dropped: dict[tuple[int, str], float] = {}
 
     def seconds(self) -> float:
-        """So far. Of a child whose parent ignores its end there is in it what it had taken when this was last asked."""
+        """The time so far. For a child whose parent ignores its end, it has the time that the child had taken at the
+        last call."""
         living: dict[tuple[int, str], float] = {}
         for process in set(members(self._program)) - self._without:
             if stat := _stat(process):

@@ -1,9 +1,9 @@
 """Runs programs and measures them from outside: wall time, CPU time with children, peak memory.
 
-Called by ``run.py``. A program under test prints a line ``@@ NAME COUNT`` on standard output at each point worth
-noting (``FIRST``, ``HALF``, ``LAST``, ``RUNNING``, ``CLOSED``) and stays alive until its standard input ends. One
-thread per program reads these lines and takes the figures from ``/proc`` at that moment, so that every system is
-measured by the same code and none spends its own time on it.
+Called by ``run.py``. A program under test prints a line ``@@ NAME COUNT`` on standard output at each point worth noting
+(``FIRST``, ``HALF``, ``LAST``, ``RUNNING``, ``CLOSED``) and stays alive until its standard input ends. One thread per
+program reads these lines and takes the figures from ``/proc`` at that moment. So the same code measures every system,
+and none spends its own time on it.
 """
 
 from __future__ import annotations

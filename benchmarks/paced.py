@@ -1,9 +1,9 @@
 """Measures latency from Kafka to Kafka at a fixed pace, and the CPU of an instance that has little or nothing to do.
 
 Started by hand: ``python -m benchmarks.paced`` from the root of the tree; ``--help`` lists what can be chosen. Kafka
-Streams and streamsapp take turns on one broker. A latency is the time from the moment a record is handed to a producer
-that does not wait for others, to the moment its result is in the hands of a consumer that reads what is committed. Of
-a count each result belongs to the record that made it, as results of one key keep their order.
+Streams and streamsapp take turns on one broker. A latency begins when a record is handed to a producer that does not
+wait for others. It ends when a consumer that reads only committed records has its result. Each result of a count
+belongs to the record that made it, as results of one key keep their order.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _WORDS_PER_LINE = 50
 
 @dataclass(frozen=True)
 class Result:
-    """Of one way to restart pods."""
+    """The figures of one way to restart pods."""
 
     workload: str
     gate: bool

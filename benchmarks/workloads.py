@@ -1,7 +1,7 @@
 """The workloads: what goes in, made from a seed, and what must come out, worked out without any system under test.
 
 Called by ``run.py`` on its only thread. A message stream is the same in every run and every process, so every system
-reads the same bytes and every result can be compared with one computed here in plain Python.
+reads the same bytes. Every result can be compared with one computed here in plain Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The workloads in which time matters: windows, sessions and joins, W5 to W9.
 
 Read by ``cases.py``. Records carry their own timestamps. One in ten of W5 and W8 comes up to two seconds late, which
-the grace of ten seconds allows for, so that nothing is dropped and every result is known.
+the grace of ten seconds allows for. So nothing is dropped, and every result is known.
 """
 
 from __future__ import annotations

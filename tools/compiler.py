@@ -75,7 +75,7 @@ def _header_flags(cache: Path) -> str:
 
 
 def _bring_headers(root: Path) -> None:
-    """Those of Debian's and Ubuntu's Python."""
+    """The headers of Debian's and Ubuntu's Python."""
     package = f"libpython{sys.version_info.major}.{sys.version_info.minor}-dev"
     try:
         _download(package, root)

@@ -1,9 +1,9 @@
 """Word count on a real Kafka broker over the sources of Python's standard library, every count verified.
 
-Run by ``make demo``; a folder given as argument is read instead. Starts a broker, writes every line to a topic, runs
-``examples/wordcount/streamsapp.yaml`` as a pod does with ``streamsapp run``, follows the output topic, and compares
-the last count of each word with a count of the same files made without the library. Exit code 0 when all are equal.
-Everything it started ends with it.
+Run by ``make demo``; a folder given as argument is read instead. Starts a broker, writes every line to a topic, and
+runs ``examples/wordcount/streamsapp.yaml`` as a pod does with ``streamsapp run``. It follows the output topic, and
+compares the last count of each word with a count of the same files made without the library. Exit code 0 when all are
+equal. Everything it started ends with it.
 """
 
 from __future__ import annotations

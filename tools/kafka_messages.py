@@ -101,7 +101,7 @@ def modules() -> Iterator[tuple[Path, str]]:
 
 
 def _schemas(archive: ZipFile, name: str) -> list[Schema]:
-    """Those of an answer and of its request, or of data within a message."""
+    """The schemas of an answer and of its request, or of data within a message."""
     names = set(archive.namelist())
     kinds = [each for each in (f"{name}Response", f"{name}Request", name) if f"common/message/{each}.json" in names]
     return [_schema(archive.read(f"common/message/{each}.json").decode()) for each in kinds]
@@ -135,7 +135,7 @@ def _imports(body: str) -> str:
 
 
 class _Classes:
-    """Those of one schema, up to a version."""
+    """The ones of one schema, up to a version."""
 
     def __init__(self, schema: Schema, greatest: int) -> None:
         self._schema = schema

@@ -2,8 +2,8 @@
 
 Run by ``make demo-spark``; a folder of Python files given as argument is read instead of the standard library. Every
 line is written to a topic, ``examples/wordcount-spark/streamsapp.yaml`` runs with ``streamsapp run`` and Spark in local
-mode, and the last count of each word is compared with a count made without the library. On a terminal the query stays
-until Enter is pressed, for a look at Spark's pages. Exit code 0 when all are equal. Everything it started ends with it.
+mode. The last count of each word is compared with a count made without the library. On a terminal the query stays until
+Enter is pressed, for a look at Spark's pages. Exit code 0 when all are equal. Everything it started ends with it.
 """
 
 from __future__ import annotations

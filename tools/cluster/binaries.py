@@ -112,7 +112,7 @@ def link(folder: Path) -> None:
 
 
 def _build(source: _Source, names: Sequence[str]) -> None:
-    """Those of the programs that are this project's, in one run of Go: one is linked while others are compiled."""
+    """The programs of this project, in one run of Go: one is linked while others are compiled."""
     packages = {name: package for name, (of, package) in _PROGRAMS.items() if of == source and name in names}
     targets = [package if package == _OURS else f"{source.module}{package}" for package in packages.values()]
     folder, title = path(next(iter(packages))).parent, f"{', '.join(packages)} {_version(source)}"

@@ -163,7 +163,7 @@ def _kinds(hint: Any) -> list[type]:
 
 
 def _operations() -> Iterator[Row]:
-    """Those whose arguments are functions and numbers, those with the same fields together."""
+    """Operations whose arguments are functions and numbers; operations with the same fields stand together."""
     yield "operation", "on", "gives", "fields"
     rows: dict[Row, list[str]] = {}
     for kind, operations in OPERATIONS.items():

@@ -18,7 +18,7 @@ from streamsapp.config.setting import AUTO, MOST, MOST_RECORDS, SAME, ManifestFi
 PATH = "runtime/streamsapp/manifest/sections.py"
 #: Sections of ``spec`` with settings. Fields that are no settings are in ``streamsapp.manifest.model``, beside them.
 SECTIONS = ("kafka", "processing", "errors", "topics", "remoteState")
-#: Of a line of a text.
+#: The width of a line of a text.
 _WIDTH = 90
 _BOUNDS = {MOST: "MOST", MOST_RECORDS: "MOST_RECORDS"}
 

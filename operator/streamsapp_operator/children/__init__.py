@@ -1,8 +1,8 @@
 """The objects that an application is made of in the cluster, as the API server takes them. Pure builders.
 
-Called by ``apply`` and by the handlers, on kopf's threads. ``revision_of`` turns a manifest into what a pod is made of
-(or reports every fault of it), ``recorded_revision`` gives an earlier one back from its ConfigMap, and ``render``
-builds the children of either.
+Called by ``apply`` and by the handlers, on kopf's threads. ``revision_of`` turns a manifest into a revision, which pods
+are made of, or reports every fault of it. ``recorded_revision`` gives an earlier revision back from its ConfigMap.
+``render`` builds the children of either.
 """
 
 from streamsapp_operator.children.names import Owner

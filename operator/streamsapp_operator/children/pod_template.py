@@ -95,8 +95,8 @@ def _template(
             "serviceAccountName": service_account_name(name),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            # The first process of a pod is then Kubernetes' own. As the first, an interpreter that has not come to its
-            # handlers yet would be deaf to SIGTERM, and the pod would end with its grace period only.
+            # The first process of a pod is then Kubernetes' own. As the first process, an interpreter that has not set
+            # its handlers yet would be deaf to SIGTERM. The pod would end only with its grace period.
             "shareProcessNamespace": True,
             "terminationGracePeriodSeconds": grace,
             "securityContext": POD_SECURITY | (FIXED_USER if settings.fixed_user else {}),

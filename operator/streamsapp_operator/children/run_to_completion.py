@@ -14,7 +14,8 @@ _NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
 #: Of its container. With ``engine: spark`` it has a command, which is Spark's.
 _NOT_WATCHED = ("command", "startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
 
-#: Of what loads a topology and little more: a full pod's share may not be free while all of them run.
+#: The resources of a pod that loads a topology and little more: a full pod's share may not be free while all of them
+#: run.
 _SMALL = {"cpu": "50m", "memory": "128Mi"}
 #: Limits of what can be overcommitted; devices are left to the pods that use them.
 _LIMITS = ("cpu", "memory", "ephemeral-storage")

@@ -3,7 +3,7 @@ server.
 
 Filled by informers, each on its thread, and by the client with what it wrote; read on the loops' threads. Each object
 is kept as compact JSON, without the fields' managers that are not ours: a tenth of what it would take as a document,
-and each reader has a copy of its own. Of a ConfigMap that is no application's child only its version is kept: all
+and each reader has a copy of its own. A ConfigMap that is no application's child has only its version kept: all
 ConfigMaps of the cluster may be watched, as any may have an application's code, and their annotations may be as long as
 their data.
 """

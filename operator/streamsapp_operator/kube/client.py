@@ -257,7 +257,7 @@ class Client:
         counts as evicted.
 
         A resource version among the preconditions would do more harm than good: it is looked at after the budget was
-        charged, and what was charged for nothing comes back after two minutes only, in which no pod may be evicted.
+        charged. A charge for nothing comes back only after two minutes, and meanwhile no pod may be evicted.
         """
         if resource_version is not None:
             self._require_at(namespace, pod, resource_version)

@@ -1,8 +1,8 @@
 """Reads what the API server sends: JSON that users wrote most of, nested as deeply as they like. Pure.
 
-Called by the client, on every thread, and by the watches. The API server takes ten thousand levels, Python's reader
-raises an error of its own at a thousand, its writer and most other code at fewer, and ``managedFields`` mirrors the
-levels. So whatever is too deep is cut off: a list in which one object is so has all others whole, and the object has a
+Called by the client, on every thread, and by the watches. The API server takes ten thousand levels, and
+``managedFields`` mirrors them. Python's reader raises an error of its own at a thousand, its writer and most other code
+at fewer. So all deeper levels are cut off: a list in which one object is so has all others whole, and the object has a
 mark where it was cut.
 """
 

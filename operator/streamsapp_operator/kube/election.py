@@ -1,8 +1,8 @@
 """Decides who leads, from a Lease that several candidates may want. Pure: the clock and the API server come in as
 values.
 
-Owned by the thread of ``lease``. Only this process's monotonic clock counts: what a Lease says of time was written by
-another machine, so a Lease has run out once it was *seen* unchanged for its duration, never by comparing dates.
+Owned by the thread of ``lease``. Only this process's monotonic clock counts: another machine wrote the times in a
+Lease. So a Lease has run out once it was *seen* unchanged for its duration, never by comparing dates.
 """
 
 from __future__ import annotations

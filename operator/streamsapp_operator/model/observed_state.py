@@ -64,7 +64,7 @@ class TaskReport:
     processed: int | None = None
     #: Commits that had something of it, on this pod so far; ``None``: the runtime is older than the operator.
     commits: int | None = None
-    #: Of a driver's task: the process that has it open, as ``host:directory``.
+    #: For a driver's task: the process that has it open, as ``host:directory``.
     worker: str | None = None
     #: Records that the pod has and could process now, without those of open transactions; ``None``: not reported.
     waiting: int | None = None
@@ -133,7 +133,7 @@ class PodReport:
     in_process_seconds: float | None = None
     #: Sentences about the tasks that it does not get because its topology is another than the others'.
     notes: tuple[str, ...] = ()
-    #: Of a pod of several instances: how often the worst of them was started again, and how long ago the last one was.
+    #: For a pod of several instances: how often the worst of them was started again, and how long ago the last one was.
     instance_restarts: int = 0
     restarted_seconds_ago: float | None = None
     #: The longest that the user's code took for one record or punctuator, of those from which it came back.
@@ -351,7 +351,7 @@ class ObservedState:
     trouble: Trouble | None = None
     #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.
     rivals: tuple[str, ...] = ()
-    #: Of those the oldest, if it is older than this one.
+    #: The oldest of them, if it is older than this one.
     elder: str | None = None
     #: The pod of the driver; what executors are said to do is its word.
     driver: PodSeen | None = None

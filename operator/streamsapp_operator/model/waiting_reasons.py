@@ -13,7 +13,7 @@ CANNOT_START = frozenset(
         "CreateContainerError",
     }
 )
-#: Of a pod that is never started again: its first failure to run is its last.
+#: For a pod that is never started again: its first failure to run is its last.
 CANNOT_RUN_ONCE = CANNOT_START | {"RunContainerError"}
 #: The seconds for which a pod may fail to start for a reason that could go away by itself.
 START_SECONDS = 30.0

@@ -45,7 +45,7 @@ class RateObserver:
 
     def flow(self, pods: Sequence[PodSeen], *, settled: bool) -> InputRates | None:
         """Takes the pods' reports of now, and returns the rates; ``None`` if they are not known. ``settled`` says that
-        the pods agree on who has which task."""
+        the pods agree on which pod has which task."""
         uids = {pod.uid for pod in pods}
         self._counts = {uid: counts for uid, counts in self._counts.items() if uid in uids}
         self._pods = {uid: window for uid, window in self._pods.items() if uid in uids}

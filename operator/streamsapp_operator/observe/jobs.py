@@ -22,7 +22,7 @@ from streamsapp_operator.observe.status_document import Count
 _MOST_LINES, _LONGEST_LINE = 20, 300
 #: The phases of a pod that is not tried again. After its pod has succeeded, a Job takes seconds to be complete.
 _GOES_ON = ("Pending", "Running", "Succeeded")
-#: Of a Job that has failed: the reason of its condition when its deadline is over.
+#: The reason in the condition of a failed Job when its deadline is over.
 _TOO_LATE = "DeadlineExceeded"
 _PREVIEW_LATE = (
     " (spec.rollout.preview.deadlineSeconds): allow it more, or spec.rollout.preview.resources, or ask for fewer"

@@ -208,8 +208,8 @@ def _is_seen(stateful_set: Object) -> bool:
 
 
 def tasks_total(pods: Sequence[PodSeen]) -> int | None:
-    """Returns the number of distinct active tasks; it is known while every pod answers and all agree on who has
-    what."""
+    """Returns the number of distinct active tasks; it is known while every pod answers and all agree on which pod has
+    which task."""
     reports = [pod.report for pod in pods if pod.report is not None]
     settled = {(report.state, report.generation) for report in reports}
     if len(reports) < len(pods) or len(settled) != 1 or next(iter(settled))[0] != "RUNNING":

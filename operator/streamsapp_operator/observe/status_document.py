@@ -95,7 +95,7 @@ class _Hang(_Fields, frozen=True):
 
 
 class _Durations(_Fields, frozen=True):
-    """Of one batch, in milliseconds."""
+    """The times of one batch, in milliseconds."""
 
     trigger_execution: Count | None = None
 

@@ -18,8 +18,8 @@ from streamsapp.manifest.model import MOST_PODS, AutoscalingSpec
 from streamsapp_operator.model.observed_state import InputRates
 from streamsapp_operator.model.status import ScalingStatus
 
-#: How far a new measure of what a busy pod does moves the old one: less is believed sooner than more, as too few pods
-#: are worse than too many, and believing more too soon is what makes a number of pods swing.
+#: How far a new measure of what a busy pod does moves the old one: a smaller measure is believed sooner than a larger
+#: one, as too few pods are worse than too many. Believing a larger one too soon makes the number of pods swing.
 _LESS, _MORE = 0.5, 0.05
 #: Tasks that move may stand still for one such part of the time.
 _MOVING_PART = 10

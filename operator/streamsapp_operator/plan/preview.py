@@ -1,5 +1,5 @@
 """Decides on the preview: before the first pod is restarted for a new revision, a Job runs it beside the last good one,
-on copies of the state and on recent input; more differences than may be hold the rollout. Pure.
+on copies of the state and on recent input. Too many differences hold the rollout. Pure.
 
 The Job is in the status before it is made; its result is in the status before it is deleted. There is one at a time.
 """

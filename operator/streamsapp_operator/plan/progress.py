@@ -1,8 +1,8 @@
 """Judges by the reports of its pods whether a revision gets on: a revision whose pods are ready may still process
 nothing. Pure.
 
-A pod that reports nothing of it (its runtime is older, its answer too old) is no reason for anything, and neither is an
-application without input, that is paused, that restores, or that cannot reach Kafka.
+A pod that reports nothing of it (its runtime is older, its answer too old) is no reason for anything. Nor is an
+application that has no input, is paused, restores, or cannot reach Kafka.
 """
 
 from __future__ import annotations

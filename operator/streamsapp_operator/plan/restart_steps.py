@@ -2,7 +2,7 @@
 
 A step is in the status before its pod is evicted, with the pod's uid: once another uid has the name, the pod was
 replaced, whichever client did it and whatever the operator remembers. A pod that is healthy is taken only while the
-gate allows it in this very reconcile, so nothing that was remembered wrongly can take a second one.
+gate allows it in this very reconcile, so a wrong memory can never take a second one.
 """
 
 from __future__ import annotations

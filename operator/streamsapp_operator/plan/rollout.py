@@ -164,7 +164,7 @@ def _alone(
 def _held_with_schedule(
     inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool
 ) -> RolloutDecision | None:
-    """Returns the decision that all stays as it is, pods or runs, if the user holds the change from the one to the
+    """Returns the decision that all stays as it is, pods or runs, if the user holds a change: from the one to the
     other, or of the runs."""
     rollout, good = course.rollout, course.last_good
     if good is None or course.template == target:

@@ -1,7 +1,7 @@
 """Decides the number of replicas in the end and next: up at once, down one at a time. Pure.
 
-A StatefulSet takes its last pod without asking any budget. So fewer replicas are asked for only in a reconcile in which
-the application is safe and the budget is already shut, or the last pod has nothing to lose.
+A StatefulSet takes its last pod without asking any budget. So a reconcile asks for fewer replicas only if the
+application is safe and the budget is already shut, or if the last pod has nothing to lose.
 """
 
 from __future__ import annotations

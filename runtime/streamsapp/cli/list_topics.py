@@ -37,7 +37,7 @@ class TopicRow:
     partitions: int | None = None
     #: The records that it has; of a large topic the number of its offsets, which need not all hold one.
     records: int | None = None
-    #: Of what is read: how many of these the application has not committed yet.
+    #: In a topic that is read: how many records the application has not committed yet.
     lag: int | None = None
     #: Says whether both were counted.
     exact: bool = True

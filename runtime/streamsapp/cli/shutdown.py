@@ -29,8 +29,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ONE_PRESS = 0.3
 #: The interval in seconds at which the main thread is interrupted until it leaves.
 _INSIST = 0.1
-#: The time in seconds that leaving may take: a call that waits for another process for ever, or an interrupt that came
-#: where Python drops it, would hold up a process that was asked to end.
+#: The time in seconds that leaving may take. A call may wait for another process for ever, or an interrupt may come
+#: where Python drops it: either would hold up a process that was asked to end.
 _WAY_OUT = 3.0
 #: And the time for the log to take the message that it did not end.
 _LAST_WORD = 1.0

@@ -1,5 +1,5 @@
-"""The final properties of every client of an instance, so that TLS and SASL come from one place. Those of consumers and
-producers say which client they are for, under ``client``.
+"""The final properties of every client of an instance, so that TLS and SASL come from one place. The properties of
+consumers and producers say which client they are for, under ``client``.
 
 Pure; called on the polling thread when the clients are made. ``client_error`` turns what librdkafka says about a bad
 property into a ``ConfigError``.

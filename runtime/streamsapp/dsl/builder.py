@@ -173,8 +173,8 @@ class StreamsBuilder(JavaNames):
     def build(self, *, optimize: bool | str = False) -> Topology:
         """Returns the topology of everything that was built so far.
 
-        With ``optimize`` tables use their source topics as changelogs (``reuse.ktable.source.topics``), one repartition
-        topic takes the place of several that follow the same change of key (``merge.repartition.topics``), and a stream
+        With ``optimize`` tables use their source topics as changelogs (``reuse.ktable.source.topics``). One repartition
+        topic takes the place of several that follow the same change of key (``merge.repartition.topics``). A stream
         that is joined with itself is kept once (``single.store.self.join``). A text chooses among them as
         ``topology.optimization`` does: ``none``, ``all``, or those names with commas between them. The option changes
         the names of topics, so decide before the first deployment.

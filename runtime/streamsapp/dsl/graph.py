@@ -25,7 +25,7 @@ class GraphNode(ABC):
     changes_key = False
     changes_value = False
     merges = False
-    #: Of an aggregation by window: how long after its end a window closes, in milliseconds.
+    #: For an aggregation by window: how long after its end a window closes, in milliseconds.
     closes_after_ms: int | None = None
     #: Names of the sources that this node writes: where records of its own topics come in.
     sources: tuple[str, ...] = ()

@@ -27,8 +27,7 @@ class Joined(Option, Generic[K, V, VO]):
     """Says how a stream is joined with a table: the serdes of a repartition topic, if one is needed, and its name.
 
     ``grace`` (a ``timedelta`` or milliseconds) holds records of the stream back until stream time has passed them by so
-    much, so that a versioned table is joined as of each record's timestamp, late updates of the table included
-    (KIP-923).
+    much. So a versioned table is joined as of each record's timestamp, late updates of the table included (KIP-923).
     """
 
     key_serde: Serde[K] | None = None

@@ -174,9 +174,9 @@ class KTable(JavaNames, Generic[K, V]):
         """Returns a table of the keys that both tables have, with the value that ``joiner(row, other_row)`` returns.
 
         With a ``foreign_key_extractor``, which is given ``(value)`` or ``(key, value)``, each row is joined with the
-        row of the other table that the extractor names, through two internal topics (KIP-213). The join is updated when
-        either table is; a result has the later timestamp of both rows. Raises ``TopologyError`` for anything that
-        cannot be joined.
+        row of the other table that the extractor names. This goes through two internal topics (KIP-213). The join is
+        updated when either table is; a result has the later timestamp of both rows. Raises ``TopologyError`` for
+        anything that cannot be joined.
         """
         return self._join("join", other, arguments, options)
 

@@ -35,10 +35,10 @@ class Windows(ABC):
     """Windows of your own (Kafka Streams' ``Windows``), such as the days of a time zone. ``TimeWindows`` and
     ``UnlimitedWindows`` are such, too.
 
-    A subclass has ``size_ms``, which no window is longer than, and may have ``grace_ms``, which is how long after its
-    end a window still takes late records, in stream time. A window is identified by its start alone, in stores and in
-    the bytes of keys: ``windows_for`` has to give the same end for a start each time, in every process. Windows that
-    are sent when they close wait until ``size_ms`` and ``grace_ms`` after their start have passed, as in Kafka Streams.
+    A subclass has ``size_ms``: no window is longer. It may have ``grace_ms``: so long after its end a window still
+    takes late records, in stream time. A window is identified by its start alone, in stores and in the bytes of keys:
+    ``windows_for`` has to give the same end for a start each time, in every process. Windows that are sent when they
+    close wait until ``size_ms`` and ``grace_ms`` after their start have passed, as in Kafka Streams.
     """
 
     size_ms: int

@@ -50,9 +50,9 @@ from streamsapp.structs import converted
 #: ``https://user:password@host``.
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
 _TOPIC_PROPERTY = re.compile(r"[a-z]+(\.[a-z]+)*")
-#: Of a path of ``spec.code.files``.
+#: The longest path of ``spec.code.files``.
 _MAX_PATH = 253
-#: Of a file or folder, as file systems have it.
+#: The longest name of a file or folder, as file systems have it.
 _MAX_NAME_BYTES = 255
 
 

@@ -134,7 +134,7 @@ class RemoteStateSpec(RemoteStateSettings, frozen=True, kw_only=True):
     ] = None
 
 
-#: Of a day, as hours and minutes.
+#: A time of day, as hours and minutes.
 TimeOfDay: TypeAlias = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]\Z", description="22:00")]
 Weekday: TypeAlias = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 

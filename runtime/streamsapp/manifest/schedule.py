@@ -1,7 +1,8 @@
 """Reads schedules as Kubernetes' CronJobs have them, and says when they are due next.
 
-Called when a manifest is read, and by the operator; pure. Of the five fields of cron minutes, hours, days of the month,
-months and days of the week are read, with lists, ranges, steps and English names, and ``@hourly`` and its like.
+Called when a manifest is read, and by the operator; pure. Reads cron's five fields: minutes, hours, days of the month,
+months and days of the week. They may have lists, ranges, steps and English names; ``@hourly`` and its like are read,
+too.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ def _midnight(start: datetime, number: int) -> datetime:
 
 
 def _values(part: str, field: tuple[int, int, tuple[str, ...]]) -> tuple[frozenset[int], bool]:
-    """The values of a field, and whether it leaves days open. A step restricts them, other than in Unix' cron. Of a
-    list, empty items count for nothing."""
+    """The values of a field, and whether it leaves days open. A step restricts them, other than in Unix' cron. Empty
+    items of a list count for nothing."""
     found = [_range(item, *field) for item in part.split(",") if item]
     return frozenset(value for values, _ in found for value in values), any(is_open for _, is_open in found)
 

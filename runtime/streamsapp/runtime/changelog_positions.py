@@ -94,8 +94,8 @@ def _beginning(consumer: PartitionConsumer, partition: TopicPartition) -> int:
 
 
 def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:
-    """Raises ``StateStoreError`` if a restored task is to go on where its snapshot stands, for want of offsets of the
-    group, and has state of what came after: that would count twice. ``stores`` are the snapshot's changelog offsets."""
+    """Raises ``StateStoreError`` if a restored task is to go on where its snapshot stands, as the group has no offsets,
+    and has state of later records. These would count twice. ``stores`` are the snapshot's changelog offsets."""
     adopted = {each: at.offset for each, at in task.start_offsets.items() if not at.in_group}
     own = {store: offset for store, offset in stores.items() if store not in task.plan.source_changelogs}
     for store, offset in own.items() if adopted else ():

@@ -50,7 +50,7 @@ LAG_PERIOD = 0.5
 class _CreatedAnew:
     """Partitions of topics that were deleted and created again."""
 
-    #: Those whose buffers still have records of the topics before.
+    #: The partitions whose buffers still have records of the topics before.
     ending: set[TopicPartition] = field(default_factory=set)
     #: The partitions that may have given records of the new topic to tasks since the last commit.
     doubted: set[TopicPartition] = field(default_factory=set)

@@ -304,8 +304,8 @@ class StreamsRuntime(JavaNames):
         return status.document(self._config, self._state.state, self._components, self._clock)
 
     def figures(self, tapped: str | None = None) -> dict[str, Any]:
-        """Returns the rates of the nodes, counted from one call to the next, with the records that wait or were not
-        processed, and the last records of the node ``tapped``."""
+        """Returns the rates of the nodes, counted from one call to the next. Also returns the records that wait or were
+        not processed, and the last records of the node ``tapped``."""
         return figures(self._components, self._clock, tapped)
 
     def describe(self) -> TopologyDescription:

@@ -76,7 +76,7 @@ def snapshot_lags(
     """Returns the distance of each task's snapshot; ``committed`` are the group's offsets. Raises ``KafkaException``
     when the broker does not answer."""
     starts = {each: at for task in tasks for each, at in _positions(task).values()}
-    # Of a source topic that is a changelog only what is committed counts.
+    # Only committed records of a source topic that is a changelog count.
     read = {each for task in tasks for each in _points(task)}
     ends = {each: committed.get(each, 0) for each in starts if each in read or each in committed}
     if changelogs := starts.keys() - ends.keys():

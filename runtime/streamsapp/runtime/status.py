@@ -124,8 +124,8 @@ def _task(task: StreamTask, components: Components, owned_at_ms: int | None) -> 
 
 
 def _waiting(task: StreamTask, components: Components) -> int:
-    """Records that are here and could be processed now. Those of a transaction that is open are not here, though they
-    are part of the lag."""
+    """Records that are here and could be processed now. Records of an open transaction are not here, though they are
+    part of the lag."""
     return 0 if components.tasks.paused else task.buffered_records
 
 

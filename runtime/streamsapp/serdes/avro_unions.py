@@ -2,8 +2,8 @@
 that its type can be promoted to. fastavro (1.13) takes the first branch of either kind, so that a long which is read as
 ``["null", "double", "long"]`` loses digits.
 
-Called on processing threads, once for each schema that values were written with: it orders the branches of the reader's
-unions so that the first one which fits is the one that Java takes, and refuses unions that no order suits.
+Called on processing threads, once for each schema that values were written with. It orders the branches of the reader's
+unions so that the first one which fits is the one that Java takes. Unions that no order suits are refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Serdes whose schemas are in a schema registry: Avro, Protobuf and JSON Schema in Confluent's wire format.
 
-The client's own serializers do the work (``confluent_kafka.schema_registry``); here they are bound to topics, and what
-they raise is sorted: bytes and values that are wrong go to the application's exception handlers, a registry that does
-not answer never does, since no handler may drop a record for that.
+The client's own serializers do the work (``confluent_kafka.schema_registry``); here they are bound to topics, and their
+errors are sorted. Wrong bytes and values go to the application's exception handlers. A registry that does not answer
+never does, since no handler may drop a record for that.
 
 Made while a topology is built; bound on the polling thread when a task is created. They run on processing threads, and
 ask the registry for a schema that is new to them, once.

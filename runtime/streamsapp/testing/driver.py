@@ -1,7 +1,7 @@
 """``TopologyTestDriver``: runs a topology without a broker, record by record, on the caller's thread (KIP-247).
 
-It drives the same task code as the runtime: one task holds the whole topology, every record is processed completely
-and committed before ``pipe_input`` returns, and what is written to a topic that the topology reads is fed back in.
+It drives the same task code as the runtime: one task holds the whole topology, and every record is processed completely
+and committed before ``pipe_input`` returns. Records written to a topic that the topology reads are fed back in.
 """
 
 from __future__ import annotations

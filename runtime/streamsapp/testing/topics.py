@@ -53,8 +53,8 @@ class TestInputTopic(JavaNames):
         """Processes one record. Without a timestamp (milliseconds since 1970, or a ``datetime`` with a zone) it gets
         the topic's own time, which then advances.
 
-        Raises ``SerializationError`` for a key or a value that the topic's serdes do not write, and whatever the
-        topology raises, as the uncaught exception handler would see it.
+        Raises ``SerializationError`` for a key or a value that the topic's serdes do not write, and any error of the
+        topology, as the uncaught exception handler would see it.
         """
         key_bytes = as_bytes(self._key, self._topic, "key", key)
         value_bytes = as_bytes(self._value, self._topic, "value", value)

@@ -54,8 +54,8 @@ class _AddedStore:
 class Topology(JavaNames):
     """A graph of sources, processors and sinks, with the stores that the processors use (KIP-28).
 
-    Every method that adds something returns the topology, and raises ``TopologyError`` for names that Kafka refuses or
-    that are taken, and for parents or stores that are not there.
+    Every method that adds something returns the topology. It raises ``TopologyError`` for names that Kafka refuses or
+    that are taken, and for parents or stores that do not exist.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from streamsapp.topology.description import DescribedGroup, DescribedNode
 
-#: Of a box, and the gaps around it, in pixels.
+#: The height of a box, and the gaps around it, in pixels.
 _HEIGHT, _ACROSS, _DOWN, _PADDING = 30, 24, 34, 12
 #: The width of a character at 12 pixels, as wide fonts have it.
 _CHARACTER = 7.4

@@ -1,7 +1,7 @@
 """The orders in which Java's collections iterate, as far as Kafka's topology text shows them.
 
-Kafka collects a sub-topology's nodes in hash maps, and each node's neighbours in tree sets whose sort key (the size of
-the sub-tree below a node) still changes while they fill. The printed order therefore depends on hash codes, on table
+Kafka collects a sub-topology's nodes in hash maps, and each node's neighbours in tree sets. Their sort key, the size of
+the sub-tree below a node, still changes while they fill. The printed order therefore depends on hash codes, on table
 growth and on the shape of the trees at the moment of each insertion; all three are followed here. Modelled on the
 collections of OpenJDK 17.
 

@@ -48,10 +48,11 @@ def partition_counts(
 ) -> dict[str, int]:
     """Partitions of every topic the sub-topologies read; ``existing`` has those of the topics on the broker.
 
-    A repartition topic gets the count it was declared with, else the largest of what is read upstream of it, else
-    (where it is joined) what its co-partitioned topics have. One that is filled from topics found by a pattern keeps
-    what it has (``internal``, by full name): a topic that comes later changes nothing about it; it has 0 while no topic
-    matches. Raises ``TopicError`` for topics that are missing, or that must have equally many partitions and have not.
+    A repartition topic gets the count it was declared with, else the largest count that is read upstream of it. Else,
+    if it is joined, it gets the count of its co-partitioned topics. A topic that is filled from topics found by a
+    pattern keeps its count (``internal``, by full name): a topic that comes later changes nothing about it; it has 0
+    while no topic matches. Raises ``TopicError`` for topics that are missing, or that must have equally many partitions
+    and have not.
     """
     counts = _Counts(application_id, existing, internal or {})
     counts.read(sub_topologies)

@@ -63,7 +63,7 @@ def _check_plain(name: str, kind: type) -> None:
 def supplied_stores(supplier: NodeSupplier) -> Iterable[StoreBuilder]:
     """The stores a supplier brings along: what its ``stores()`` gives (on a class: a static or class method).
 
-    Those of a set come by name, so that every process builds the same topology."""
+    Stores of a set come by name, so that every process builds the same topology."""
     if isinstance(supplier, type):
         declared = inspect.getattr_static(supplier, "stores", None)
         if not isinstance(declared, staticmethod | classmethod):

@@ -51,7 +51,7 @@ def _bootstrap(work: BootstrapWork, run: GroupRun, rows: InputRows) -> ArrowBatc
     if not unfinished and not run.onward:
         return
     with run.replays(results=work.emit) as replays, ExitStack() as open_outputs:
-        # Of what is finished only what it writes to internal topics is missing.
+        # Finished tasks lack only the records that they write to internal topics.
         outputs = {
             each.plan.id: open_outputs.enter_context(closing(_Output(work, each, replays[each.plan.id])))
             for each in unfinished

@@ -1,8 +1,8 @@
 """``run_topology``: a topology over streaming DataFrames, its results a streaming DataFrame.
 
 Called on the driver, by the user's program. The plan is a chain: the rows of all bound topics, then one shuffle and one
-pass of Python per stage, which runs the stage's tasks and lets through what is for later ones. So a batch computes
-every task once, whatever the sink.
+pass of Python per stage, which runs the stage's tasks and lets rows for later stages through. So a batch computes every
+task once, whatever the sink.
 """
 
 from __future__ import annotations

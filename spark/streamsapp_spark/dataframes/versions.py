@@ -149,8 +149,8 @@ class TaskVersions:
             return tuple(pool.map(stored, paths))
 
     def _collect(self, retain: int) -> None:
-        """Deletes the state that no attempt can begin with any more, and now and then the state that killed or late
-        attempts have left, with all files that no state has."""
+        """Deletes the state that no attempt can begin with any more. Now and then it also deletes the state that killed
+        or late attempts have left, and all files that no state has."""
         chain, oldest = self.chain, self._number - retain
         if oldest < 1:
             return

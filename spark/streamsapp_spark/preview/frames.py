@@ -1,7 +1,8 @@
 """Puts the results and the state of two programs side by side, in Spark. Runs on the driver.
 
-The n-th result of a key in a topic is compared with the n-th one of the other program, the entry of a key in a store
-with that of the other. Of state only what a program has changed comes here: where one has not, it has what was before.
+The n-th result of a key in a topic is compared with the n-th one of the other program. The entry of a key in a store is
+compared with that of the other. Only state that a program has changed comes here: the other program, if it has not
+changed it, has the earlier entry.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from streamsapp_spark.preview.text import ProgramText
 
 #: The keys that text shows; JSON has all.
 _SHOWN = 20
-#: Of a summary: the bytes that Kubernetes keeps of a termination message, notes, and characters of a line.
+#: Limits of a summary: the bytes that Kubernetes keeps of a termination message, notes, and characters of a line.
 _MAX_BYTES, _NOTES, _LINE = 4096, 5, 150
 
 

@@ -4,8 +4,8 @@
 
 Options: ``inputs``, where the application goes on in its input topics (``earliest``, ``latest``, or JSON as
 ``streamsapp bootstrap --until`` has it). Columns: ``key`` and ``value`` as reading the store gives them, ``timestamp``
-(a timestamp, or milliseconds) where the store keeps one, and perhaps ``partition``, that of the changelog, where keys
-do not lie by their hash.
+(a timestamp, or milliseconds) if the store keeps one, and perhaps ``partition``, that of the changelog, if keys do not
+lie by their hash.
 
 Planned and committed on the driver, written in Spark's Python workers. It is a bootstrap whose history is the table:
 workers put rows aside, by task; then the driver writes changelogs and snapshots of all tasks, and until it is done no
@@ -45,7 +45,7 @@ from streamsapp_spark.seed.rows import SeededEntry, SeededStore
 from streamsapp_spark.seed.state import Seeding, refuse_state
 from streamsapp_spark.tables.columns import TYPES
 
-#: The memory for rows that wait to be put aside, and what Python takes for one beside its bytes. Those of a partition
+#: The memory for rows that wait to be put aside, and what Python takes for one beside its bytes. Rows of a partition
 #: that are put aside together are written in one transaction.
 _BYTES, _ROW_BYTES = 64 << 20, 250
 _LIMIT = 1 << 30

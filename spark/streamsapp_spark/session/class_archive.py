@@ -1,8 +1,8 @@
 """Java's archive of the classes that the driver of ``engine: spark`` loads: with it a start takes half of the CPU.
 
 Called on the driver's main thread. The archive is recorded by Java as it ends, which takes some seconds once, after the
-driver has gone; the next driver finds it. Java refuses the archive of another build or of other jars, and one whose
-classes were at another place, so it is kept beside a home of Spark's that stays, one for each of these.
+driver has gone; the next driver finds it. Java refuses the archive of another build or of other jars, or with classes
+from another place. So it is kept beside a home of Spark's that stays, one for each of these.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ STOP_SECONDS = 30.0
 
 
 class SessionEnd:
-    """Of one session. From its beginning on Ctrl-C is dealt with here."""
+    """The end of one session. From its beginning on Ctrl-C is dealt with here."""
 
     def __init__(self, spark: SparkSession) -> None:
         #: Each thread has a connection to Java of its own.

@@ -68,8 +68,8 @@ def _java() -> tuple[str | None, str]:
 
 
 class JavaProcess:
-    """Holds the process. It is started while the driver finds out what there is to do, and ends with the driver, which
-    does not exit before the process has started, used or not."""
+    """Holds the process. It is started while the driver finds out what there is to do, and ends with the driver. The
+    driver does not exit before the process has started, used or not."""
 
     def __init__(self, conf: SparkConf) -> None:
         self.conf = conf

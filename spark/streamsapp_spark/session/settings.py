@@ -33,7 +33,7 @@ SQL_SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.session.timeZone": "UTC",
 }
-#: Of a command's session, beside these.
+#: The settings of a command's session, beside these.
 SETTINGS = {
     **SQL_SETTINGS,
     # Neither must they run twice side by side.

@@ -1,7 +1,7 @@
 """A home of Spark's without the archives of its own Python modules. Made on the driver's main thread.
 
 Java puts ``python/lib/pyspark.zip`` of its home before all that its Python processes import, and from an archive Python
-compiles every module anew in every process: half a second of CPU for each of the five that a query starts. Those on
+compiles every module anew in every process: half a second of CPU for each of the five that a query starts. Processes on
 this machine run in the Python that runs the driver, where the same modules are installed, and compiled.
 """
 

@@ -3,8 +3,8 @@
 A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before;
 lanes without a process, or of a process that did not come to this batch, are divided among the processes that came. If
 a process that stays has fewer lanes than another one, the other one gives some up, at the end of a batch; and lanes of
-a process that stays away are for others. A process that had a lane and went without a report is fenced by the one that
-gets it next, so that nothing here has to be right for results to be.
+a process that stays away are for others. A process that had a lane and went without a report is fenced by the next one
+that gets it. So results are right even if this module is wrong.
 
 Called on the threads of the channel.
 """

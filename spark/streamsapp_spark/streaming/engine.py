@@ -198,7 +198,8 @@ class SparkEngine:
 
     @staticmethod
     def _failure_of(query: StreamingQuery, service: MicroBatchService, *, goes_on: bool) -> StreamsAppError | None:
-        """Of a query that ended first. Last snapshots are left to the next query of this run if it ``goes_on``."""
+        """The end of a query that ended first. Last snapshots are left to the next query of this run if it
+        ``goes_on``."""
         error = query.exception()
         log.debug("the query ended", exc_info=error)
         why = "something else stopped it" if error is None else reason(error)

@@ -256,7 +256,7 @@ class MicroBatchService:
         with self._lock:
             puller.records, puller.outputs = puller.records + done[0], puller.outputs + done[1]
             counts = self._dispatcher.reported(puller, report.number)
-            # Of a lane that others have had since, the snapshots are not the newest.
+            # The snapshots of a lane that others have had since are not the newest.
             self._batches.report(report if counts else replace(report, published=frozenset()))
             self._figures.report(puller.process, report, self._clock.now_ms())
             self._under_way.progress_at = self._clock.monotonic()

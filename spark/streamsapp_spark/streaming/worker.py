@@ -1,8 +1,8 @@
 """A Python worker of Spark's at work on a batch: it pulls lanes from the driver and runs them.
 
 Stores, producers and consumer belong to the process and outlive the batch (``LaneProcess``): Spark keeps its Python
-workers. On its machine a process has a directory of its own, the first that no other holds, so that a process that
-takes another's place finds its state.
+workers. On its machine a process has a directory of its own, the first that no other holds, so that the next process in
+its place finds its state.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
 
 
 def _shield() -> None:
-    """After each task Spark's worker has Python's collector walk all objects there are, those of modules and of open
-    stores too, which took more than all tasks of a small batch. It finds none of them, but once in a while, for cycles
-    of user code."""
+    """After each task Spark's worker has Python's collector walk all objects, including those of modules and of open
+    stores. That took more time than all tasks of a small batch. Here the collector walks none of them, except once in a
+    while, for cycles of user code."""
     if time.monotonic() < _collected.until:
         gc.freeze()
     else:
@@ -127,9 +127,9 @@ def _begin(job: EngineJob, driver: Connection) -> _Place:
 
 
 def _forget_archives() -> None:
-    """Before each task Spark's worker has everything looked at anew that modules are found in. Of an archive Python
-    reads the whole directory then; Spark's own jar is one, and takes 0.1 s of CPU. Finders that are gone are made
-    again where they are needed, without that."""
+    """Before each task Spark's worker has everything looked at anew that modules are found in. Python then reads the
+    whole directory of an archive; Spark's own jar is one, and takes 0.1 s of CPU. Finders that are gone are made again
+    where they are needed, without that."""
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]
@@ -235,7 +235,7 @@ class _Held:
 #: By application: several queries of one session share its Python workers.
 _applications: dict[str, _Held] = {}
 
-#: Those of former jobs that could not be closed.
+#: The processes of former jobs that could not be closed.
 _leaving: list[_Held] = []
 
 

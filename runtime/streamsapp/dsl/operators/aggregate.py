@@ -110,8 +110,8 @@ class CountingOperator(StoredTableOperator):
 
     @abstractmethod
     def _told_as(self) -> tuple[Callable[..., Any], tuple[int, int]]:
-        """Returns the function that makes the key that is sent of what stands behind a cell, and how many bytes the
-        store's keys have before and behind those of that key."""
+        """Returns the function that makes the sent key from the entry behind a cell. Also returns how many bytes the
+        store's keys have before and behind the bytes of that key."""
 
 
 class Aggregate(StoredTableOperator):

@@ -2,8 +2,8 @@
 record.
 
 Stands where otherwise a filter drops null keys, under the same name. Pushed on a processing thread. Partial aggregates
-are held until the commit (``emit_held`` is drained before the task's position is committed, so none is lost and none is
-sent twice for one commit) or until there are many. Waiting aggregates ask for an early commit when they fill the
+are held until the commit, or until there are many. ``emit_held`` is drained before the task's position is committed, so
+none is lost and none is sent twice for one commit. Waiting aggregates ask for an early commit when they fill the
 memory, as uncommitted writes do.
 """
 

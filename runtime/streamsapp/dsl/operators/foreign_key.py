@@ -274,8 +274,8 @@ class ResolveResponses(Operator):
     """Joins a foreign row with the left row that asked for it, if that is still the same.
 
     An inner join hears of a missing foreign row only where that may end a result. If such a response comes too late,
-    the left row of now may have asked for nothing but a row that there is, and the result of an earlier one would stay
-    for ever, as it does in Kafka Streams 4.3.1: it asks once more, and hears of either.
+    the present left row may have asked only for an existing row. The result of an earlier left row would then stay for
+    ever, as it does in Kafka Streams 4.3.1. So the present row asks once more, and hears of either.
 
     A left table that sends its changes at the commit may hold a row that the subscriptions do not know yet. Such a row
     asks at the commit: it may be replaced or gone by then, and nothing would end its subscription. If it is gone, it

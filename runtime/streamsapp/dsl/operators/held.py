@@ -39,8 +39,8 @@ class Held:
         in_order: Callable[[], list[Any]],
         send: Callable[[NodeContext, list[Any]], None],
     ) -> None:
-        """Takes what waits, which others add to, functions that return it in the order of the last updates, and that
-        send some of it into the wiring of a context."""
+        """Takes the waiting entries, which others add to, and two functions: one returns the entries in the order of
+        the last updates, the other sends some of them into the wiring of a context."""
         self._waiting, self._in_order, self._send = waiting, in_order, send
         self._batch = Batch([])
 

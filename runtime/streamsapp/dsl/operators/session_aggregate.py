@@ -1,7 +1,8 @@
 """Aggregations of a grouped stream by session (Kafka Streams' ``KStreamSessionWindowAggregate``).
 
 Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one serialisation of
-its key, a range read of the sessions it may belong to, and a write for each of those and the one that comes of them.
+its key, a range read of the sessions it may belong to, and a write for each of these and for the session that they
+become.
 """
 
 from __future__ import annotations

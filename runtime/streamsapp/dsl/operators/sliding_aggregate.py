@@ -24,8 +24,8 @@ from streamsapp.state.kinds.window import WindowStoreImpl
 
 
 class _Touched(NamedTuple):
-    """A window that a record changes: the aggregate that it starts from, whether the record itself belongs to it, and
-    whether that aggregate is the window's own or, as the window is new, that of the window beside it."""
+    """A window that a record changes: the aggregate that it starts from, and whether the record itself belongs to it.
+    The aggregate is the window's own or, if the window is new, that of the window beside it."""
 
     start: int
     base: Entry

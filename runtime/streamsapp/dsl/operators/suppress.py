@@ -29,7 +29,7 @@ class Suppress(Operator):
         self._wait = wait_ms
         self._config = config
         self._final = final
-        #: Of what came here since the task started: after a restart nothing goes on before the next update.
+        #: The time of records since the task started: after a restart nothing goes on before the next update.
         self._time = ObservedTime()
 
     def start(self, context: NodeContext) -> None:

@@ -26,7 +26,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
         return self._windows.size_ms, self._windows.grace_ms
 
     def _end_of(self) -> Callable[[int], int] | None:
-        # Those of the user's own differ in length, which the store does not know.
+        # The user's own windows differ in length, which the store does not know.
         return None if isinstance(self._windows, TimeWindows | UnlimitedWindows) else self._windows.end_of
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:

@@ -94,7 +94,7 @@ class WindowedAggregate(StoredTableOperator, Generic[W]):
         """Returns the stream time to begin with, and keeps the time that ``observed`` returns from now on.
 
         It goes with the offsets: a record that is read again finds the windows open that were open for it at first, and
-        so does a record that comes late after a restart; Kafka Streams begins at -1, and opens windows again. If none
+        so does a record that comes late after a restart. Kafka Streams begins at -1, and opens windows again. If none
         was kept, by another program for one, it is that of the windows in the store. If the store is ahead, as after a
         crash at least once, windows that it has given up are closed: they would begin anew.
         """

@@ -42,7 +42,7 @@ _SLICE, _DRAIN = 2_000, 4_000
 _WAITING = 50_000
 #: Between two steps of a commit, in seconds.
 _PAUSE = 0.0002
-#: Of a record that is sent.
+#: The topic of a record that is sent.
 _TOPIC = itemgetter(0)
 
 
@@ -80,7 +80,7 @@ class Lane:
         self._group = NoMember(config.application_id)
         #: Offsets and metadata as this lane committed them last, or found them.
         self.committed: dict[TopicPartition, tuple[int, str]] = {}
-        #: Those of tasks' snapshots, where the group has none.
+        #: The offsets of tasks' snapshots, where the group has none.
         self.adopted: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
         self._work: dict[TaskId, _Work] = {}

@@ -75,8 +75,8 @@ class DriverClaim:
     """The right to run batches, which the driver that started last has: a transactional id of its own, whose epoch
     shows which driver took it last. Nothing is ever written under it.
 
-    A driver that hung, or was cut off, while another one started would go on otherwise, and each would take its lanes
-    back from the other for ever.
+    Otherwise a driver that hung, or was cut off, while another one started would go on. Each would take its lanes back
+    from the other for ever.
     """
 
     def __init__(self, config: StreamsConfig) -> None:
@@ -169,6 +169,6 @@ class DriverClaim:
 
 
 def of_lanes(application_id: str, transactional_ids: Collection[str]) -> set[str]:
-    """Those under which lanes of the application wrote."""
+    """The ids under which lanes of the application wrote."""
     lane = re.compile(re.escape(transactional_id(application_id, 0)[:-1]) + r"\d+")
     return {each for each in transactional_ids if lane.fullmatch(each)}

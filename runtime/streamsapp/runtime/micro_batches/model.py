@@ -58,7 +58,7 @@ class LaneTaskReport:
     changelogs: Mapping[str, int] = field(default_factory=dict)
     #: The time of the next batch it wants to be in without new records, in milliseconds of wall-clock time.
     due_at_ms: int | None = None
-    #: Those of the outputs that tasks of the application read.
+    #: The outputs that tasks of the application read.
     passed_on: int = 0
 
 
@@ -74,5 +74,5 @@ class LaneReport:
     commit_seconds: float
     #: Since when the process cannot write snapshots, in milliseconds of wall-clock time, and why.
     outage: tuple[int, str] | None = None
-    #: Of an order that gives up: the tasks whose snapshots stand where the tasks stood.
+    #: If the order gives up: the tasks whose snapshots stand where the tasks stood.
     published: frozenset[TaskId] = frozenset()

@@ -1,8 +1,8 @@
 """A process that runs lanes: the tasks it has, their stores, and the clients they share.
 
-Made once per process and kept for as long as it lives, so that stores stay open, producers stay known to the broker and
-the consumer has fetched ahead when the next batch comes. ``run`` is called on one thread; the threads that restore
-tasks and take their snapshots are an instance's.
+Made once per process and kept for as long as it lives. So stores stay open, producers stay known to the broker, and the
+consumer has fetched ahead when the next batch comes. ``run`` is called on one thread; the threads that restore tasks
+and take their snapshots are an instance's.
 """
 
 from __future__ import annotations

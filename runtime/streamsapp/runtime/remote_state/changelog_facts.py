@@ -1,7 +1,7 @@
 """Facts about a task's changelogs, asked from the broker, which decide whether a snapshot can be continued with them.
 
 Called on the threads that prepare tasks. A snapshot of a topic that was deleted and created again must never meet the
-new one, nor may records be skipped between a snapshot and what its changelog still has.
+new one. No records may be skipped between a snapshot and the records that its changelog still has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The schedule of snapshots: the time at which each active task has its next.
 
-The polling thread adds and removes tasks, snapshot threads take the one that is due and give it back, any thread may
-ask for all of them at once. All run under one lock, which a thread holds only for as long as it takes to look.
+The polling thread adds and removes tasks. Snapshot threads take the due task and give it back. Any thread may ask for
+all of them at once. All run under one lock, which a thread holds only for as long as it takes to look.
 """
 
 from __future__ import annotations
