@@ -135,7 +135,7 @@ def _imports(body: str) -> str:
 
 
 class _Classes:
-    """The ones of one schema, up to a version."""
+    """The classes of one schema, up to a version."""
 
     def __init__(self, schema: Schema, greatest: int) -> None:
         self._schema = schema

@@ -45,7 +45,7 @@ SETTLED_LOOKS = 5
 CLOSE_SECONDS = 300.0
 #: Between the snapshots of a task while it works, and where the runs shall not take any.
 STEADY_SECONDS, NEVER_SECONDS = 10.0, 86_400.0
-#: The family of a task's own facts; every other column family is a store.
+#: The column family of the task itself; every other column family is a store.
 METADATA_FAMILY = "default"
 
 

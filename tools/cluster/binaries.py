@@ -83,7 +83,7 @@ def path(name: str) -> Path:
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """Those of the programs that :func:`build` would have to build."""
+    """The programs among ``names`` that :func:`build` would have to build."""
     return [name for name in names if not path(name).is_file()]
 
 

@@ -16,8 +16,8 @@ from streamsapp_spark.session.master import has_executors, local_cluster
 
 log = logging.getLogger(__name__)
 
-#: The seconds that executors have to register before the first batch. If Spark's settings do not say how many there will
-#: be, no more is expected after so many seconds without a new one.
+#: The seconds that executors have to register before the first batch. If Spark's settings do not say how many there
+#: will be, no more is expected after so many seconds without a new one.
 _PATIENCE, _QUIET = 30.0, 3.0
 _LOOK = 0.1
 

@@ -235,7 +235,7 @@ class _Held:
 #: By application: several queries of one session share its Python workers.
 _applications: dict[str, _Held] = {}
 
-#: The processes of former jobs that could not be closed.
+#: The holdings of former jobs that could not be closed.
 _leaving: list[_Held] = []
 
 
