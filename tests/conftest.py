@@ -128,11 +128,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Groups:
-    """Whatever ``--dist`` says: tests of a group share what they started."""
+    """In spite of ``--dist``: tests of a group share what they started."""
     return _Groups(config, log)
 
 
-@pytest.hookimpl(trylast=True)  # what -m and -k leave out is gone
+@pytest.hookimpl(trylast=True)  # tests that -m and -k leave out are gone
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part, parts = map(int, config.getoption("part").split("/"))
     left_out = [item for number, item in enumerate(items) if number % parts != part % parts]
@@ -156,7 +156,7 @@ def _group(file: Path) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Escapes in what a test has logged whatever is no whole character: processes of tests send each other UTF-8."""
+    """Escapes broken characters in the log of a test: processes of tests send each other UTF-8."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report

@@ -259,7 +259,7 @@ def _names(step: dict[str, Any]) -> set[str]:
 
 
 def _without_step(program: Program, index: int) -> Program:
-    """The program without a step and whatever needs it."""
+    """The program without a step and without the steps that need it."""
     gone = _names(program["steps"][index])
     steps = program["steps"][:index]
     for step in program["steps"][index + 1 :]:

@@ -1,4 +1,4 @@
-"""Suppressed tables, against Kafka Streams: what goes on when, in which order, and what the buffer's changelog has."""
+"""Suppressed tables, against Kafka Streams: the time and order of results, and records of the buffer's changelog."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The parts that random programs are made of: the functions and processors by the types they map, values, records.
 
-Used by ``generate_dsl`` and ``generate_raw``. The same seed gives the same program. A program is JSON: what the oracle
-is asked, and what ``programs`` builds.
+Used by ``generate_dsl`` and ``generate_raw``. The same seed gives the same program. A program is JSON: the oracle
+runs it, and ``programs`` builds it.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def make_plan(
 
 
 class _Chooser:
-    """Draws one fault after the other; whatever is hurt is left alone until it had time to recover."""
+    """Draws one fault after the other; leaves a hurt target alone until it had time to recover."""
 
     def __init__(
         self,

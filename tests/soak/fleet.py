@@ -28,7 +28,7 @@ SHUTDOWN_TIMEOUT = 40.0
 _MEMORY = 192 << 20
 #: The seconds that a Python program may take until its signals are handled.
 _START = 5.0
-#: How long objects are left to those who may be reading them, in seconds.
+#: How long objects stay for readers that may be reading them, in seconds.
 _GRACE = 5.0
 #: For a process to write where its threads are.
 _DUMP = 0.5
@@ -48,7 +48,7 @@ class Instance:
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         self._started_at = 0.0
-        #: Where the log of its last start begins.
+        #: The place in the log where its last start begins.
         self._log_begins = 0
         self._asked_to_end_at: float | None = None
 
@@ -168,7 +168,7 @@ class Fleet:
             self.instances[name].start()
 
     def kill(self) -> None:
-        """End whatever still runs."""
+        """End all that still runs."""
         for instance in self.instances.values():
             instance.go_on()
             instance.kill()

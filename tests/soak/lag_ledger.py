@@ -32,8 +32,8 @@ class LagLedger:
         self._to_confirm: dict[str, tuple[int, str]] = {}
 
     def observe_ends(self, at_ms: float, committed: Mapping[str, int], written: Mapping[str, int]) -> None:
-        """Takes the broker's answer before ``at_ms``: where each changelog's committed records end, and where all
-        do."""
+        """Takes the broker's answer before ``at_ms``: the end of each changelog's committed records, and of all its
+        records."""
         for changelog, end in committed.items():
             self._ends[changelog].append(_Observation(at_ms, end))
         for changelog, end in written.items():

@@ -80,7 +80,7 @@ class Testbed:
         self._signal(broker, signal.SIGCONT)
 
     def stop_broker(self, broker: str) -> None:
-        """In good order; where others take over, by SIGKILL."""
+        """In good order; by SIGKILL if others take over."""
         if len(self._brokers) == 1:
             self._brokers[broker].stop()
         else:

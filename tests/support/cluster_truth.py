@@ -50,7 +50,7 @@ class ClusterView:
     #: Before the first was asked, and after the last one answered.
     began: float
     ended: float
-    #: Where changelogs end for readers of committed records, asked for before the pods were.
+    #: The ends of changelogs for readers of committed records, asked for before the pods were.
     ends: Mapping[str, int]
     #: ``/status`` of each pod that answered, by name.
     statuses: Mapping[str, Mapping[str, Any]]

@@ -137,7 +137,7 @@ class Process:
         return True
 
     def kill(self) -> None:
-        """SIGKILL, in the middle of whatever it does."""
+        """SIGKILL, in the middle of its work."""
         self._process.kill()
         self._process.wait()
 

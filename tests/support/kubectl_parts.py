@@ -240,7 +240,7 @@ def _echo(there: socket.socket) -> None:
 
 
 class FakeTime:
-    """Stands still but for those who wait."""
+    """Stands still, except while a caller waits."""
 
     def __init__(self) -> None:
         self.passed = 0.0

@@ -115,7 +115,7 @@ class OperatorProcess:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
 
     def kill(self) -> None:
-        """At once, at whatever it is."""
+        """At once, in the middle of its work."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

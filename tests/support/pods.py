@@ -120,7 +120,7 @@ class RunningPod:
         return self.process.wait(2 * TIMEOUT)
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """End all that still runs."""
         if self.running():
             self.process.kill()
         self.process.wait()

@@ -2,7 +2,7 @@
 
 A pod may be taken away only if at some moment of the last ``max_age`` seconds every pod was ready, and every task with
 stores that it ran then was covered: another ready pod was at most ``max_lag`` records behind, or a restore of the task
-would have taken at most ``max_restore`` seconds. Never is a pod taken while another one that we took is not back.
+would have taken at most ``max_restore`` seconds. No pod may be taken while another one that we took is not back.
 """
 
 from __future__ import annotations

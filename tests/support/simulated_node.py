@@ -332,7 +332,7 @@ class SimulatedNode(threading.Thread):
         }  # fmt: skip
 
     def _processed(self) -> int:
-        """Some from the start on: a pod that has processed none of what waits is not well."""
+        """Some from the start on: a pod that has processed no waiting record is not well."""
         return 100 + int(time.monotonic() * self.behaviour.records_per_second)
 
     def _task(self, number: int, role: str, lag: int) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class Counted:
         return errors
 
     def ends(self) -> list[int]:
-        """Where the topics of the application end, its internal ones included."""
+        """The ends of the application's topics, its internal ones included."""
         names = self.kafka.admin.list_topics(timeout=30).topics
         return [
             end_offsets(self.kafka, each) for each in sorted(names) if each.startswith((self.app.name, self.counts))

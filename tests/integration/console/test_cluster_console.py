@@ -1,4 +1,4 @@
-"""The console of the cluster in a real browser, on a real API server: what is seen and done with whose rights."""
+"""The console of the cluster in a real browser, on a real API server: its pages and actions, by a user's rights."""
 
 from __future__ import annotations
 

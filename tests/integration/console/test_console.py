@@ -1,4 +1,4 @@
-"""The console in a real browser, of ``streamsapp local``: what is seen, what is clicked, hostile records."""
+"""The console in a real browser, of ``streamsapp local``: its pages, clicks, and hostile records."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 from instances import eventually
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "tutorial.md").read_text("utf-8")
-#: Where ``streamsapp`` is installed.
+#: The folder where ``streamsapp`` is installed.
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 

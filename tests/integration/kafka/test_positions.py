@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and offsets by time: the same answers of a broker, whichever client asks."""
+"""Begins and ends of partitions, and offsets by time: a broker answers both clients the same."""
 
 from __future__ import annotations
 

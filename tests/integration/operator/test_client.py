@@ -1,4 +1,4 @@
-"""The client against a real API server: what it refuses, and what the refusals become."""
+"""The client against a real API server: the server's refusals, and the errors that they become."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_revision_that_crashes_while_it_soaks_is_rolled_back_and_reaches_no_se
     message = "spec.rollout.soakSeconds"
     until(lambda: message in ((world.status()["rollout"] or {}).get("message") or ""), "the first new pod soaks")
     [canary] = [name for name, revision in revisions(world).items() if revision != good]
-    world.operator.kill()  # what has to be known is in the status
+    world.operator.kill()  # the status has all that the next operator has to know
     world.operator.start()
     crash(world, canary)
     until(lambda: phase(world) == "RolledBack", "it is rolled back")
@@ -114,7 +114,7 @@ def test_the_way_back_from_another_topology_begins_when_every_pod_of_it_has_ende
     code = {"files": {"wordcount.py": "topology = 'moved'"}}
     world.apply(code=code, rollout={"topologyChange": "Recreate", "soakSeconds": 600})
     until(lambda: runs_alone(good, is_good=False), "pods of the other topology run")
-    world.operator.kill()  # what has to be known is in the status
+    world.operator.kill()  # the status has all that the next operator has to know
     world.apply()
     world.operator.start()
     until(lambda: runs_alone(good, is_good=True), "pods of the good one run again")
@@ -148,7 +148,7 @@ def test_two_revisions_that_fit_the_last_good_one_and_not_each_other_have_no_pod
     (first,) = there() - {good}
     ask_for("second")
     until(lambda: first in (world.status().get("shapes") or {}), "the API server keeps its topology")
-    world.operator.kill()  # what has to be known is in the status
+    world.operator.kill()  # the status has all that the next operator has to know
     world.operator.start()
     until(lambda: there().isdisjoint({good, first}), "all pods have the second")
     assert [it for it in seen if len(it - {good}) > 1] == []

@@ -67,7 +67,7 @@ class Topics:
             yield b"key%d" % key, b"value%d" % value, self._time + 10 * number + offset
 
     def ends(self) -> dict[str, dict[int, int]]:
-        """Where each partition ends now."""
+        """The end of each partition now."""
         found: dict[str, dict[int, int]] = {}
         for topic in (self.first, self.second, self.table):
             messages = self.kafka.read(topic)

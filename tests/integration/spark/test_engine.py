@@ -1,4 +1,4 @@
-"""An application runs as a query of Spark's: with its results, its state, and whatever is killed."""
+"""An application runs as a query of Spark's: its results and its state, also when its processes are killed."""
 
 from __future__ import annotations
 

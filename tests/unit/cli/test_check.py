@@ -1,4 +1,4 @@
-"""``streamsapp check``: what the operator reads of a topology before it touches a pod."""
+"""``streamsapp check``: its answer about a topology, which the operator reads before it touches a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients' final properties: what passes through, what the runtime owns, what a client refuses."""
+"""The clients' final properties: some pass through, the runtime owns some, a client refuses some."""
 
 from __future__ import annotations
 

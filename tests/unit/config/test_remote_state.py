@@ -1,4 +1,4 @@
-"""Settings of remote state: what is accepted, and what a refusal names."""
+"""Settings of remote state: accepted ones, and the words of refusals."""
 
 from __future__ import annotations
 

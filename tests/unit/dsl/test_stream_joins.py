@@ -1,4 +1,4 @@
-"""Joins of two streams as they are built: what is refused, co-partitioning, and what has no counterpart elsewhere."""
+"""Joins of two streams as they are built: refusals, co-partitioning, and cases without a counterpart elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tools/debian_program.py``: without the package tests are left out, whatever keeps it away."""
+"""``tools/debian_program.py``: without the package, for any reason, tests are left out."""
 
 from __future__ import annotations
 

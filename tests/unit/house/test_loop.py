@@ -1,4 +1,4 @@
-"""The commands a contributor types: what each sets up, which tests it runs, and what it says of those it cannot run."""
+"""The commands a contributor types: each sets up its parts, runs its tests, and reports tests that it cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of a session name what is new, and everything comes whatever becomes of the session (KIP-227)."""
+"""Requests of a session name what is new, and all records come even if the session is lost (KIP-227)."""
 
 from __future__ import annotations
 

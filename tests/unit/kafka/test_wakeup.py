@@ -1,4 +1,4 @@
-"""The wait of the polling thread, and whatever ends it. Waits are practically endless: a notification that is missed
+"""The wait of the polling thread, and the events that end it. Waits are practically endless: a missed notification
 hangs the test until its time limit."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both clients do the same: what is sent, fetched, refused and reported."""
+"""Both clients do the same: they send, fetch, refuse and report the same."""
 
 from __future__ import annotations
 

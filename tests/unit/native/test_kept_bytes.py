@@ -1,4 +1,4 @@
-"""Bytes that a serde keeps as they are cost no call of it, and whatever else comes is its as before."""
+"""Bytes that a serde keeps as they are cost no call of it; it still gets all other objects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A member whose answer trickles, or has no end, costs those who ask it some seconds and some memory, and not their
-port: probes are answered whatever queries wait for."""
+"""A member whose answer trickles, or has no end, costs its askers some seconds and some memory, but not their port:
+they answer probes while queries wait."""
 
 from __future__ import annotations
 

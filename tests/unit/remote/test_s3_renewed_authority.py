@@ -15,7 +15,7 @@ from streamsapp.remote.s3_client import make_client
 
 
 class Store(BaseHTTPRequestHandler):
-    """Has whatever is asked for, and hangs up after each answer, so that each request makes a connection."""
+    """Has every object, and hangs up after each answer, so that each request makes a connection."""
 
     def do_HEAD(self) -> None:
         self.send_response(200)

@@ -1,4 +1,4 @@
-"""Processors that fill global stores: what they see, what they may do, what becomes of records that fail."""
+"""Processors that fill global stores: their records, their rights, and the handling of records that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A processing thread's slice: what it sends where, what it leaves ready, and what becomes of failures."""
+"""A processing thread's slice: the results that it sends or leaves ready, and the handling of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that could not be written: who decides, and what is written instead."""
+"""Records that could not be written: a handler decides, and a dead letter may be written instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of active tasks: what is published when, who may, and what becomes of a task that others have claimed."""
+"""Snapshots of active tasks: the time of each, the right to publish, and a task that others have claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session stores, on RocksDB and in memory: what they keep, give, forget and restore."""
+"""Session stores, on RocksDB and in memory: they keep, give, forget and restore sessions."""
 
 from __future__ import annotations
 

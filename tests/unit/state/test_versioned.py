@@ -1,4 +1,4 @@
-"""Versioned stores: what they give for each time, forget and restore."""
+"""Versioned stores: they give, forget and restore the versions of each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window stores, on RocksDB and in memory: what they keep, give, forget and restore."""
+"""Window stores, on RocksDB and in memory: they keep, give, forget and restore windows."""
 
 from __future__ import annotations
 

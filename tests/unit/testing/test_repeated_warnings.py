@@ -1,4 +1,4 @@
-"""Warnings about single records: one line a minute for each kind, whatever comes."""
+"""Warnings about single records: at most one line a minute for each kind."""
 
 from __future__ import annotations
 

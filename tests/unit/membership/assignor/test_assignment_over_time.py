@@ -1,4 +1,4 @@
-"""A group that lives through joins, failures, drains and upgrades: what must hold in every round, and in the end."""
+"""A group that lives through joins, failures, drains and upgrades: the rules hold in every round, and in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``report``: one file with everything but secrets, by whatever way they came into it."""
+"""``report``: one file with everything but secrets, whichever way they could come into it."""
 
 from __future__ import annotations
 
