@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 #: Seconds. A broker that wants to be left alone for longer is asked all the same: it answers when it can (KIP-219).
 LONGEST_THROTTLE = 30.0
 
-#: How answers begin that are none of Kafka's: an alert or a handshake of TLS, and HTTP.
+#: The first bytes of answers that are not Kafka's: an alert or a handshake of TLS, and HTTP.
 _TLS, _HTTP = (b"\x15\x03", b"\x16\x03"), b"HTTP"
 
 

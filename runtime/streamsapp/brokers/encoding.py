@@ -46,8 +46,8 @@ def encoded_text(text: str | None, *, compact: bool) -> bytes:
 
 
 class Reader:
-    """Reads what a broker sent; raises ``ValueError`` or ``struct.error`` for anything that it cannot be, before it
-    allocates what is announced."""
+    """Reads what a broker sent; raises ``ValueError`` or ``struct.error`` for impossible bytes, before it allocates the
+    announced size."""
 
     __slots__ = ("_compact", "_end", "at", "whole")
 
@@ -105,7 +105,7 @@ class Reader:
         return None if found is None else bytes(found)
 
     def skip_tags(self) -> None:
-        """Pass over what was added later, where that is possible."""
+        """Pass over fields that were added later, where that is possible."""
         if self._compact and (at := self.at) < self._end and not self.whole[at]:  # most have none
             self.at = at + 1
         else:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import ConfigError
 
-#: A broker closes what was idle for ten minutes, maybe just when a request comes; so it is not used any more before.
+#: A broker closes a connection that was idle for ten minutes, maybe just when a request comes. So the connection is no
+#: longer used some time before.
 _IDLE_MS = 540_000
 
 

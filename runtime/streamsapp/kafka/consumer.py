@@ -91,7 +91,7 @@ class PartitionConsumer:
             self._client.unassign(partitions)
 
     def reposition(self, positions: Mapping[TopicPartition, int], topics: Topics = NO_TOPICS) -> None:
-        """Go on from other offsets; what was fetched and not delivered is dropped."""
+        """Go on from other offsets; fetched records that were not delivered are dropped."""
         self.unassign(positions)
         self.assign(positions, topics=topics)
 

@@ -92,7 +92,7 @@ def _identity(topic: MetadataResponseTopic, cluster: str) -> TopicIdentity:
 
 
 def _leaders(topic: MetadataResponseTopic, brokers: Collection[int]) -> dict[int, Leader]:
-    """A leader that is away is none."""
+    """A leader that is away does not count as one."""
     return {
         each.partition_index: Leader(each.leader_id if each.leader_id in brokers else NONE, each.leader_epoch)
         for each in topic.partitions

@@ -1,4 +1,4 @@
-"""Looks whether partitions have a record from an offset on: control records at their end are none.
+"""Looks whether partitions have a record from an offset on: control records at their end do not count.
 
 Used by drivers, readers and commands, on the thread that the consumer belongs to.
 """

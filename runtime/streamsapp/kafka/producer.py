@@ -130,7 +130,7 @@ class RecordProducer:
         return self._sending.end_of(partition)
 
     def close(self) -> None:
-        """Drop what was not sent; a caller that needs it acknowledged has flushed."""
+        """Drop the records that were not sent; a caller that needs it acknowledged has flushed."""
         self._sending.purge()
 
     def _serve(self) -> None:
@@ -259,8 +259,8 @@ class ExactlyOnceProducer(RecordProducer):
         self._sending.init_transactions(REQUEST_TIMEOUT)
 
     def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
-        """Give up what was not committed: a transaction left open would hold up the readers of the results until the
-        broker aborts it. ``within``: seconds to wait for the answer, also after the deadline."""
+        """Give up the uncommitted transaction: left open, it would hold up the readers of the results until the broker
+        aborts it. ``within``: seconds to wait for the answer, also after the deadline."""
         if not self._open:
             return
         try:

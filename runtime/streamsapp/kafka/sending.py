@@ -59,7 +59,7 @@ class Sending(Protocol):
         """The offset after the last record that was written to a partition; ``None`` where it is not known."""
 
     def purge(self) -> None:
-        """Send nothing more, and forget what was not."""
+        """Send nothing more, and forget unsent records."""
 
     def init_transactions(self, timeout: float) -> None:
         """Fence the producer that used the transactional id before."""

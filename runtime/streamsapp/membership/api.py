@@ -43,7 +43,7 @@ class MatchedTopics:
     sources: str
     #: With the number of partitions of each.
     topics: Mapping[str, int]
-    #: Those of them that came after the application had started.
+    #: The topics among them that came after the application had started.
     late: frozenset[str] = frozenset()
 
 
@@ -197,7 +197,7 @@ class Membership(Protocol):
     @property
     def may_commit(self) -> bool:
         """True if ``begin_commit`` would allow a commit now: work that is prepared for a commit that has to wait holds
-        up what comes after it."""
+        up later work."""
         ...
 
     def begin_commit(self) -> bool:

@@ -82,7 +82,7 @@ class GroupMember:
         properties = client_properties.main_consumer(config)
         self._settings = group_settings(config, properties)
         self._connection_settings = connection_settings(properties, f"{config.client_id}-member")
-        # Without transactions nothing but the session's time keeps out what a dead process sent last.
+        # Without transactions nothing but the session's time keeps out the last messages of a dead process.
         keeps_id = config.exactly_once and config.group_instance_id is None
         self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-#: Longer than any id that a broker gives; what is longer was not written here.
+#: Longer than any id that a broker gives; a longer text was not written here.
 _LONGEST = 300
 
 
@@ -21,7 +21,7 @@ class MemberId:
     """Empty while the coordinator has given none, or has forgotten it."""
 
     def __init__(self, file: Path | None) -> None:
-        """``file`` is this process's own, and where the one before it left its id; ``None`` keeps it nowhere."""
+        """``file`` is this process's own, and where the process before it left its id; ``None`` keeps it nowhere."""
         self._file = file
         self.value = ""
         if file is not None:

@@ -61,7 +61,7 @@ class RebalanceHandler:
         #: Of the present life: the next begins with a loss.
         self._transactional_id = mailbox.transactional_id
         self._departed = DepartedMembers()
-        #: Counts the times that this member joined: what was decided for an earlier one is void.
+        #: Counts the times that this member joined: a decision for an earlier join is void.
         self._joins = 0
         self._in_group = False
         self._asked_to_stop = False

@@ -10,7 +10,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
 from streamsapp.membership.wire import GroupSettings
 
-#: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs less than a
+#: A member learns of a rebalance by its next heartbeat: this is most of the time of a move. It costs less than a
 #: percent of a core.
 HEARTBEAT_INTERVAL_MS = 100
 #: A member that has little or nothing to do may learn of it a little later, unless the user has said how soon.

@@ -1,4 +1,4 @@
-"""The requests of the group protocol and what is read from their answers.
+"""The requests of the group protocol and the reading of their answers.
 
 Pure; used on the membership's thread. Fields that an older broker does not know are left out.
 """

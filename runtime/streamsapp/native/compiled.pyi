@@ -85,7 +85,7 @@ class Cells:
         """Remembers an entry that was read, if there is no cell."""
 
     def write(self, key_bytes: bytes, stored: Any, timestamp: int, /) -> None:
-        """Writes a count, or ``None`` for what is deleted."""
+        """Writes a count, or ``None`` for a deletion."""
 
     def begin(self) -> CellLog:
         """An epoch begins; returns the log to which its writes go."""
@@ -127,8 +127,8 @@ class Recent:
     def __init__(self, *, segments: Any, room: Callable[[], int]) -> None: ...
     def __len__(self) -> int: ...
     def append(self, prefix: bytes, key: bytes, time: int, number: int, stored: Any, /) -> bytes:
-        """Adds a record, or puts it in the place of the one with this time and number; not one whose value is ``None``.
-        Returns ``prefix ‖ key ‖ time (8 bytes) ‖ number (4 bytes, without its sign)``."""
+        """Adds a record, or puts it in the place of the record with this time and number. A record whose value is
+        ``None`` is not added. Returns ``prefix ‖ key ‖ time (8 bytes) ‖ number (4 bytes, without its sign)``."""
 
     def between(self, key: bytes, from_ms: int, to_ms: int, /) -> tuple[tuple[int, int, Any], ...] | None:
         """The records of a key in order, both bounds inclusive; ``None`` says that some may not be here."""
@@ -459,7 +459,7 @@ class FetchedPart(NamedTuple):
     topic_id: bytes
     partition: int
     error: int
-    #: The next offset of the log, the one after the last committed record, and the first one.
+    #: The next offset of the log, the offset after the last committed record, and the first offset.
     high: int
     stable: int
     first: int

@@ -1,6 +1,6 @@
 """The values of interactive queries: an instance's view of itself, questions, and answers.
 
-Plain data, made and read on the threads that query: user code's own and those of the HTTP server.
+Plain data, made and read on the threads that query: user code's own threads and those of the HTTP server.
 """
 
 from __future__ import annotations

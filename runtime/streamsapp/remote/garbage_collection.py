@@ -58,7 +58,7 @@ def _dead_manifests(
     """Oldest first. Claims that repeat a snapshot count as one with it."""
     kept = 0
     counted: Snapshot | None = None
-    superseded: datetime | None = None  # when the one looked at ceased to be what readers begin with
+    superseded: datetime | None = None  # when readers ceased to begin with the manifest looked at
     for number, snapshot in snapshots.items():
         if kept >= retain and superseded is not None and superseded <= horizon:
             return sorted(other for other in snapshots if other <= number)

@@ -1,4 +1,4 @@
-"""Local files at the other end of a transfer. Called on the threads that move bytes and check what was moved."""
+"""Local files at the other end of a transfer. Called on the threads that move bytes and check the moved bytes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ranges_of(size: int, length: int) -> list[ByteRange]:
 class FilePart:
     """A range of an open file as the body of a request; many threads may read ranges of the same file.
 
-    A body is read once to sign it and once to send it; ``moved`` hears of what is read while ``sending``.
+    A body is read once to sign it and once to send it; ``moved`` counts the bytes read while ``sending``.
     """
 
     def __init__(self, handle: int, part: ByteRange, moved: Moved) -> None:

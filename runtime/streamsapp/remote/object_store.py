@@ -31,7 +31,7 @@ class ObjectExistsError(ObjectStoreError):
 
 
 class ObjectDamagedError(ObjectStoreError):
-    """An object is not what was expected: another size, or too large."""
+    """An object is not as expected: it has another size, or is too large."""
 
 
 class ObjectInfo(NamedTuple):
@@ -73,7 +73,7 @@ class ObjectStore(Protocol):
         ...
 
     def upload(self, key: str, source: Path, moved: Moved = unobserved) -> None:
-        """Write a file; what was there is replaced at once, never seen by halves."""
+        """Write a file; an earlier file is replaced at once, never seen by halves."""
         ...
 
     def read(self, key: str, limit: int) -> bytes:
@@ -82,8 +82,8 @@ class ObjectStore(Protocol):
         ...
 
     def download(self, key: str, target: Path, size: int, moved: Moved = unobserved, share: float = 1.0) -> str:
-        """Write an object of ``size`` bytes to a file that does not exist yet, and return the SHA-256 of what was
-        written, in hexadecimal. ``share`` is the part that these bytes are of all that the caller downloads at the same
+        """Write an object of ``size`` bytes to a file that does not exist yet, and return the SHA-256 of the written
+        bytes, in hexadecimal. ``share`` is the part that these bytes are of all that the caller downloads at the same
         time. A large part may come in several ranges at once. Raises ``ObjectMissingError``; ``ObjectDamagedError`` if
         it has another size, without having written more than that."""
         ...

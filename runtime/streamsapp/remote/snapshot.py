@@ -53,7 +53,7 @@ _Time = Annotated[str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9
 
 
 class SnapshotInvalidError(StreamsError):
-    """A snapshot cannot be used: damaged, foreign or unreasonable; the message has what was found."""
+    """A snapshot cannot be used: damaged, foreign or unreasonable; the message says what was found."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -44,7 +44,7 @@ def fetch(
     downloads: int = 8,
     verified: Verified | None = None,
 ) -> Snapshot | None:
-    """Leave the files of the newest snapshot that can be used in ``<directory>/rocksdb``, instead of what is there.
+    """Leave the files of the newest usable snapshot in ``<directory>/rocksdb``, instead of the files that are there.
 
     ``acceptable`` returns why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the
     database that was there, if any, is untouched. The object store's errors come through when it is out of reach. A
@@ -69,7 +69,7 @@ class _Downloads:
     def __init__(
         self, chain: ManifestChain, moved: Moved, cancelled: Callable[[], bool], verified: Verified, number: int
     ) -> None:
-        """``verified``: files of a snapshot that was given up, as the one before has most of them too."""
+        """``verified``: files of a snapshot that was given up, as the previous snapshot has most of them too."""
         self._chain = chain
         self._moved = moved
         self._cancelled = cancelled
@@ -88,7 +88,7 @@ class _Downloads:
             list(pool.map(lambda file: self._bring(file, part / file.name, file.size / missing), largest_first))
 
     def _bring(self, file: SnapshotFile, target: Path, share: float) -> None:
-        """Brings one file, and takes it for verified only if it is what was written."""
+        """Brings one file, and counts it as verified only if it has the bytes that were written."""
         self.stop_if_cancelled()
         self._moved(0)
         here = self.verified.pop(file.content, None)

@@ -38,7 +38,7 @@ class Verification:
 
 
 def read_manifests(chain: ManifestChain, *, every: bool) -> Verification:
-    """The newest snapshot that a restore would begin with, or ``every`` one; what is wrong with manifests is found."""
+    """The newest snapshot that a restore would begin with, or ``every`` one; faults of manifests are found."""
     verification = Verification(chain)
     numbers = chain.numbers()
     for number, next_number in zip(numbers[1:], numbers, strict=False):
@@ -58,7 +58,7 @@ def read_manifests(chain: ManifestChain, *, every: bool) -> Verification:
 
 
 def verify_files(verifications: Iterable[Verification], moved: Moved = unobserved, *, downloads: int = 4) -> None:
-    """Download and hash every file; what is wrong is added to the faults."""
+    """Download and hash every file; errors are added to the faults."""
     try:
         with tempfile.TemporaryDirectory(prefix="streamsapp-verify-") as folder:
             _verify_files(verifications, Path(folder), moved, downloads)
@@ -79,7 +79,7 @@ def _lines(chain: ManifestChain, found: Iterable[tuple[SnapshotFile, list[int], 
     present: set[int] | None = None
     for file, numbers, text in found:
         present = set(chain.numbers()) if present is None else present
-        for number in present.intersection(numbers):  # not what was collected meanwhile
+        for number in present.intersection(numbers):  # not files that were collected meanwhile
             yield f"snapshot {number} of task {chain.task_id}: {file.name}: {text}"
 
 

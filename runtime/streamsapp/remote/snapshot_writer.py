@@ -88,7 +88,7 @@ class SnapshotWriter:
         self._uploaded: set[str] = set()
         #: Objects of earlier snapshots that no later one may rely on.
         self._lost: set[str] = set()
-        #: Snapshots until they are looked for; the first one does: what a claim repeats was written by others.
+        #: Snapshots until they are looked for; the first one does: others wrote the files that a claim repeats.
         self._until_check = 0
 
     @property
@@ -98,7 +98,7 @@ class SnapshotWriter:
 
     @property
     def last(self) -> Snapshot | None:
-        """The claim, or what was published since."""
+        """The claim, or the snapshot published since."""
         return self._last
 
     def claim(

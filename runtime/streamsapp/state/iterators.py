@@ -38,7 +38,7 @@ class KeyValueIterator(Iterator[tuple[K, V]], Generic[K, V]):
     def close(self) -> None:
         """Ends the iteration, and lets go of what it holds."""
         found, self._found = self._found, _CLOSED
-        end = getattr(found, "close", None)  # what is in memory holds nothing
+        end = getattr(found, "close", None)  # entries in memory hold nothing
         if end is not None:
             end()
 

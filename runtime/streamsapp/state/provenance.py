@@ -29,7 +29,7 @@ class Provenance:
 
     @classmethod
     def decode(cls, data: bytes) -> Provenance:
-        """Reads what was kept; whatever cannot be read is not known."""
+        """Reads the kept facts; anything that cannot be read is not known."""
         try:
             fresh_at_ms, topic_id, cluster_id = data.decode().split(" ", 2)
             topic = TopicIdentity(topic_id, cluster_id)

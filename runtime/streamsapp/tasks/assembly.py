@@ -49,8 +49,8 @@ class TaskAssembly:
         changelogs: Mapping[str, Sequence[InputRecord]] = _EMPTY,
         starts: Mapping[TopicPartition, ConsumedOffset] | None = None,
     ) -> StreamTask:
-        """A task that runs. Its stores begin with what is in ``directory``, which stands at ``starts``, and with these
-        records of their changelogs; or empty."""
+        """A task that runs. Its stores begin with the contents of ``directory``, which stands at ``starts``, and with
+        these records of their changelogs; or empty."""
         task = self.task(plan, directory)
         task.start_offsets = dict(starts or {})
         task.stores.open()

@@ -23,7 +23,7 @@ class KeptMetadata:
         self._stream_times: dict[str, Callable[[], int]] = {}
 
     def start(self, committed: Mapping[str, int]) -> None:
-        """Take over what was committed with one partition's offset: of one name the highest, as Kafka Streams does."""
+        """Take over the facts committed with one partition's offset: of one name the highest, as Kafka Streams does."""
         for name, value in committed.items():
             self.numbers[name] = max(value, self.numbers.get(name, value))
 

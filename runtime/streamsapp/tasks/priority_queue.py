@@ -1,4 +1,4 @@
-"""A binary heap whose order among equals is that of the one Kafka Streams uses.
+"""A binary heap whose order among equals is that of Kafka Streams' own heap.
 
 Which of two records with the same timestamp goes first, and which of two punctuators due at the same time, is decided
 by the heap's shape. Python's ``heapq`` sifts another way, so ties would fall differently; this heap makes the same

@@ -24,7 +24,7 @@ from streamsapp.tasks.wiring import WiredTopology, Wiring
 KEPT, TAKEN = 20, 5
 #: Records that are processed before the probes are asked whether so many have passed as may.
 AT_ONCE = 100
-#: A look that comes so soon after the one before, of another viewer, finds what that one found; seconds.
+#: In seconds: a look that comes so soon after that of another viewer finds the same.
 _SHORTEST = 0.5
 
 

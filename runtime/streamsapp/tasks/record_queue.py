@@ -62,7 +62,7 @@ class RecordQueue:
     ) -> None:
         self.partition = partition
         self.source = source
-        #: Takes the records; what is put here takes those of the next batch or turn.
+        #: Takes the records; a function that is put here takes those of the next batch or turn.
         self.push = push
         self._extractor = extractor
         self._context = context
@@ -120,7 +120,7 @@ class RecordQueue:
         self._buffer.extend(records)
 
     def clear(self) -> None:
-        """Drop what is buffered."""
+        """Drop the buffered records."""
         self._buffer.clear()
         self._head = None
 
@@ -161,7 +161,7 @@ class RecordQueue:
             self._stand(loop.partition_time, loop.done)
 
     def _run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None) -> int:
-        # The one loop that every record goes through: what can be decided before it, is.
+        # The one loop that every record goes through: everything that can be decided before it, is.
         queue, context, failures = self, self._context, self._failures
         push, (buffer, take, deserialize_key, deserialize_value, trusted, punctuate) = self.push, self._reading
         stream_time_due, stream_time = context.stream_time_punctuation, context.stream_time

@@ -1,4 +1,4 @@
-"""An active task as the task manager knows it: when it is worth a thread's time, and what a commit wants of it.
+"""An active task as the task manager knows it: when it is worth a thread's time, and the wishes of a commit.
 
 Made and guarded by the task manager. The processing thread that holds the task reads it, and sets ``wake_at_ms``.
 """

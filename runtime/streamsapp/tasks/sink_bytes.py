@@ -1,4 +1,4 @@
-"""The bytes that a sink sends: what a user's serializer gave, as the client takes it.
+"""The bytes that a sink sends: the result of a user's serializer, as the client takes it.
 
 Asked when a sink is bound. The functions run on processing threads, for every record of a user's serde. The library's
 own serdes give bytes or raise, and need no check.
@@ -33,7 +33,7 @@ def giving_bytes(serde: AnySerde) -> Callable[[Any], bytes]:
 
 def _gives_bytes(serde: AnySerde) -> bool:
     if isinstance(serde, WrappingSerde):
-        return _gives_bytes(serde.inner)  # it puts its own bytes before or behind those of the inner one
+        return _gives_bytes(serde.inner)  # it puts its own bytes before or behind the bytes of the inner one
     module = getattr(serde.serialize, "__module__", None) or ""
     return serde.serialize is str.encode or module in _TRUSTED or module.startswith("streamsapp.")
 

@@ -40,7 +40,7 @@ def record_by_record() -> Execution:
 
 
 def over_history() -> Execution:
-    """Run over what was: each record looks for results of closed windows, as how fast records come must not matter."""
+    """In the past: each record looks for results of closed windows, as how fast records come must not matter."""
     return Execution(0, True)
 
 

@@ -200,7 +200,7 @@ class TaskManager:
             return end
 
     def pause(self) -> None:
-        """Process nothing more; what was processed is still committed."""
+        """Process nothing more; processed records are still committed."""
         with self._condition:
             self._paused = True
             self._stop_held()

@@ -30,8 +30,8 @@ log = client_log(__name__)
 #: How long an answer may take beyond the time for which a broker waits for records; and the time after which the leader
 #: is looked up again. In seconds.
 _NO_ANSWER, _LATE = 30.0, 2.0
-#: A broker that stood still may lead a partition no more, and not have what its leader has. When it does not have what
-#: was to be fetched, so many seconds pass until the leader is looked up, and asked as well.
+#: A broker that stood still may lead a partition no more, and may lack records that its leader has. When it lacks the
+#: offset that was to be fetched, so many seconds pass until the leader is looked up, and asked as well.
 _DOUBT = 1.0
 #: How often a batch that cannot be read is fetched, after longer and longer pauses: it may be the network's fault.
 _TRIES = 5
@@ -189,8 +189,8 @@ class FetchAnswers:
                 self._assignment.forget_leader(partition)
 
     def _note_loss(self, partition: FetchedPartition, what: str) -> None:
-        """A broker does not have what was to be fetched. A follower may be behind; that a leader has not is believed
-        when it is asked anew."""
+        """A broker does not have the offset that was to be fetched. A follower may be behind; a leader is believed when
+        it is asked anew."""
         if partition.is_followed:
             self._assignment.return_to_leader(partition)
             return

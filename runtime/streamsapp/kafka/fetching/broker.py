@@ -79,7 +79,7 @@ class BrokerConnection:
         self._read = 0
         #: True once it has answered.
         self._answers = False
-        #: The caller's note of what was asked, until it is answered.
+        #: The caller's note of its request, until that is answered.
         self.asked: Any = None
         self.session = FetchSession()
         self.times = RequestTimes(now)

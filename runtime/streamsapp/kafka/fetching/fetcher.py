@@ -106,7 +106,7 @@ class Fetcher:
             self._answers.receive()
             fetched = self._take(limit)
             if fetched:
-                # More is asked for at once where much comes; what is little is asked for when it is wanted.
+                # Where much comes, more is asked for at once; where little comes, only when it is wanted.
                 if fetched.count >= FEW:
                     with suppress(StreamsError):  # it is met again, when these are delivered
                         self._asking.ask()

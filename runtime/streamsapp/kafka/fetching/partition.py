@@ -1,4 +1,4 @@
-"""A partition that is fetched: where it stands, and what was fetched of it and not taken.
+"""A partition that is fetched: where it stands, and its fetched records that were not taken.
 
 Pure; used on the consumer's thread.
 """
@@ -18,14 +18,14 @@ _AHEAD = 2
 
 
 class Doubt(Enum):
-    """The steps before a broker is believed that it does not have what was to be fetched, and the ends."""
+    """The steps before a broker is believed that it does not have the offset that was to be fetched, and the ends."""
 
     NONE = auto()
     #: It said so; after a pause the leader of the partition is looked up.
     PAUSES = auto()
     #: The broker that leads it now is asked, and is believed.
     ASKS = auto()
-    #: The broker does not have what was to be fetched.
+    #: The broker does not have the offset that was to be fetched.
     LOST = auto()
     #: The name of the topic stands for another one by now.
     REPLACED = auto()
@@ -90,7 +90,7 @@ class FetchedPartition(FetchSource):
 
     @property
     def lost(self) -> bool:
-        """The broker does not have what was to be fetched."""
+        """The broker does not have the offset that was to be fetched."""
         return self.doubt is Doubt.LOST
 
     @property
@@ -105,7 +105,7 @@ class FetchedPartition(FetchSource):
 
     @property
     def next(self) -> int:
-        """The offset after what was taken."""
+        """The offset after the records that were taken."""
         return self.chunks[0].position if self.chunks else self.position
 
     def note_ends(self, first: int, high: int, stable: int) -> None:
@@ -127,7 +127,7 @@ class FetchedPartition(FetchSource):
 
     def take(self, limit: int, into: Fetched) -> int:
         """Take the next records, and return their number: 0 if nothing is left, or if all of it is of no use. Raises
-        ``ValueError`` if what comes next cannot be read."""
+        ``ValueError`` if the next batch cannot be read."""
         while self.chunks:
             chunk = self.chunks[0]
             before = chunk.opened
@@ -151,7 +151,7 @@ class FetchedPartition(FetchSource):
         return 0 if chunk is None or not chunk.left else chunk.open_bytes
 
     def begin_again(self) -> None:
-        """Forget what was fetched and not taken: it cannot be read."""
+        """Forget the fetched records that were not taken: they cannot be read."""
         if self.chunks:
             self.position = self.next
             self.epoch = -1
@@ -161,8 +161,8 @@ class FetchedPartition(FetchSource):
         self.broken += 1
 
     def is_lost(self, until: float) -> bool:
-        """A broker does not have what was to be fetched: returns whether that is so. It is not believed at first: no
-        broker is asked ``until`` then, and afterwards the partition's leader is."""
+        """A broker does not have the offset that was to be fetched: returns whether that is so. It is not believed at
+        first: no broker is asked ``until`` then, and afterwards the partition's leader is."""
         if self.doubt is Doubt.ASKS:
             self.doubt = Doubt.LOST
         else:

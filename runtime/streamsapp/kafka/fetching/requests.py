@@ -2,7 +2,7 @@
 (``native/fetch/answer.c``), as they bring the records. Pure.
 
 The version of each request is fixed. Fetch names topics by their ids (KIP-516), so that a topic which was created anew
-is never read at a position in the one before.
+is never read at a position of the previous topic.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def list_offsets(settings: FetchSettings, wanted: Iterable[tuple[FetchedPartitio
 
 def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, list[tuple[TopicPartition, int, int]]]:
     """The milliseconds that the broker is to be left alone, and each partition's error and offset. Raises
-    ``ValueError`` for anything that is no such answer to what was asked."""
+    ``ValueError`` for anything that is no such answer to the request."""
     try:
         read = decoded(ListOffsetsResponse, answer[INT32.size :], OFFSETS_VERSION)
     except (ValueError, struct.error) as error:

@@ -75,7 +75,7 @@ class FetchSession:
         return named, [before[name][0] for name in before.keys() - self.asked.keys()]
 
     def answered(self, session: int) -> None:
-        """The broker has answered, and remembers what was asked under this id; 0: it remembers nothing."""
+        """The broker has answered, and remembers the request under this id; 0: it remembers nothing."""
         self._id = session
         self._epoch = self._epoch % _LAST_EPOCH + 1 if session else 0
 

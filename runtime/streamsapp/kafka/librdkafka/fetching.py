@@ -64,7 +64,7 @@ class LibrdkafkaFetching:
         #: For each assigned partition, the offset at which fetching began.
         self._began: dict[TopicPartition, int] = {}
         self.topics = TopicIdWatch(describe_topics)
-        #: The offset after what was delivered.
+        #: The offset after the records that were delivered.
         self._next: dict[TopicPartition, int] = {}
         #: How often, one after the other, what came lay beyond where the log ends.
         self._beyond: Counter[TopicPartition] = Counter()
@@ -223,7 +223,7 @@ class LibrdkafkaFetching:
         return fetched
 
     def _note(self, error: KafkaError, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
-        """Note in ``fetched`` what is no record."""
+        """Note in ``fetched`` a message that is no record."""
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
             fetched.ends[partition] = offset

@@ -1,5 +1,5 @@
-"""Notices that topics were deleted and created again where librdkafka fetches: that reads on in the new topic, at the
-positions in the one before.
+"""Notices that topics were deleted and created again where librdkafka fetches: librdkafka reads on in the new topic, at
+the positions in the previous one.
 
 Used by ``librdkafka.LibrdkafkaFetching``, on its thread; each look-up has a thread of its own. A topic is noticed some
 seconds late, after records of it perhaps. If a look-up begins after records were delivered, and finds the same topics
@@ -86,8 +86,8 @@ class TopicIdWatch:
         return told
 
     def confirm(self) -> Confirmation:
-        """Begin to find out whether what was delivered so far is of the topics that the positions belong to. Nothing is
-        asked for topics where that is known already."""
+        """Begin to find out whether the records delivered so far are of the topics that the positions belong to.
+        Nothing is asked for topics where that is known already."""
         doubted = {topic: at for topic, at in self._delivered.items() if self.doubts(topic)}
         if doubted and self._look_up is None:
             self._ask(set(doubted))

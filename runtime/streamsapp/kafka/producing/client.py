@@ -58,7 +58,7 @@ class BatchProducer:
         changed: Condition | None = None,
     ) -> None:
         """After the ``deadline`` no commit is waited for. Nothing is sent once ``may_write`` says no (any thread).
-        Tests give a connection in a time of its own, and what is waited for until there is news of records."""
+        Tests give a connection in a time of its own, and the wait for news of records."""
         self._settings = settings = batch_settings(properties)
         self._outbox = native.Outbox(batch_size=settings.batch_size, most=settings.most)
         name = str(properties.get("client.id", "producer"))
@@ -172,7 +172,7 @@ class BatchProducer:
         return self._sender.progress.ends.get(partition)
 
     def purge(self) -> None:
-        """Send nothing more, and forget what was not."""
+        """Send nothing more, and forget unsent records."""
         self._sender.end()
         self._connection.close(_END)
         self._outbox.clear()

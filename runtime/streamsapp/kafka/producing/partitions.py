@@ -30,7 +30,7 @@ class Verdict(Enum):
     REFUSED = auto()
     #: A record in it cannot be written: alone it is refused, among others it has to be found.
     SEARCHED = auto()
-    #: The broker and the producer do not agree any more about what was written.
+    #: The broker and the producer do not agree any more about the records that were written.
     LOST = auto()
 
 

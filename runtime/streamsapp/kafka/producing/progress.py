@@ -18,7 +18,7 @@ class Progress:
     """The records' progress. Written on the connection's thread, read on the producer's."""
 
     def __init__(self, changed: Condition | None = None) -> None:
-        """Tests give what is waited for."""
+        """Tests give the way to wait."""
         #: Bytes that were taken out of the outbox and not acknowledged.
         self.on_the_way = 0
         #: Records that are acknowledged, or refused.

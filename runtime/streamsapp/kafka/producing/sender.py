@@ -30,7 +30,7 @@ from streamsapp.record import RawRecord
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at what has to wait, and where nothing has.
+#: Seconds between two looks at waiting records, and between two where none wait.
 _LOOK, _REST = 0.5, 300.0
 #: How much longer than a broker may take to replicate records its answer is waited for, in seconds.
 _GRACE = 10.0
@@ -138,7 +138,7 @@ class Sender:
         return any(broker.served and not broker.lingers for broker in self._brokers.values())
 
     async def watch(self) -> None:
-        """Ask for topics, and look after what has to wait, until the end."""
+        """Ask for topics, and look after waiting records, until the end."""
         try:
             while not self._ended:
                 if self.topics.due_in(self._connection.now()) == 0.0:
@@ -192,7 +192,7 @@ class Sender:
             self.lose(KafkaError._AUTHENTICATION, self.topics.refused[1], fatal=True)
 
     async def _look(self) -> None:
-        """Send what is new, as far as no other call does so already."""
+        """Send new records, as far as no other call does so already."""
         self._looks = False
         try:
             self._collect()
@@ -389,7 +389,10 @@ class Sender:
             one.batches.appendleft(again)
 
     def lose(self, code: int, text: str, *, fatal: bool = False) -> None:
-        """Send nothing any more: what was not acknowledged is lost to this producer. ``fatal``: to any other, too."""
+        """Send nothing any more: records that were not acknowledged are lost to this producer.
+
+        ``fatal``: to any other, too.
+        """
         if not self._ended:
             known = code if fatal or code in _KNOWN else KafkaError._STATE
             self.progress.failures.append((KafkaError(known, text, fatal), _NO_RECORD))

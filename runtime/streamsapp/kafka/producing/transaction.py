@@ -72,7 +72,7 @@ class Transaction:
     ) -> None:
         """``may_write`` says whether no other instance can have taken over.
 
-        It is asked where no broker would refuse what comes too late.
+        It is asked where no broker would refuse a write that comes too late.
         """
         self.may_write = may_write
         self._settings = settings

@@ -144,7 +144,7 @@ class _Placer:
         return min(fitting or kind.members, key=lambda m: (pressure[m], m))
 
     def _balance(self, kind: EligibleTasks) -> None:
-        """Move what is above a member's share to members below theirs, first where the least is to be restored."""
+        """Move tasks above a member's share to members below theirs, first where the least is to be restored."""
         quota, count = self._shares.quota, self._count
         above = [m for m in kind.members if count[m] > quota[m]]
         below = [m for m in kind.members if count[m] < quota[m]]

@@ -29,7 +29,7 @@ class EligibleTasks:
     #: The members that may run them: the members that cover their definition and stay, or all that cover it if none
     #: stays.
     members: tuple[int, ...]
-    #: Of these, the members that get tasks to even out load: not those of a version that too few hosts have for
+    #: Of these, the members that get tasks to even out load: not the members of a version that too few hosts have for
     #: standbys.
     home: tuple[int, ...]
     #: None of its members stays: nothing is moved.
@@ -52,7 +52,7 @@ class _Version:
 
 
 class Group:
-    """Everything about members is a list by member number; what a member has of another definition is left out."""
+    """Everything about members is a list by member number; tasks of another definition are left out."""
 
     def __init__(self, members: Mapping[str, MemberState], standby_replicas: int = 0) -> None:
         self.names = sorted(members)

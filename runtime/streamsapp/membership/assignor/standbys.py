@@ -90,7 +90,7 @@ class _Placer:
         self._cover()
 
     def _warm_up_for_actives(self) -> None:
-        """Moves that have come furthest go first: what has begun is not broken off."""
+        """Moves that have come furthest go first: a move that has begun is not broken off."""
         moves = self._actives.waiting
         for move in sorted(moves, key=lambda move: (self._group.lag(move.task, move.target), move.task[::-1])):
             if not self._group.kind_of[move.task].stateful:
@@ -290,7 +290,7 @@ class _Placer:
         ]
 
     def _relocate(self, task: TaskId, need: _Need, source: int, candidates: list[int]) -> int | None:
-        """Move a standby to the best candidate if that has caught up, otherwise prepare it; the one it was."""
+        """Move a standby to the best candidate if that has caught up, otherwise prepare it; returns the candidate."""
         candidates = [m for m in candidates if m not in self.placement.standbys[task]]
         if not candidates:
             return None

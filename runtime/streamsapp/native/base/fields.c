@@ -4,7 +4,7 @@
 
 /* A structure that is being filled. */
 typedef struct {
-    const char *call; /* what was called, for errors */
+    const char *call; /* the function that was called, for errors */
     const Field *fields;
     const Field *next; /* the field that is given next, if they come in the order of the table */
     void *into;

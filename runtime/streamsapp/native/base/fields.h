@@ -28,7 +28,7 @@ typedef struct {
     PyTypeObject *type;
     char may_be_none, may_be_left_out;
     int64_t least, most; /* of a number, both inclusive; both 0: whatever there is room for */
-    int64_t otherwise;   /* what a number or a truth is that is left out */
+    int64_t otherwise;   /* the value of a number or a truth that is left out */
 } Field;
 
 /* A field with the name of a member. Its other attributes follow: .type = &PyList_Type, .may_be_none = 1 */
@@ -62,8 +62,8 @@ void sa_free(PyObject *self);
 /* The name of a type, without its module. */
 const char *sa_name_of(const PyTypeObject *type);
 
-/* Takes what a METH_FASTCALL | METH_KEYWORDS function is called with into a structure, which borrows the objects; 0, or
- * -1 with an exception. */
+/* Takes the arguments of a METH_FASTCALL | METH_KEYWORDS function into a structure, which borrows the objects; 0, or -1
+ * with an exception. */
 int sa_take_fields(const char *call, const Field *fields, PyObject *const *given, Py_ssize_t count, PyObject *names,
                    void *into);
 

@@ -6,7 +6,7 @@
 #include <Python.h>
 #include <stdint.h>
 
-enum { NO_TIMESTAMP = -1 }; /* of what is not there */
+enum { NO_TIMESTAMP = -1 }; /* of an entry that is not there */
 
 enum { COUNT_SIZE = 8 };
 

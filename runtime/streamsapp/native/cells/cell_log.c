@@ -72,8 +72,8 @@ static PyObject *log_item(CellLog *self, Py_ssize_t at) {
     return write ? sa_item_written(*write, 0) : NULL;
 }
 
-/* entry(cell): what was written last of it; None if nothing was, or for anything else than a cell. Of two epochs in
- * a row, or of all that wait, as a cell does not know its places in earlier ones. */
+/* entry(cell): its last written entry; None if there is none, or for anything else than a cell. Of two epochs in a row,
+ * or of all that wait, as a cell does not know its places in earlier ones. */
 static PyObject *log_entry(CellLog *self, PyObject *given) {
     const Cell *cell = Py_IS_TYPE(given, &sa_cell_type) ? (Cell *)given : NULL;
     for (int i = 0; cell && i < PLACES; i++)

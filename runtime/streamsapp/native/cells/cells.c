@@ -48,7 +48,8 @@ static void drop_cells(Generation *self) {
     PyMem_Free(gone.slots);
 }
 
-/* A cell with the count and the timestamp of an entry (stored, timestamp), or with those of a key that has none. */
+/* A cell with the count and the timestamp of an entry (stored, timestamp), or with the count and the timestamp of a key
+ * that has no entry. */
 static Cell *cell_after(PyObject *entry, PyObject *key) {
     PyObject *stored = PySequence_GetItem(entry, 0), *changed_at = stored ? PySequence_GetItem(entry, 1) : NULL;
     Cell *cell = changed_at ? sa_new_cell(Py_NewRef(key), 0, NO_TIMESTAMP) : NULL;
@@ -115,8 +116,8 @@ Cell *sa_count_key(Cells *self, PyObject *key, int64_t timestamp) {
     return sa_count_cell(self, sa_cell_of(self, key, 0), timestamp);
 }
 
-/* Gives a cell what was written, and notes it. A deletion has its time in the log alone: what is not there has none,
- * and its next count is the first one. */
+/* Gives a cell what was written, and notes it. A deletion has its time in the log alone: a cell that is not there has
+ * none, and its next count is the first one. */
 static int write_cell(Cells *self, Cell *cell, PyObject *stored, int64_t timestamp) {
     if (!may_write(self) || sa_set_cell(cell, 0, stored)) return -1;
     cell->timestamp = timestamp;
@@ -164,7 +165,8 @@ static PyObject *cells_at_hand(Cells *self, PyObject *key) {
     return Py_NewRef(cell ? (PyObject *)cell : Py_None);
 }
 
-/* put(key's bytes, entry): remembers what was read. A cell that is there stays: it knows its places in logs. */
+/* put(key's bytes, entry): remembers an entry that was read. A cell that is there stays: it knows its places in
+ * logs. */
 static PyObject *cells_put(Cells *self, PyObject *const *given, Py_ssize_t count) {
     if (count != 2) return PyErr_Format(PyExc_TypeError, "put takes a key's bytes and an entry");
     if (!is_key(given[0])) return NULL;

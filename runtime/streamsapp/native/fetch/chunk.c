@@ -20,7 +20,7 @@ typedef struct {
     PyObject *aborted;    /* aborted transactions, while they are read */
     PyObject *decompress; /* (number of the codec, bytes) -> bytes, or an exception */
     PyObject *plain;      /* the records of the batch that is read if it came compressed */
-    PyObject *refused;    /* or the exception for which there are none */
+    PyObject *refused;    /* or the exception that is the reason for none */
     Py_buffer view;
     const char *next, *end; /* the batch after the current one; all */
     FetchedBatch batch;
@@ -197,7 +197,8 @@ static int chunk_pack(Chunk *self, RawRecord *raw, Packed *packed) {
     return sa_pack(packed, key, value, &record);
 }
 
-/* Takes what is in place of the records of a batch; -1 with an exception. A changelog has to be whole. */
+/* Takes the record or exception in place of the records of a batch; -1 with an exception. A changelog has to be
+ * whole. */
 static int chunk_take_refused(Chunk *self, PyObject *taken) {
     const FetchedBatch *batch = &self->batch;
     if (!PyList_CheckExact(taken)) {
@@ -263,7 +264,7 @@ static PyObject *chunk_fill(Chunk *self, Py_ssize_t limit, PyObject *taken) {
 }
 
 /* take(limit): the next records, all that are left if they are fewer. Raises ValueError for a batch that cannot be
- * read, once what comes before it is taken. */
+ * read, once the records before it are taken. */
 static PyObject *chunk_take(Chunk *self, PyObject *given) {
     Py_ssize_t limit = PyLong_AsSsize_t(given);
     return limit < 0 && PyErr_Occurred() ? NULL : chunk_fill(self, limit, PyList_New(0));

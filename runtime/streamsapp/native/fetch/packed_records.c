@@ -102,7 +102,7 @@ static int64_t compare_keys(const Packed *self, uint32_t one, uint32_t other) {
     return found ? found : size - other_size;
 }
 
-/* By how many bytes all of these keys begin: the heads are what comes then. */
+/* The number of bytes that all of these keys begin with: the heads are the bytes after them. */
 static size_t common_prefix(const Packed *self, const Sorted *all, uint32_t count) {
     if (!count) return 0;
     const char *first = key_at(self, all[0].record);
@@ -133,7 +133,7 @@ static inline int is_out_of_order(const Packed *self, const Sorted *first, const
     return compare_keys(self, second->record, first->record) < 0;
 }
 
-/* Merges neighbouring runs into runs of twice the width; those of one key stay in their order. */
+/* Merges neighbouring runs into runs of twice the width; records of one key stay in their order. */
 static void merge_runs(const Packed *self, const Sorted *from, Sorted *to, size_t count, size_t width) {
     for (size_t begin = 0; begin < count; begin += 2 * width) {
         size_t middle = begin + width < count ? begin + width : count;

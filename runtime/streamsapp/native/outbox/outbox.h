@@ -8,7 +8,7 @@
 /* A batch that was taken, as it is sent: the producer's, from this sequence on. */
 PyObject *sa_stamped(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
-/* The type of what is taken, TakenBatch, made once when the module is loaded; 0, or -1 with an exception. */
+/* The type of taken batches, TakenBatch, made once when the module is loaded; 0, or -1 with an exception. */
 int sa_make_taken_batch_type(void);
 
 extern PyTypeObject *sa_taken_batch_type;

@@ -112,7 +112,7 @@ static int integer(PyObject *from, const char *name, int64_t *found) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The store began anew: it has only what was committed, all of it at or before its stream time. */
+/* The store began anew: it has only committed entries, all of it at or before its stream time. */
 static int begin_if_anew(Recent *self) {
     int64_t begun, stream_time;
     if (self->is_read) {

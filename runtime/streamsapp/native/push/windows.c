@@ -8,7 +8,7 @@
 #include "cells/held_cells.h"
 #include "push/count_push.h"
 
-/* Of the store's keys, segment, key, start and number, those of time_windowed have the two in the middle. */
+/* Of the store's keys, segment, key, start and number, the keys of time_windowed have the two in the middle. */
 static const Hidden OF_WINDOWS = {8, 4};
 
 enum { AT_ONCE = 8 }; /* windows whose keys are made before their cells are looked up */
@@ -180,7 +180,7 @@ static int count_some(const WindowPush *self, const Counted *of, PyObject *windo
     return failed ? -1 : 0;
 }
 
-/* The windows of a timestamp, which are those of its step; NULL with an exception. */
+/* The windows of a timestamp, which are the windows of its step; NULL with an exception. */
 static PyObject *windows_at(WindowPush *self, int64_t timestamp) {
     int64_t step = timestamp / self->step_ms - (timestamp % self->step_ms < 0);
     if (self->windows && self->step == step) return Py_NewRef(self->windows);

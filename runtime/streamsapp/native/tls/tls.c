@@ -207,7 +207,7 @@ static PyObject *tls_recv_into(Tls *self, PyObject *given) {
     outcome = read_all(ssl, view.buf, (size_t)view.len);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&view);
-    /* The end, or what is wrong, is met again with the next call. */
+    /* The end, or the error, is met again with the next call. */
     self->pending = outcome.kind == SSL_NO_ERROR && sa_SSL_has_pending(ssl);
     return end(self, outcome) ? PyLong_FromSize_t(outcome.bytes) : NULL;
 }

@@ -52,7 +52,7 @@ def headers_size(headers: Headers | None) -> int:
     return getsizeof(headers) + sum(getsizeof(pair) + getsizeof(pair[0]) + getsizeof(pair[1]) for pair in headers)
 
 
-#: The timestamp of what has none: absent keys, and every entry read from a plain store.
+#: The timestamp of entries that have none: absent keys, and every entry read from a plain store.
 NO_TIMESTAMP = -1
 
 _MAX_TIMESTAMP = (1 << 63) - 1
@@ -72,8 +72,8 @@ def _physical_long(entry: Entry) -> bytes:
 
 
 def _keeping(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """Returns the serializer of what is kept. Some, such as orjson's, leave their result in a buffer of 4 KB or of ten
-    times its size, which its length does not show. A copy takes only what it has."""
+    """Returns a serializer for values that are kept. Some serializers, such as orjson's, leave their result in a buffer
+    of 4 KB or of ten times its size, which its length does not show. A copy takes only what it has."""
 
     def kept(value: Any) -> bytes:
         return b"%b" % serialize(value)
@@ -231,7 +231,7 @@ class TimestampedFormat(PlainFormat):
     def __init__(self, serde: AnySerde) -> None:
         super().__init__(serde)
         if self.number_size == LONG_SIZE:
-            # As below, in one call: counts are what is written most.
+            # As below, in one call: counts are the most frequent writes.
             self.physical = _physical_long  # type: ignore[method-assign]
 
     def physical(self, entry: Entry) -> bytes:

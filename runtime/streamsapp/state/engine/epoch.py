@@ -54,7 +54,7 @@ class PhysicalEntries:
 
 
 class Writes(Protocol):
-    """The writes of one epoch to one store, by key: :class:`Epoch`, or those of cells in C (``cell_epoch``)."""
+    """The writes of one epoch to one store, by key: :class:`Epoch`, or the writes of cells in C (``cell_epoch``)."""
 
     #: Ranges that are deleted after the entries were written; set when the epoch is frozen.
     deleted: Sequence[Range]
@@ -70,7 +70,7 @@ class Writes(Protocol):
     def values(self) -> ValuesView[Entry]: ...
 
     def as_it_is(self, key: bytes, /) -> Entry | None:
-        """Returns an entry, or a cell itself if that is what was written."""
+        """Returns an entry, or a cell itself if a cell was written."""
         ...
 
     def writes(self) -> Reversible[tuple[bytes, Entry]]:
@@ -181,7 +181,7 @@ def over(newer: Writes, older: Writes) -> Epoch:
 def merged(
     below: Iterator[tuple[bytes, Entry]], above: Iterator[tuple[bytes, Entry]], reverse: bool
 ) -> Iterator[tuple[bytes, Entry]]:
-    """Merges two iterators in the same order, as they are read; the one above wins, and its deletions hide entries
+    """Merges two iterators in the same order, as they are read; the upper one wins, and its deletions hide entries
     below. It costs nothing if there is nothing above."""
     first = next(above, None)
     return below if first is None else _merged(below, chain((first,), above), reverse)

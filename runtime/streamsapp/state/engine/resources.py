@@ -13,11 +13,11 @@ from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Writ
 _MIB = 1 << 20
 
 #: A memtable that reaches this is flushed, whatever the shared budget says. Larger ones leave fewer files to merge,
-#: which is most of what a growing store costs, but take longer to insert into.
+#: which is most of the cost of a growing store, but take longer to insert into.
 _MEMTABLE_BYTES = 32 * _MIB
 
 #: Flushed memtables that are gathered before they are merged into the sorted levels: twice RocksDB's default, which
-#: halves what is rewritten while a store fills. Bloom filters keep reads from noticing.
+#: halves the rewriting while a store fills. Bloom filters keep reads from noticing.
 _GATHERED_FILES = 8
 
 #: Memtables grow in steps of this: small, as the shared budget counts whole steps and a task may hold few records.

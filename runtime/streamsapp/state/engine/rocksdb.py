@@ -275,7 +275,7 @@ class RocksDBStore:
     def restore(self, restored: Sequence[PhysicalEntry], deleted: Sequence[Range], slice_size: int) -> None:
         """Writes entries of changelogs, then deletions; of a key's values the last wins.
 
-        RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; those of one key
+        RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; writes of one key
         stay in their order.
         """
         ordered = PhysicalEntries(iter(sorted(restored, key=itemgetter(0))))

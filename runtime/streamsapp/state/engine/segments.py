@@ -156,7 +156,7 @@ class Segments:
         return ((b"", _SEGMENT.pack(live)),)
 
     def living(self, keys: Iterable[bytes], facts: bytes | None) -> Iterable[bytes]:
-        """Returns all: some stores give what has expired for as long as its segment lives."""
+        """Returns all: some stores return expired entries for as long as their segment lives."""
         return keys
 
     def facts(self) -> bytes | None:

@@ -18,7 +18,7 @@ from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, headers_size
 _LONG = Struct(">q")
 _INT = Struct(">i")
 _TWO_LONGS = Struct(">qq")
-#: In place of a length: there is no value, or it is the one before.
+#: In place of a length: there is no value, or it is the previous one.
 _NONE, _AS_PRIOR = -1, -2
 #: Of an entry besides its key, values and headers, as Kafka Streams counts: buffer time, timestamp, offset, partition.
 _FIXED_BYTES = 28
@@ -98,7 +98,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def decode(data: bytes) -> Buffered:
-    """A changelog's value; ``ValueError`` for what is none."""
+    """A changelog's value; ``ValueError`` for bytes that are none."""
     try:
         return _Reader(data).buffered()
     except (error, UnicodeDecodeError) as cause:

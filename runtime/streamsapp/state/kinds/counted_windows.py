@@ -14,7 +14,7 @@ from streamsapp.state.engine.segments import Segments
 from streamsapp.state.kinds.store_type import Layers
 from streamsapp.state.layers.read_cache import ANY_TIME
 
-#: So many windows are remembered between two commits, and those of one step even if they are more.
+#: So many windows are remembered between two commits, and all windows of one step even if they are more.
 WINDOWS_AT_HAND = 1024
 
 #: A start, an end, and what all windows that start then have around their keys.

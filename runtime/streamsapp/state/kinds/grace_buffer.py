@@ -104,7 +104,7 @@ class GraceBuffer(Facade):
         return taken
 
     def record(self, physical: bytes, waiting: Buffered) -> tuple[Any, Any]:
-        """Key and value of what was taken."""
+        """Key and value of the record that was taken."""
         assert waiting.new is not None
         key = Segments.logical(physical)[_TIME.size : -_SEQUENCE.size]
         return self._deserialize_key(key), self._deserialize(waiting.new)

@@ -28,7 +28,7 @@ class OuterJoinLayout(PlainLayout):
 
     def __init__(self) -> None:
         #: The state of the join in a task besides its records: put here and read by the operators of both sides. It
-        #: begins anew with what is committed: while the task was a replica, other instances wrote that.
+        #: begins anew with the committed state: while the task was a replica, other instances wrote that.
         self.progress: Any = None
 
     def stand_at(self, facts: bytes | None) -> None:

@@ -52,7 +52,7 @@ class Recent:
         return items[first:] if last <= to_ms else items[first : bisect_left(items, (to_ms + 1,))]
 
     def put(self, key: bytes, item: Item) -> None:
-        """Adds an entry, or puts it in the place of the one with this time and number. Until the store was asked for
+        """Adds an entry, or puts it in the place of the entry with this time and number. Until the store was asked for
         recent entries, this has to come before the write that moves its time."""
         time = item[0]
         if self._begun != self._segments.begun:
@@ -92,7 +92,7 @@ class Recent:
         # Else the list stays, and counts, as an entry that goes mostly makes room for another one of its key.
 
     def _begin(self) -> None:
-        """The store has only what was committed: all of it is at or before its stream time."""
+        """The store has only committed entries: all of them are at or before its stream time."""
         self._begun = self._segments.begun
         self._items.clear()
         self._count = self._limit = 0

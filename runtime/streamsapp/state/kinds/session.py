@@ -232,7 +232,7 @@ class SessionStoreImpl(SegmentedFacade):
 
     def fetch_range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over all sessions of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is an open end).
-        Sessions come segment by segment, in a segment by key and end; those of a store in memory by end and key."""
+        Sessions come segment by segment, in a segment by key and end; a store in memory gives them by end and key."""
         return KeyValueIterator(self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=False))
 
     def backward_fetch_range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Windowed[Any], Any]:

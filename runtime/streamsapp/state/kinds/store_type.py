@@ -56,7 +56,7 @@ class Layers(Protocol):
         ...
 
     def peek(self, key: bytes, *, committed: bool) -> Entry:
-        """Returns an entry past the caches; ``committed`` says not to look at what is not committed yet."""
+        """Returns an entry past the caches; ``committed`` says to leave out uncommitted entries."""
         ...
 
     def forget(self, key: bytes) -> None:
@@ -73,7 +73,7 @@ class Layers(Protocol):
         ...
 
     def running(self, key: bytes) -> Entry | None:
-        """Returns what was written last of a key in the running epoch, also if that is a deletion."""
+        """Returns the last write of a key in the running epoch, also if that is a deletion."""
         ...
 
     def prefetch(self, keys: Iterable[bytes]) -> None: ...

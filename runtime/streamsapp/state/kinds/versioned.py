@@ -72,7 +72,8 @@ class VersionedStoreImpl(SerdeFacade):
         deletes.
 
         Returns until when it is valid, ``PUT_RETURN_CODE_VALID_TO_UNDEFINED`` where it is the latest, or
-        ``PUT_RETURN_CODE_NOT_PUT`` where it is older than the history. Raises ``ValueError`` for what is no timestamp.
+        ``PUT_RETURN_CODE_NOT_PUT`` where it is older than the history. Raises ``ValueError`` for a value that is no
+        timestamp.
         """
         stored = None if value is None else self.to_stored(key, value)
         return self.write(self._key(key), stored, checked_timestamp(self._name, key, timestamp))

@@ -66,7 +66,7 @@ def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
 
 
 class WindowSegments(Segments):
-    """Makes the keys of a store that never gives what has expired, whatever else its segment has."""
+    """Makes the keys of a store that never returns expired entries, whatever else its segment has."""
 
     start_at = _SUFFIX.size
 
@@ -212,8 +212,8 @@ class WindowStoreImpl(SegmentedFacade):
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=True)
 
     def all(self) -> KeyValueIterator[Windowed[Any], Any]:
-        """Iterates over every window: segment by segment, in a segment by key; those of a store in memory by start and
-        key."""
+        """Iterates over every window: segment by segment, in a segment by key; a store in memory gives them by start
+        and key."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=False)
 
     def backward_all(self) -> KeyValueIterator[Windowed[Any], Any]:
@@ -246,7 +246,7 @@ class WindowStoreImpl(SegmentedFacade):
                     yield Windowed(self._deserialize_key(key), start, min(start + size, MAX_TIMESTAMP)), entry
 
     def _ordered(self, found: Iterator[tuple[bytes, Entry]], reverse: bool) -> Iterable[tuple[bytes, Entry]]:
-        """Orders a segment's windows by key; those of a store in memory by time and key, as Kafka Streams has them."""
+        """Orders a segment's windows by key; in a store in memory by time and key, as Kafka Streams has them."""
         if not self._type.in_memory:
             return found
         return sorted(found, key=lambda each: (_start_of(each[0]), each[0]), reverse=reverse)

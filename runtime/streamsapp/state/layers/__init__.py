@@ -1,1 +1,1 @@
-"""The layers of one store above its engine: what was read or written lately, and how queries look in."""
+"""The layers of one store above its engine: entries that were read or written lately, and views for queries."""

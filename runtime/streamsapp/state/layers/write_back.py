@@ -116,7 +116,7 @@ class WriteBack:
         self._on_forgotten = told
 
     def running(self, key: bytes) -> Entry | None:
-        """Returns what was written last of a key in the running epoch, also if that is a deletion."""
+        """Returns the last write of a key in the running epoch, also if that is a deletion."""
         entry: Entry | None = self._dirty.get(key)
         return entry
 
@@ -173,7 +173,8 @@ class WriteBack:
         """Returns an entry, on any thread, and leaves no trace in the caches. ``committed`` reads the engine alone. Of
         a cell that is being changed, value and timestamp may be those of two records in a row."""
         if not committed:
-            # Newest first, as epochs move: what is missed in one layer was then seen in the one it comes from.
+            # Newest first, as epochs move: an entry that is missed in one layer was then seen in the layer it comes
+            # from.
             entry = self._dirty.get(key)
             if entry is None and (frozen := self._frozen) is not None:
                 entry = frozen.get(key)
