@@ -84,7 +84,7 @@ class Program:
             raise ProgramFailedError(f"{self._process.args!r} did not get to its end, see {self._log}")
 
     def end(self) -> None:
-        """Let the program go; kill what is left of it."""
+        """Let the program go; kill its remaining processes."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:

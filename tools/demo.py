@@ -123,7 +123,7 @@ def read(sources: Path) -> list[str]:
     it, and what was installed beside it."""
     others = {"site-packages", "dist-packages", "test", "tests"}
     paths = (path for path in sorted(sources.rglob("*.py")) if others.isdisjoint(path.relative_to(sources).parts))
-    # Some files are in other encodings: what is not UTF-8 counts as U+FFFD.
+    # Some files are in other encodings: bytes that are not UTF-8 count as U+FFFD.
     return [path.read_bytes().decode("utf-8", errors="replace") for path in paths if path.is_file()]
 
 
@@ -228,7 +228,7 @@ class OutputTopic:
         self.updates = 0
 
     def read(self, timeout: float) -> bool:
-        """Take in what has arrived; false when nothing did within ``timeout`` seconds."""
+        """Take in the records that have arrived; false when none did within ``timeout`` seconds."""
         messages = self._consumer.consume(10_000, timeout)
         for message in messages:
             if message.error():
@@ -241,7 +241,7 @@ class OutputTopic:
         return bool(messages)
 
     def read_rest(self) -> None:
-        """Take in what is left once no program writes any more."""
+        """Take in the remaining records once no program writes any more."""
         while self.read(QUIET_SECONDS):
             pass
 

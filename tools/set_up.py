@@ -214,7 +214,8 @@ def set_up_object_store() -> None:
 
 
 def set_up_kubernetes() -> None:
-    """The programs of a node, or those of an API server alone for who is not root. Minutes, the first time."""
+    """The programs of a node, or the programs of an API server alone for users other than root. Minutes, the first
+    time."""
     from cluster import binaries
 
     programs = binaries.NODE if os.geteuid() == 0 else binaries.WITHOUT_NODE

@@ -1,6 +1,6 @@
 """Keeps files and functions small enough to be read in one sitting.
 
-Run by ``make check``: lists what is larger than usual, fails on what is larger than allowed.
+Run by ``make check``: lists what is larger than usual, fails on anything larger than allowed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FUNCTION = Limit(usual=50, most=70)
 PARAMETERS = Limit(usual=7, most=7)
 ATTRIBUTES = Limit(usual=15, most=15)
 
-#: Classes above these limits, each with how many parameters and attributes it has at most. Nothing is added here; who
-#: makes one of them smaller takes it off.
+#: Classes above these limits, each with how many parameters and attributes it has at most. Nothing is added here; a
+#: change that makes one of them smaller takes it off.
 LARGE_CLASSES = {
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),

@@ -45,7 +45,7 @@ class Settings:
     namespaces: tuple[str, ...]
     render: RenderSettings
     key: bytes
-    #: The place where the Lease is, and who this is in it.
+    #: The place where the Lease is, and the name of this process in it.
     namespace: str
     identity: str
     lease_name: str

@@ -102,7 +102,7 @@ class Table:
     since: AsOf | None
     #: Only these, as their column has them.
     keys: frozenset[Any] | None
-    #: How many tasks there are, or who is asked.
+    #: The number of tasks, or the source that is asked.
     partitions: str | None
     #: The value of ``behind``, about snapshots that do not have all that is committed.
     behind: str | None

@@ -112,7 +112,7 @@ def link(folder: Path) -> None:
 
 
 def _build(source: _Source, names: Sequence[str]) -> None:
-    """The programs of this project, in one run of Go: one is linked while others are compiled."""
+    """The programs of ``source`` among ``names``, in one run of Go: one is linked while others are compiled."""
     packages = {name: package for name, (of, package) in _PROGRAMS.items() if of == source and name in names}
     targets = [package if package == _OURS else f"{source.module}{package}" for package in packages.values()]
     folder, title = path(next(iter(packages))).parent, f"{', '.join(packages)} {_version(source)}"
@@ -139,7 +139,7 @@ def _build(source: _Source, names: Sequence[str]) -> None:
 
 
 def _follow(process: subprocess.Popen[str], title: str) -> list[str]:
-    """Tell how far a build is, until it ends; returns what it said that is not the name of a compiled package."""
+    """Report how far a build is, until it ends. Returns its lines that are not names of compiled packages."""
     assert process.stderr is not None
     start = told = time.monotonic()
     print(f"  building {title}", file=sys.stderr, flush=True)

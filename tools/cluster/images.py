@@ -75,7 +75,7 @@ class Images:
         self._imported = _Record(layout.containers / "imported.json")
 
     def build(self, images: Sequence[Image] = IMAGES) -> None:
-        """Make images what the tree says."""
+        """Build the images anew if the tree has changed."""
         base = f"{_codename()} {_BASE_PACKAGES}"
         if self._built.get(BASE_IMAGE) != base:
             with step(f"base image, {_codename()} with Python"):
@@ -94,7 +94,7 @@ class Images:
         self._forget_old_layers()
 
     def bring_in(self, images: Sequence[Image] = IMAGES) -> None:
-        """Import what the node does not have yet; containerd runs."""
+        """Import the images that the node does not have yet; containerd runs."""
         for name in (PAUSE_IMAGE, *(image.name for image in images)):
             wanted = self._buildah("images", "--quiet", "--no-trunc", name).strip()
             if self._imported.get(name) != wanted:

@@ -33,7 +33,7 @@ _ELSEWHERE = (
 
 
 def ensure() -> None:
-    """Install what is missing; raises when this machine cannot run a node, and says what would be needed."""
+    """Install missing packages; raises an error that says what would be needed if this machine cannot run a node."""
     if platform.system() != "Linux":
         raise UserInputError(f"a Kubernetes node needs Linux, this is {platform.system()}; {_ELSEWHERE}")
     if os.geteuid() != 0:

@@ -55,7 +55,7 @@ def served_faults(namespaces: list[str]) -> Iterator[str]:
 
 
 def ask_once(api: client.CustomObjectsApi, namespace: str) -> None:
-    """List, and forget what was found."""
+    """List, and forget the result."""
     if namespace == "*":
         api.list_cluster_custom_object("streamsapp.dev", "v1alpha1", "streamsapps", limit=1)
     else:

@@ -1,4 +1,5 @@
-"""Tasks and pods: who is active, who could take over, and what happens if a pod is taken away, in words. Pure."""
+"""Tasks and pods: which pod is active, which could take over, and what happens if a pod is taken away, in words.
+Pure."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ApplicationTopics:
         return make_layout(self.topology, self.config, self._admin)
 
     def purge(self, layout: ApplicationLayout | None, tasks: Iterable[StreamTask], now: float) -> None:
-        """Let the broker drop what was consumed from repartition topics, now and then (``now``: monotonic seconds)."""
+        """Let the broker drop consumed records of repartition topics, now and then (``now``: monotonic seconds)."""
         if layout is None or not layout.repartition_topics or now < self._next_purge:
             return
         self._next_purge = now + PURGE_PERIOD

@@ -1,4 +1,4 @@
-"""The states of an instance (Kafka Streams' ``KafkaStreams.State``), and who hears of them.
+"""The states of an instance (Kafka Streams' ``KafkaStreams.State``), and the listeners that hear of them.
 
 The polling thread changes it, and whichever thread of the application closes the instance; one at a time calls the
 listener.

@@ -83,7 +83,7 @@ Confirm = Callable[[], Callable[[], bool]]
 
 
 def nothing_to_confirm() -> Callable[[], bool]:
-    """Tasks were given what they must have."""
+    """Tasks were given the right records."""
     return lambda: True
 
 
@@ -126,7 +126,7 @@ class Commit:
             yield
         if self.end.broken and self._producer.transactional:
             raise AbortableError("a task failed in the middle of a transaction")
-        # At least once, what is read of another topic may be processed twice. Begun now, it is known in step 4.
+        # At least once, records of another topic may be processed twice. Begun now, it is known in step 4.
         confirmed = self._confirm() if self._producer.transactional else lambda: True
         while not self._collector.drained:
             if not self._collector.drain(self._producer.send, SLICE):
@@ -174,7 +174,7 @@ class Commit:
                     yield
 
     def _commit_offsets(self, epochs: list[TaskEpoch], confirmed: Callable[[], bool]) -> Iterator[None]:
-        """Commit; what the broker cannot take now is tried again until the task time-out."""
+        """Commit; a commit that the broker cannot take now is tried again until the task time-out."""
         offsets = {
             partition: (consumed.offset, consumed.metadata)
             for epoch in epochs

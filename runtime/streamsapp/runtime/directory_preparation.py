@@ -15,7 +15,7 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 @dataclass(frozen=True)
 class PreparedDirectory:
-    """A task's directory has what was to be had."""
+    """A task's directory has all available files."""
 
     #: The positions from which the task continues in inputs without offsets in the group.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _NothingToPrepare:
         """Do nothing: the changelog is whole."""
 
     def handed_over(self, task: StreamTask) -> None:
-        """Do nothing: there is no record of who had the directory."""
+        """Do nothing: no record says which instance had the directory."""
 
 
 NOTHING_TO_PREPARE: DirectoryPreparer = _NothingToPrepare()

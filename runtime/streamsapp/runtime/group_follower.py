@@ -109,8 +109,8 @@ class GroupFollower:
         return self._exactly_once or self._clock.monotonic() < self.membership.safe_until
 
     def check_session(self) -> None:
-        """A process that stood still, or lost the coordinator for too long, must not send what it has left: its tasks
-        may run elsewhere by now."""
+        """A process that stood still, or lost the coordinator for too long, must not send its remaining records: its
+        tasks may run elsewhere by now."""
         before, self.safe = self.safe, self.may_write
         if before and not self.safe:
             raise AbortableError("no sign of life from the group's coordinator: other instances may have taken over")

@@ -129,7 +129,7 @@ class InputFeeder:
 
     @property
     def holds_back(self) -> bool:
-        """True if partitions are paused until some of what is buffered of them was processed."""
+        """True if partitions are paused until some of their buffered records were processed."""
         return bool(self._paused)
 
     @property
@@ -152,7 +152,7 @@ class InputFeeder:
         return self._fill(lambda: self._consumer.poll_all(BATCH, timeout))
 
     def hurry(self) -> None:
-        """``feed_all`` takes long, or the processing of what it brings: rest less for a while."""
+        """``feed_all`` takes long, or the processing of its records: rest less for a while."""
         self._consumer.hurry()
 
     def feed(self, timeout: float) -> Fetched:
@@ -163,7 +163,7 @@ class InputFeeder:
         if self._over_budget() and self._starving():
             self._pause_overfull()
         if self._consumer.rests and self._tasks.resting and self._holds_any:
-            self._consumer.end_rest()  # what is buffered waits for other inputs of its task, and perhaps not for long
+            self._consumer.end_rest()  # buffered records wait for other inputs of their task, perhaps not for long
         return self._fill(lambda: self._consumer.poll(BATCH, timeout))
 
     def _fill(self, fetch: Callable[[], Fetched]) -> Fetched:
@@ -197,7 +197,7 @@ class InputFeeder:
         return fetched
 
     def _skip_deleted(self, partition: TopicPartition) -> None:
-        """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and say so.
+        """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and log it.
         Buffered records were fetched before and stay."""
         task = self._owners.get(partition)
         if task is not None and task.state is TaskState.RUNNING:
@@ -212,7 +212,7 @@ class InputFeeder:
             self._consumer.reposition({partition: self._positions.reset(task.plan, partition)}, topics)
 
     def _end(self, partition: TopicPartition) -> None:
-        """The topic was deleted and created again: what is buffered of the one before is processed first."""
+        """The topic was deleted and created again: buffered records of the one before are processed first."""
         task = self._owners.get(partition)
         if task is None or task.state is not TaskState.RUNNING:
             return

@@ -211,7 +211,7 @@ class InstanceTasks:
             self._snapshots.request_all()
 
     def last_snapshots(self) -> None:
-        """The instance is about to end, in good order: the object store gets what the last commit left."""
+        """The instance is about to end, in good order: the object store gets the state of the last commit."""
         timeout = self._closing.remote.left(LAST_SNAPSHOTS)
         if self._snapshots is not None and timeout > 0 and not self._snapshots.take_all(timeout):
             log.warning("not every task got a last snapshot; what is missing is read from the changelogs")

@@ -2,7 +2,7 @@
 
 One pass of its loop:
 
-    1. take what others left: failures of threads, requests of the user, a new assignment, restored tasks
+    1. take the work that others left: failures of threads, requests of the user, a new assignment, restored tasks
     2. fetch records into the tasks' input buffers
     3. drain the record collector into the producer
     4. start a commit when one is due, advance the one under way
@@ -82,7 +82,7 @@ class PollingThread(threading.Thread):
             self._on_end()
 
     def _pass(self) -> None:
-        """Make one pass; what it raises is put to the uncaught exception handler as any other thread's failure is."""
+        """Make one pass; its errors are put to the uncaught exception handler like any other thread's failure."""
         try:
             self._run_once()
         except (AbortableError, FencedError) as error:
@@ -157,7 +157,8 @@ class PollingThread(threading.Thread):
         return True
 
     def _finish(self) -> None:
-        """Commit what was processed, then end; records that are buffered and not processed stay for the next start."""
+        """Commit the processed records, then end; records that are buffered and not processed stay for the next
+        start."""
         try:
             self._commit_rest()
         except (AbortableError, FencedError) as error:

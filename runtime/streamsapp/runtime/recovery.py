@@ -57,7 +57,7 @@ class Recovery:
 
     @property
     def sound(self) -> bool:
-        """True if what was sent since the last commit can be committed."""
+        """True if the records sent since the last commit can be committed."""
         return self._sent is UncommittedOutput.SOUND
 
     def task_failed(self, task: StreamTask) -> None:

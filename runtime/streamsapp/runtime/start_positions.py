@@ -1,4 +1,4 @@
-"""The offsets from which tasks read their inputs: the committed ones, or what the reset policy says without them.
+"""The offsets from which tasks read their inputs: the committed ones, or without them the offsets by the reset policy.
 
 Called on the polling thread, and where tasks are run in batches.
 """

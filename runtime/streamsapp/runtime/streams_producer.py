@@ -60,7 +60,7 @@ class StreamsProducer:
         self.client.start()
 
     def know_dead_letters(self, dead_letters: DeadLetters) -> None:
-        """The topics are known, and with them what the dead letter queue takes."""
+        """The topics are known, and with them the limit of the dead letter queue."""
         self._failures.dead_letters = dead_letters
 
     def know_tasks(self, tasks: Callable[[], Sequence[StreamTask]]) -> None:
@@ -74,7 +74,7 @@ class StreamsProducer:
         return Commit(tasks, self._collector, self.client, self._membership, self._clock, give_up_after, self._confirm)
 
     def close(self) -> None:
-        """Drop what was not sent; ``replace`` or the end comes next."""
+        """Drop the unsent records; ``replace`` or the end comes next."""
         self.client.close()
 
     def replace(self) -> None:
@@ -88,7 +88,7 @@ class StreamsProducer:
         log.warning("records may now take %.0f s to be written", self._delivery_timeout)
 
     def end(self) -> None:
-        """Abort what was not committed, and close."""
+        """Abort the uncommitted transaction, and close."""
         self.client.abort(self._closing.end.left(ABORT, part=0.5))
         self.client.close()
         self._failures.end()

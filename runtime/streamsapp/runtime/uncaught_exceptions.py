@@ -16,8 +16,8 @@ from streamsapp.runtime.thread_failure import ThreadFailure
 
 log = logging.getLogger(__name__)
 
-#: No handler is asked: starting again would fail again, wait for a thread that never returns, or take over from who
-#: took over from us.
+#: No handler is asked: starting again would fail again, wait for a thread that never returns, or take over from the
+#: process that took over from us.
 _FINAL = (UserInputError, TopicError, FencedError, ProcessorHangsError, UnfitObjectStoreError)
 
 

@@ -1,7 +1,7 @@
 """The connections to an HTTP port, bounded: how many there are, how long each may take to ask, and how much.
 
 Used by the server, on its own thread and on those of its connections. Any client that reaches the port may connect, so
-none of this asks who it is.
+no code here asks which client it is.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ import orjson
 
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, json_response
 
-#: The documents that a request asks for, one after the other; ``None``: nothing new, which finds out who is gone.
+#: The documents that a request asks for, one after the other; ``None``: nothing new, which finds out which clients are
+#: gone.
 Documents = Callable[[HttpRequest], Generator[Any, None, None]]
 
 

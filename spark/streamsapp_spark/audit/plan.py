@@ -72,7 +72,7 @@ class AuditPlan:
 
 
 class AuditPlanner:
-    """Makes one plan. A task that cannot be compared keeps only those from being compared that read what it wrote."""
+    """Makes one plan. A task that cannot be compared keeps only tasks from being compared that read its records."""
 
     def __init__(self, stages: Stages, known: AuditFacts, store: str | None) -> None:
         self._stages = stages

@@ -158,7 +158,7 @@ class Bootstrap:
         return _Begun(bootstrap, begun, self._internal(layout))
 
     def _refuse_change(self, begun: BootstrapBegun, layout: ApplicationLayout) -> None:
-        """Refuses a change of the application: the same command must go on with what was begun."""
+        """Refuses a change of the application: the same command must go on with the begun work."""
         since = f"began at {begun.begun_at}"
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
         if self._group.committed():

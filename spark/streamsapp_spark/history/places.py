@@ -179,7 +179,8 @@ class GivenTables:
 
 
 def tables_of(sources: Sequence[str], *, accepts_gaps: bool) -> StoredTables | None:
-    """Returns the tables that ``--from`` names, ``None`` for Kafka. Raises ``ManifestError`` for what is no place."""
+    """Returns the tables that ``--from`` names, ``None`` for Kafka. Raises ``ManifestError`` for a text that is no
+    place."""
     if KAFKA in sources:
         if len(sources) > 1:
             raise ManifestError([f"--from: {KAFKA} has all topics; leave the tables out, or name one for each topic"])

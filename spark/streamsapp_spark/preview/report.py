@@ -57,7 +57,7 @@ class PreviewReport:
         return lines
 
     def summary(self, records: int, notes: Sequence[str]) -> bytes:
-        """Returns what the operator reads: JSON that is no longer than a termination message may be."""
+        """Returns the text that the operator reads: JSON that is no longer than a termination message may be."""
         first = [_cut(line) for line in self._first]
         figures = {
             "records": records,

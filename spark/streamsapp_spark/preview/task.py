@@ -84,7 +84,7 @@ class _Results:
 
 
 def _changes(work: PreviewWork, task: TaskRun, replay: Replay) -> Iterator[Row]:
-    """Yields the entries that are not what they were; what they were is in the place of headers."""
+    """Yields the changed entries; their earlier values are in the place of headers."""
     replay.stores.checkpoint(task.directory / "after" / "rocksdb")
     families = {name: family for name, family in replay.stores.families.items() if name in work.compared}
     names = list(replay.stores.families.values())

@@ -22,7 +22,7 @@ Address: TypeAlias = tuple[str, int, str]
 
 _EVERY = 0.5
 _TIMEOUT = 5.0
-#: Characters of a report; who sends longer ones is no worker.
+#: Characters of a report; a sender of longer ones is no worker.
 _LONGEST_LINE = 64 << 10
 
 

@@ -118,7 +118,7 @@ class SeedWriter(DataSourceArrowWriter):
         _forget(app, seed_folder(app.config.application_id))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Forgets what was put aside."""
+        """Forgets the rows that were put aside."""
         _forget(application(self.job), self.folder)
 
     def _refuse_doubled(self, app: Application, partition: int, keys: Sequence[str]) -> None:

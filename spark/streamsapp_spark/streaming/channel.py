@@ -1,4 +1,4 @@
-"""The connection between the driver and its workers: requests and answers, for who knows the driver's word.
+"""The connection between the driver and its workers: requests and answers, for workers that know the driver's word.
 
 A program that does not know it is not heard (``multiprocessing.connection`` challenges both sides). The server has a
 thread for each connection, on which the engine answers.

@@ -1,4 +1,5 @@
-"""The driver's answers to Spark's source and to workers: which batch is next, who gets its lanes, what they did.
+"""The driver's answers to Spark's source and to workers: which batch is next, which workers get its lanes, what they
+did.
 
 Every connection of the channel has a thread, which calls in here.
 

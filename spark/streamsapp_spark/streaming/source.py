@@ -65,7 +65,7 @@ class EngineReader(DataSourceStreamReader):
         self._job = job
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before the first batch; where tasks begin is what the group has committed."""
+        """Before the first batch: tasks begin at the offsets that the group has committed."""
         return {"batch": 0}
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name

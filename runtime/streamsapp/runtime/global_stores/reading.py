@@ -1,4 +1,4 @@
-"""The global consumer and what it reads: all partitions of all global topics, outside any group.
+"""The global consumer and its input: all partitions of all global topics, outside any group.
 
 Called on the global thread; ``partitions`` is read by status and metrics, too.
 """

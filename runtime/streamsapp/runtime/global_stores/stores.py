@@ -70,7 +70,7 @@ class GlobalStores(TaskStores):
                 self.origins[topic] = self.provenance(store)
 
     def commit(self, moved: Mapping[TopicPartition, int]) -> None:
-        """Write what was processed, together with where reading goes on."""
+        """Write the processed records, together with the positions where reading goes on."""
         self.positions |= moved
         read: dict[str, int] = {}
         for topic in {partition.topic for partition in moved}:

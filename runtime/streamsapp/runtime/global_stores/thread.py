@@ -41,7 +41,7 @@ UNFLUSHED = 10_000
 
 
 class FlushSchedule:
-    """Decides when what the stores hold in memory goes to disk."""
+    """Decides when the stores' entries in memory go to disk."""
 
     def __init__(self, interval: float, clock: Clock) -> None:
         """``interval``: seconds between two flushes, at least."""
@@ -188,7 +188,7 @@ class GlobalThread(threading.Thread):
             raise TaskCorruptedError(truncated)
 
     def _take_complete(self) -> None:
-        """Complete partitions wait for the others: what comes after their ends is for the processors."""
+        """Complete partitions wait for the others: records after their ends are for the processors."""
         complete = [each for each, end in self._waiting.items() if self.reading.partitions[each].position >= end]
         self.reading.unassign(complete)
         for partition in complete:

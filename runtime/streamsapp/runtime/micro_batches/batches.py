@@ -1,5 +1,5 @@
 """The micro-batches of an application as its driver plans them: what the group has committed, where topics end, and
-who is due.
+which tasks are due.
 
 Called on the driver's threads, one call at a time.
 """
@@ -194,7 +194,7 @@ class MicroBatches:
         positions |= first_records(consumer, near, self._clock).ends
 
     def _purge(self) -> None:
-        """Let the broker drop what was consumed from repartition topics, now and then."""
+        """Let the broker drop consumed records of repartition topics, now and then."""
         now = self._clock.monotonic()
         if self._consumed and now >= self._next_purge:
             self._next_purge = now + _PURGE_PERIOD

@@ -88,7 +88,7 @@ class LaneInputs:
         return self._group.committed(partitions)
 
     def give(self, targets: Mapping[TopicPartition, InputTarget]) -> set[TopicPartition]:
-        """Give tasks what is here up to their targets; returns the partitions that wait for more."""
+        """Give tasks the fetched records up to their targets; returns the partitions that wait for more."""
         waiting = set()
         for partition, target in targets.items():
             self._give(partition, target.until)
@@ -99,7 +99,8 @@ class LaneInputs:
         return waiting
 
     def fetch(self, *, wait: bool) -> bool:
-        """Fetch once; whether anything came. Raises ``StreamsError`` for what the consumer cannot go on with."""
+        """Fetch once; returns whether anything came. Raises ``StreamsError`` for errors that the consumer cannot go on
+        after."""
         fetched = self._consumer.poll(_FETCH, _WAIT if wait else 0.0)
         for partition, records in fetched.records:
             self._ahead[partition].append(records)

@@ -90,7 +90,7 @@ class Lane:
         self._producer.start()
 
     def close(self) -> None:
-        """Abort what was not committed."""
+        """Abort the uncommitted transaction."""
         self._producer.abort()
         self._producer.close()
 

@@ -36,7 +36,7 @@ _PATIENCE = 60.0
 _REQUEST = 10.0
 #: TRANSACTIONAL_ID_NOT_FOUND, which the client has no name for (KIP-664).
 _ID_NOT_FOUND = 105
-#: The pause after which it is asked again who holds the claim, in seconds.
+#: The pause after which the driver asks again which one holds the claim, in seconds.
 _RETRY = 0.5
 #: A member id that no group gives out. A transaction's offsets without any are taken from any sender. With a member id
 #: and without a generation, they are taken as long as the group has no members.

@@ -33,7 +33,7 @@ class LaneOrder:
 
     number: int
     tasks: tuple[TaskOrder, ...]
-    #: The tasks are given up afterwards, with a snapshot of what they leave.
+    #: The tasks are given up afterwards, with a snapshot of their last state.
     gives_up: bool = False
     #: How often tasks were divided into other lanes before: an order of an earlier division is void.
     division: int = 0

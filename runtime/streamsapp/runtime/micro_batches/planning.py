@@ -129,7 +129,7 @@ class MicroBatchPlanner:
         return self._ordered(orders)
 
     def given_up(self, lanes: Collection[int]) -> tuple[LaneOrder, ...]:
-        """Orders that give up what is open in these lanes."""
+        """Orders that give up the open tasks of these lanes."""
         return self._ordered({number: [] for number in lanes}, gives_up=True)
 
     def _ordered(self, orders: Mapping[int, Sequence[TaskOrder]], *, gives_up: bool = False) -> tuple[LaneOrder, ...]:
@@ -139,7 +139,7 @@ class MicroBatchPlanner:
         return max(0, self.ends.get(partition, 0) - self.positions.get(partition, 0))
 
     def _share(self, pending: int) -> float:
-        """The part of what is pending that fits into a batch."""
+        """The part of the pending records that fits into a batch."""
         return 1.0 if self._size is None or pending <= self._size.records else self._size.records / pending
 
     def _target(self, partition: TopicPartition, pending: int, share: float) -> InputTarget:

@@ -77,7 +77,7 @@ class LaneProcess:
     def run(
         self, order: LaneOrder, alive: Callable[[], object] = bool, check: Callable[[], object] = bool
     ) -> LaneReport:
-        """Do what is ordered and commit it. ``alive`` is called often while work goes on, ``check`` when a lane is
+        """Carry out the order and commit it. ``alive`` is called often while work goes on, ``check`` when a lane is
         opened: it raises when the driver that gave the order is not the right one any more.
 
         On any failure, the lane's tasks are closed, and nothing of the batch counts: the next process that gets the
@@ -189,7 +189,7 @@ class LaneProcess:
         self._inputs.add(task, starts | {each: at.offset for each, at in task.start_offsets.items()})
 
     def _drop(self, number: int, *, wipe: bool = False) -> None:
-        """Close a lane and its tasks; what was not committed is gone."""
+        """Close a lane and its tasks; uncommitted work is gone."""
         lane = self._lanes.pop(number, None)
         if lane is not None:
             self._close(lane.tasks, clean=False, wipe=wipe)

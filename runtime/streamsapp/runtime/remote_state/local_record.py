@@ -69,7 +69,7 @@ class LocalState:
             shutil.rmtree(part, ignore_errors=True)
 
     def read(self) -> LocalRecord:
-        """The record; an empty one, which does not know who has had the task, if it cannot be read."""
+        """The record; an empty one, which does not know which instance has had the task, if it cannot be read."""
         try:
             return decoded((self.directory / _NAME).read_bytes(), LocalRecord)
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class LocalState:
             return LocalRecord(epoch=_UNKNOWN)
 
     def write(self, record: LocalRecord) -> None:
-        """Replaces what was known."""
+        """Replaces the earlier record."""
         self.directory.mkdir(parents=True, exist_ok=True)
         unseen = self.directory / f"{_NAME}.part"
         unseen.write_bytes(msgspec.json.encode(record))

@@ -63,7 +63,7 @@ class WorkItem:
 
 
 class PriorityThreadPool:
-    """Threads and what waits for them."""
+    """Threads and the work that waits for them."""
 
     def __init__(self, name: str, number: int) -> None:
         self._queue: PriorityQueue[tuple[int, int, WorkItem | None]] = PriorityQueue()
@@ -78,7 +78,7 @@ class PriorityThreadPool:
         self._queue.put((priority, next(self._order), item))
 
     def stop(self) -> None:
-        """Return after the items under way; what waits is not begun."""
+        """Return after the items under way; waiting ones are not begun."""
         for _ in self.threads:
             self._queue.put((-1, next(self._order), None))
 

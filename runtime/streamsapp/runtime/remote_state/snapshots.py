@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 THREADS = 2
 #: First and longest pause after a failure, and how often the user hears of failures, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
-#: Seconds between two signs of life of who waits for snapshots.
+#: Seconds between two signs of life of a caller that waits for snapshots.
 BEAT = 1.0
 #: Seconds before another try with a task that stands at no commit just now.
 SOON = 0.2
