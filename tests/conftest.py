@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 
-#: Tests of these folders share what takes long to start (a cluster, Spark's Java, Kafka Streams, servers of their own),
-#: each group in one process: others would start it once more. They begin first and in this order, the longest at the
-#: head, since each is a chain that more workers do not shorten.
+#: Tests of these folders share slow-starting servers (a cluster, Spark's Java, Kafka Streams, servers of their own),
+#: each group in one process: another process would start them once more. The groups begin first and in this order, the
+#: longest at the head, since each is a chain that more workers do not shorten.
 _TOGETHER = {
     "integration/spark": "spark",
     "cluster": "cluster",

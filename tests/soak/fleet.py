@@ -124,8 +124,8 @@ class Instance:
         return None
 
     def _hardly_started(self) -> bool:
-        """Says whether the signal may have come before the program could say what to do about it: it had not said
-        anything at all, as on a busy machine and if it was stopped meanwhile, or had little time after that."""
+        """Says whether the signal may have come before the program had a handler for it: the program had not logged
+        anything yet, as on a busy machine or if it was stopped meanwhile, or had little time after that."""
         if self._asked_to_end_at is None:
             return False
         silent = self.log.stat().st_size == self._log_begins

@@ -1,8 +1,8 @@
 """Watches an application in a cluster, and knows better: asks every pod and the broker itself, and checks each removal
 of a pod against the rule of restart safety. Shares nothing with the operator.
 
-Tests of the cluster and the soak start one and ask it; it has a thread that follows pods, one that follows events, and
-one that looks at what pods and the broker say. Times are ``time.monotonic()``.
+Tests of the cluster and the soak start one and ask it. One thread of it follows pods, another one follows events, a
+third looks at the answers of pods and of the broker. Times are ``time.monotonic()``.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Observer:
         """Called with the lock held, before the pod is changed in what is known."""
         self._learn()
         if self._replicas == 0 or pod.uid in self._excused:
-            return  # all stop together, which interrupts no pod
+            return  # all stop together, which is no interruption
         removal = Removal(pod, at, tuple(self._pods.values()), self._replicas, self._limits)
         faults = faults_of(removal, self._looks)
         if faults:  # asking takes its time, so only when it matters

@@ -19,7 +19,7 @@ from typing import Any
 
 from instances import TIMEOUT, eventually
 
-#: Of pods that the broker is to miss soon when they are killed or stand still; others outlast a slow machine.
+#: Of pods that the broker is to miss soon when they are killed or stand still; others outlast a halt of the machine.
 MORTAL = 6_000
 
 #: Counts the words of a topic per key.

@@ -1,8 +1,8 @@
 """A made-up cluster for the operator's plan: an API server's objects, the controllers that act on them, and pods whose
 processes form a group. One thread, its own time, everything from one seed.
 
-All that Kubernetes guarantees is kept, and the rest is drawn: pods die by themselves, controllers lag, a budget is
-noticed late, answers are lost or old, clocks of pods are off and jump.
+It keeps all guarantees of Kubernetes, and draws the rest: pods die by themselves, controllers lag, a budget is noticed
+late, answers are lost or old, clocks of pods are off and jump.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One operator and one word count that all scenarios share, with load running and the observer looking on throughout.
 
-A scenario begins with an application in which everything is as the example says, and is over when it is so again.
+A scenario begins with an application that is as the example says, and is over when the application is so again.
 """
 
 from __future__ import annotations

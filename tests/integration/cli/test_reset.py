@@ -44,7 +44,7 @@ spec:
 
 
 class Application:
-    """One that has run: its input, its internal topics, and where the manifest and the state lie."""
+    """An application that has run: its input, its internal topics, and the folders of the manifest and the state."""
 
     def __init__(self, name: str, broker: EmbeddedBroker, kafka: Kafka, folder: Path) -> None:
         self.name = name

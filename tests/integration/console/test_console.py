@@ -226,7 +226,7 @@ def browses_stores(page: Page, shots: Path) -> None:
 
 
 def does_not_show_a_late_answer(page: Page) -> None:
-    """One to a question of before: the form has asked another since."""
+    """An answer to an earlier question: the form has asked another one since."""
     late = "new Promise((go) => { window.release = go; }).then(() => real(path, o)).then((it) => (window.came = 1, it))"
     waiting = (
         f"window.real = window.fetch, window.fetch = (path, o) => path.includes('/late?') ? {late} : real(path, o)"

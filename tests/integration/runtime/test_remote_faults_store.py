@@ -243,6 +243,6 @@ def test_how_long_a_restore_takes_is_predicted_within_an_order_of_magnitude(
         assert second.close()
         return bool(0.1 < found["observedSeconds"] / told["predictedSeconds"] < 10)
 
-    # A machine that stands still in the middle of the restore, or of what the prediction was measured by, says nothing
-    # of either: another try does.
+    # If the machine stands still in the middle of the restore, or of the work that the prediction was measured by, the
+    # result proves nothing: another try does.
     assert any(as_predicted() for _ in range(3))

@@ -193,7 +193,7 @@ def test_a_foreign_key_join_goes_on_as_if_it_had_run_from_the_beginning(instance
     after = joined(tables["rows"], tables["others"])
     assert reference.last() == after
     assert ours.last() == {key: result for key, result in after.items() if result != before.get(key)}
-    # The time of a result without a foreign row says which of the two came first, and live that is the network's doing.
+    # The time of a result without a foreign row says which of the two came first. Live, the network decides it.
     stored = [{name: store for name, store in run.app.stored().items() if name != "named"} for run in runs]
     named = [{key: value.value for key, value in run.app.stored()["named"].items()} for run in runs]
     assert stored[0] == stored[1]

@@ -330,7 +330,7 @@ BROKEN_BATCHES: dict[str, tuple[dict[str, int], str]] = {
     "has records and says that it has none": ({"count": 0}, "more or fewer records than it says"),
 }
 
-#: Those for which nothing of an answer is believed.
+#: Batches for which the reader believes nothing of an answer.
 WRONG_BATCHES: dict[str, tuple[dict[str, int], str]] = {
     "has less than no records": ({"count": -1}, "a wrong number of records"),
     "has more records than offsets": ({"last_offset_delta": 1}, "a wrong number of records"),

@@ -1,4 +1,4 @@
-"""The soak driver finds faults in a chain of manifests and in what a snapshot holds, and nothing where all is well."""
+"""The soak driver finds faults in a chain of manifests and in a snapshot's contents, and nothing if all is well."""
 
 from __future__ import annotations
 

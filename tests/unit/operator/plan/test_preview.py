@@ -1,4 +1,4 @@
-"""A new revision is run on a copy of the state before the first pod is restarted for it, and held where it differs."""
+"""A new revision runs on a copy of the state before the first pod restarts for it, and is held if results differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod that is taken away comes back as the StatefulSet's controller knows it, which may not be as it was applied."""
+"""A pod that is taken away comes back as the StatefulSet's controller knows it, perhaps not as it was applied."""
 
 from __future__ import annotations
 
