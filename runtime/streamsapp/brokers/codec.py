@@ -96,7 +96,7 @@ class Asking(Whole, Generic[A]):
 
 def encoded(message: Whole, version: int) -> bytes:
     """The bytes of a message, without any header. Raises ``ValueError`` or ``struct.error`` for values that the version
-    cannot have, and ``UnsupportedVersionError`` for a field that it lacks and that may not be left out."""
+    cannot have. Raises ``UnsupportedVersionError`` for a field that it lacks and that may not be left out."""
     parts: list[bytes] = []
     _whole(type(message), version).write(message, parts)
     return b"".join(parts)

@@ -74,7 +74,7 @@ def open_connection(
     the name. No answer may have more than ``most`` bytes. ``options`` of the socket are set before it connects.
 
     Raises ``RefusedTlsError`` or ``RefusedError`` if one side does not believe the other, and ``NotSentError`` for all
-    else; each names the address and what to look at.
+    else. Each error names the address and the thing to look at.
     """
     place, give_up = f"{address[0]}:{address[1]}", time.monotonic() + timeout
     try:

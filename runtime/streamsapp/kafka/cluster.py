@@ -87,8 +87,8 @@ class Cluster:
         return {name: each.topic for name, each in found.items() if not each.error}
 
     def offsets_at(self, wanted: Mapping[TopicPartition, int], timeout: float) -> dict[TopicPartition, int]:
-        """The first offset of each partition at or after a time in milliseconds, or ``EARLIEST``, or ``LATEST``, which
-        is the end of what may be read. It is -1 where no record is as late. Raises ``KafkaException``."""
+        """The first offset of each partition at or after a time in milliseconds, or ``EARLIEST``, or ``LATEST``: the
+        end of the readable records. It is -1 where no record is as late. Raises ``KafkaException``."""
 
         async def ask(connection: Connection) -> dict[TopicPartition, int]:
             told = await _described(connection, {each.topic for each in wanted}, timeout)

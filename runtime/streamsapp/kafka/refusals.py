@@ -42,8 +42,8 @@ OF_A_RECORD = _OF_SIZE | {
 #: librdkafka's word for a record whose batch was refused for another one (KIP-467).
 _OF_ANOTHER = KafkaError._INVALID_DIFFERENT_RECORD
 
-#: librdkafka's own default of ``batch.size``; how much smaller the batches of the next client are, and from which size
-#: on it sends records one by one. In bytes.
+#: librdkafka's own default of ``batch.size``. Also how much smaller the batches of the next client are, and from which
+#: size on it sends records one by one. In bytes.
 _BATCH_SIZE, _SMALLER, _SMALLEST = 1_000_000, 4, 1_000
 #: Records of one transaction that are left out at most: each takes a transaction that is aborted.
 _LEFT_OUT = 100

@@ -21,12 +21,12 @@ REMEMBERED = 16
 
 
 class Rest:
-    """A rest that begins when records were found, and is longer where they come seldom, or where no reader can get
+    """A rest that begins when records were found. It is longer where they come seldom, or where no reader can get
     results before the rest is ended."""
 
     def __init__(self, shortest: float, monotonic: Callable[[], float], held: float = 0.0) -> None:
-        """Takes the shortest rest in seconds, 0 if there are to be none; and the longest time in seconds for which
-        results are ``held`` back, however soon there are any. A rest takes as long, unless it is ended."""
+        """Takes the shortest rest in seconds, 0 if there are to be none. Results are ``held`` back for so many seconds
+        at most, however soon there are any. A rest takes as long, unless it is ended."""
         self._shortest = shortest
         self._monotonic = monotonic
         self._held = held if shortest else 0.0

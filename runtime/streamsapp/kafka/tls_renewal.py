@@ -1,4 +1,4 @@
-"""Tells when the files of TLS were renewed: librdkafka's clients read them once, and have to be made anew.
+"""Says when the files of TLS were renewed: librdkafka's clients read them once, and have to be made anew.
 
 Asked by each client's owner, on its thread.
 """

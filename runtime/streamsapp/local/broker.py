@@ -41,8 +41,8 @@ _POLL_SECONDS = 0.02
 _LOCK = "broker.lock"
 
 #: Reads the number of the broker's process from its standard input, waits for the end of that, and ends the broker. The
-#: process that started the broker has the other end, and so has the broker's process until it has written its number:
-#: there is no moment without a guard.
+#: process that started the broker has the other end, and so has the broker's process until it has written its number.
+#: So there is no moment without a guard.
 _GUARD = (
     'read -r broker || exit; read -r _; kill "$broker" || exit; '
     'for _ in $(seq 30); do sleep 1; kill -0 "$broker" || exit; done; kill -KILL "$broker"'
@@ -407,8 +407,8 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Returns a port for a server that is about to start: no process listens on it, and no connection is given it
-    before the server does."""
+    """Returns a port for a server that is about to start: no process listens on it. The system gives it to no
+    connection before the server listens."""
     for _ in range(100):
         port = _SERVERS_PORTS[next(_turns) % len(_SERVERS_PORTS)]
         with socket.socket() as probe, suppress(OSError):

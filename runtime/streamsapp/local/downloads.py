@@ -61,7 +61,7 @@ class Downloads:
     """The downloads of some artifacts from one repository."""
 
     def __init__(self, source: Repository, count: Callable[[int], None] = lambda _: None) -> None:
-        """``count`` is called on several threads, one at a time, with the number of bytes that came; it is negative
+        """``count`` is called on several threads, one at a time, with the number of bytes that came. It is negative
         where bytes have to be fetched again."""
         self._source = source
         self._opener = _opener(source)

@@ -1,7 +1,7 @@
 """Membership: which tasks this instance runs, and the right to commit for them.
 
 The polling thread calls, and takes news by ``poll``. An implementation speaks with the group's coordinator on a thread
-of its own, so neither processing nor a long commit delays a rebalance, and a rebalance stops neither.
+of its own, so neither processing nor a long commit delays a rebalance. A rebalance stops neither.
 """
 
 from __future__ import annotations

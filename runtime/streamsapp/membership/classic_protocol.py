@@ -4,7 +4,7 @@ Runs on the membership's thread: one coroutine joins whenever that is due. Anoth
 while a JoinGroup waits for the others. The ``Delegate`` decides what the member says and does with its assignment.
 
     looking for the coordinator → joining → syncing → stable ─┐
-           └──────────▲──────────────▲──────────────────────────┘ a rebalance, or somebody asked for one
+           └──────────▲──────────────▲──────────────────────────┘ a rebalance, or a caller asked for one
 """
 
 from __future__ import annotations

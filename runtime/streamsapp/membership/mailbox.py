@@ -146,9 +146,9 @@ class MembershipMailbox:
         self._on_news()
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:
-        """The holdings of the member as it joins: the holdings that the runtime reports, and those that it was handed
-        and cannot reflect yet. Left out is everything that it was not handed since the last loss: it may still be
-        closing that.
+        """The holdings of the member as it joins: the holdings that the runtime reports, and the tasks that it was
+        handed and cannot reflect yet. Left out is everything that it was not handed since the last loss: it may still
+        be closing that.
 
         An assignment that was not polled is taken back: the next one says what holds.
         """

@@ -179,7 +179,7 @@ class AssignmentInfo(Message, frozen=True):
     warmup: Tasks
     #: A ``GroupView``, encoded once for all.
     group: bytes
-    #: The nonce of the subscription that this answers: a static member that comes back gets the answer to its
+    #: The nonce of the subscription that this answers. A static member that comes back gets the answer to its
     #: predecessor's. 0 answers a subscription that could not be read.
     nonce: _Nonce
     #: Why the member does not get what it might expect.

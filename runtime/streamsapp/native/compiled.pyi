@@ -1,6 +1,6 @@
 """The classes and functions of ``records.c``. Each object is used on the thread of its maker, unless it says otherwise.
-Arguments behind a ``*`` are given by name: a field that is missing, of another type or out of its bounds is named by
-the ``TypeError`` or ``ValueError`` for it."""
+Arguments behind a ``*`` are given by name. A ``TypeError`` or ``ValueError`` names a field that is missing, of another
+type or out of its bounds."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -53,8 +53,8 @@ class CellLog(_Writes):
         """A log of the writes of the keys that ``keys_from`` gave, in that order."""
 
 class Cell:
-    """A count and its timestamp, which its writer changes in place while the epoch it was written in lasts; made with
-    the key that the store has for it."""
+    """A count and its timestamp, which its writer changes in place while the epoch it was written in lasts. It is made
+    with the key that the store has for it."""
 
     def __init__(self, *, key: bytes, stored: Any, timestamp: int) -> None: ...
     def __len__(self) -> int: ...
@@ -284,7 +284,7 @@ class TakenBatch(NamedTuple):
     more: bool
 
 class Outbox:
-    """Records that wait to be sent, as batches for the partitions of topics; ``batch_size`` and ``most``, which is that
+    """Records that wait to be sent, as batches for the partitions of topics. ``batch_size`` and ``most``, which is that
     of the largest record, are in bytes. One thread adds, another one takes."""
 
     def __init__(self, *, batch_size: int, most: int) -> None: ...
@@ -498,5 +498,5 @@ def results(*, held: list[Any], topic: str, deleted_at: Callable[..., int], befo
     without so many bytes ``before`` them and ``behind``."""
 
 def take_large_arenas() -> None:
-    """Has objects that Python makes from now on lie in large pages, where the system has them; for a program that has
+    """Has objects that Python makes from now on lie in large pages, where the system has them. For a program that has
     the process to itself. An allocator of arenas that another library has set stays."""

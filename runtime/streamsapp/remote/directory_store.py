@@ -1,7 +1,7 @@
 """An object store in a folder, ``file:///folder``: for ``streamsapp local`` and for volumes that all instances share.
 
 Called on the snapshot threads and by commands; safe on several threads and processes. An object is a file that appears
-under its name in one step: it is written whole under ``~incoming`` and then linked (new) or renamed (replaced).
+under its name in one step. It is written whole under ``~incoming`` and then linked (new) or renamed (replaced).
 """
 
 from __future__ import annotations

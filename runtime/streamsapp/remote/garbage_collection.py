@@ -1,7 +1,7 @@
 """Deletes what no snapshot of a task needs any more, and no process may still be reading.
 
 Called on the snapshot threads by the task's owner, now and then after it published. An owner that lost the task without
-knowing it does no harm: later manifests refer to files of manifests that it keeps, and to files of later numbers.
+knowing it does no harm. Later manifests refer to files of manifests that it keeps, and to files of later numbers.
 """
 
 from __future__ import annotations

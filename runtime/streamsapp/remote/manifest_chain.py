@@ -1,7 +1,7 @@
 """The chain of a task's manifests: numbered from 1, each appended once and never changed.
 
 Used on the snapshot threads and by commands; safe on several threads. The newest number is known by the keys alone, so
-a manifest that was damaged still counts: a writer can never be made to write a number again.
+a damaged manifest still counts. A writer can never be made to write a number again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A snapshot, and its document: a manifest in the object store.
 
 Written and read on the snapshot threads and by commands. A document is untrusted input: a program with access to the
-bucket may write anything. So everything in it is checked before anything is done with it; names are those of RocksDB's
-files and never paths, sizes and counts are capped. Pure.
+bucket may write anything. So everything in it is checked before anything is done with it. Names are those of RocksDB's
+files and never paths; sizes and counts are capped. Pure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One per life of an active task, used by one snapshot thread at a time; other threads may read ``epoch`` and ``last``. To
 *claim* is to append a manifest to the task's chain; its number is the writer's epoch. From then on the writer appends
-at its own last number + 1 and nowhere else: at its next snapshot it finds out that another writer claimed the task.
+at its own last number + 1 and nowhere else. At its next snapshot it finds out that another writer claimed the task.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Provenance:
 
     #: The changelog that the store's offset belongs to.
     topic: TopicIdentity = UNKNOWN_TOPIC
-    #: The last time when the store was known to have all that its changelog had, or to be empty: records that it lacks
+    #: The last time when the store was known to have all that its changelog had, or to be empty. Records that it lacks
     #: were written later. In milliseconds since the epoch, by the clock of the instance.
     fresh_at_ms: int = UNKNOWN_AGE
 

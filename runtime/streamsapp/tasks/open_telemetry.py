@@ -1,8 +1,8 @@
 """Spans of OpenTelemetry: one for each record that a task processes, and one for each that it sends.
 
 Imported by ``tracing`` where traces are wanted; called for every record on the processing thread that holds the task. A
-span continues the trace that the headers of its record name (W3C Trace Context), and the headers of sent records name
-the trace that goes on.
+span continues the trace that the headers of its record name (W3C Trace Context). The headers of sent records name the
+trace that goes on.
 """
 
 from __future__ import annotations

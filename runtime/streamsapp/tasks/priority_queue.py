@@ -1,8 +1,8 @@
 """A binary heap whose order among equals is that of Kafka Streams' own heap.
 
-Which of two records with the same timestamp goes first, and which of two punctuators due at the same time, is decided
-by the heap's shape. Python's ``heapq`` sifts another way, so ties would fall differently; this heap makes the same
-choices, and the same program gives the same output.
+The heap's shape decides which of two records with the same timestamp goes first, and which of two punctuators due at
+the same time. Python's ``heapq`` sifts another way, so ties would fall differently; this heap makes the same choices,
+and the same program gives the same output.
 
 Used by tasks, on a processing thread.
 """

@@ -26,9 +26,9 @@ class TaskScheduler(Protocol):
 
 
 class MostBufferedFirst:
-    """Chooses in turn the task with the most buffered records, so that no input buffer stays full, and the task that
-    was ready longest, so that none waits for the backlog of others. The latter is taken after at most two turns for
-    each task that was ready before it."""
+    """Chooses two tasks in turn. The task with the most buffered records comes so that no input buffer stays full. The
+    task that was ready longest comes so that none waits for the backlog of others. The latter is taken after at most
+    two turns for each task that was ready before it."""
 
     def __init__(self) -> None:
         self._longest_ready_next = False

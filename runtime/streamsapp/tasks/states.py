@@ -17,8 +17,8 @@ A transition is made on the thread that has the task: polling, processing or res
                             |  CLOSED  |
                             +----------+
 
-A CREATED or RESTORING task is at the state manager, a RUNNING active one at the task manager, never at both (the Kafka
-Streams threading proposal).
+A CREATED or RESTORING task is at the state manager, a RUNNING active one at the task manager. No task is ever at both
+(the Kafka Streams threading proposal).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A task: one sub-topology over one partition group, with its buffers, stores and user code.
 
-Created and closed on the polling thread; restored by the restoration thread while it is at the state manager; processed
+Created and closed on the polling thread. Restored by the restoration thread while it is at the state manager; processed
 by the processing thread that holds its lock while it is at the task manager. That thread also calls ``freeze`` when a
 commit begins, between two records.
 """
@@ -373,7 +373,7 @@ class StreamTask:
             self._failures.held = None
 
     def _held_records(self) -> str:
-        """The records that held results are of, as an error names them: to note the last one of each key costs more
+        """The records that held results are of, as an error names them. To note the last one of each key costs more
         than a count does."""
         read = [
             f"{partition}@{'' if (first := self._committed.get(partition)) is None else first}..{queue.position - 1}"

@@ -1,6 +1,6 @@
 """Binds a sub-topology to one task: every node becomes a push function, children before parents.
 
-Called on the polling thread when a task is created; the functions run on processing threads. A task that is looked at
+Called on the polling thread when a task is created; the functions run on processing threads. A task under observation
 has a second wiring, with a probe in front of each node, which the processing thread makes between two batches. It is
 made of the same operators, processors, stores and sinks, so that records may take either way at any time.
 """

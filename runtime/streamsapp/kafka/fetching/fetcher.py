@@ -1,5 +1,5 @@
-"""Fetches whole record batches of assigned partitions from brokers, and makes records of them as they are taken: the
-runtime's own client, as a consumer has it.
+"""Fetches whole record batches of assigned partitions from brokers, and makes records of them as they are taken. It is
+the runtime's own client, as a consumer has it.
 
 Used by ``PartitionConsumer`` on its thread; it goes on by itself when brokers are away or leaders move. That thread
 reads the sockets, too: nothing is handed from thread to thread. A broker is asked for more only when records are

@@ -82,8 +82,8 @@ class FetchedPartition(FetchSource):
         self.broken = self.ahead = 0
         #: Not to be asked for before, in monotonic seconds.
         self.retry_at = 0.0
-        #: The offsets that the broker reports: the first, the next after the last record, and after the last record
-        #: that is known to be committed or aborted; -1: unknown.
+        #: The offsets that the broker reports: the first one, the one after the last record, and the one after the last
+        #: record that is known to be committed or aborted. -1: unknown.
         self.first = self.high = self.stable = -1
         #: The position that the broker reported to be the end.
         self.end_told = -1

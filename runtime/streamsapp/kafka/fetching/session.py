@@ -1,4 +1,4 @@
-"""The partitions that a broker remembers from one request to the next: requests name only partitions that are new, or
+"""The partitions that a broker remembers from one request to the next. Requests name only partitions that are new, or
 have moved, and answers only partitions that have news (KIP-227).
 
 Pure; used on the consumer's thread. Brokers that keep no sessions, or have no room for another one, are sent all

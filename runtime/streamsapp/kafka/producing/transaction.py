@@ -83,7 +83,7 @@ class Transaction:
         self._groups: set[str] = set()
         self._open = False
         #: Says whether records and offsets admit their partition and group, and each transaction has its own epoch
-        #: (KIP-890); and whether any broker has something of this one.
+        #: (KIP-890). And whether any broker has something of this one.
         self.implicit = False
         self._wrote = False
         #: The group whose offsets are on their way, and the error of the offsets that were sent.

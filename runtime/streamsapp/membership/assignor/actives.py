@@ -1,6 +1,6 @@
 """The placement of active tasks: where they run, and where they are to run.
 
-Called by the assignor, on the membership's thread; pure. Kinds of tasks are placed one after the other: owners keep
+Called by the assignor, on the membership's thread; pure. Kinds of tasks are placed one after the other. Owners keep
 their tasks, and tasks without an owner and tasks of draining members get a new one. Then the tasks above a member's
 share move to members below theirs.
 """

@@ -162,7 +162,7 @@ class Group:
         return sorted(kinds.values(), key=lambda kind: (not kind.stateful, len(kind.members), kind.tasks[0]))
 
     def _exclude(self, choices: Mapping[TaskId, _Choice]) -> None:
-        """Takes away tasks that would use what tasks of other ids use: tasks that run go first, then tasks of
+        """Takes away tasks that would use what tasks of other ids use. Tasks that run go first, then tasks of
         sub-topologies that run, then the tasks that most members know. A claim counts as its member defines it."""
         use = ExclusiveUse[TaskId]()
         for task in sorted(self.claims, key=lambda it: (not any(self._knows(m, it) for m in self.claims[it]), it)):

@@ -42,7 +42,7 @@ static inline Cell *find_cell(const Generation *self, Py_hash_t hash, PyObject *
     return self->slots ? cell_slot(self, hash, key)->cell : NULL;
 }
 
-/* The slot that has a cell with this hash, or the one where the search for it ends: other than cell_slot, it reads no
+/* The slot that has a cell with this hash, or the slot where the search for it ends. Unlike cell_slot, it reads no
  * cell. */
 static inline __attribute__((always_inline)) const CellSlot *likely_slot(const Generation *self, Py_hash_t hash) {
     size_t at = (size_t)hash;

@@ -1,7 +1,6 @@
 /* A record, as far as tasks read confluent_kafka.Message, and its fields as a batch has them. Made by a chunk for each
- * record that is fetched, on the thread that fetches; read by the thread that processes it, with the interpreter's
- * lock.
- */
+ * record that is fetched, on the thread that fetches. Read by the thread that processes it, with the interpreter's
+ * lock. */
 #ifndef SA_FETCH_RECORD_H
 #define SA_FETCH_RECORD_H
 

@@ -1,4 +1,4 @@
-/* Record batches in Kafka's format, version 2 (KIP-98): records are written into them one after the other, and a header
+/* Record batches in Kafka's format, version 2 (KIP-98): records are written into them one after the other. A header
  * goes in front when they are sent. Called for each record that is sent, by the owner of an Outbox, with the
  * interpreter's lock. */
 #ifndef SA_OUTBOX_RECORD_BATCH_H

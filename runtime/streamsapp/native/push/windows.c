@@ -13,8 +13,8 @@ static const Hidden OF_WINDOWS = {8, 4};
 
 enum { AT_ONCE = 8 }; /* windows whose keys are made before their cells are looked up */
 
-/* The windows that start at one time: what their keys have before and after that of a record, and whether all that have
- * a count are at hand. */
+/* The windows that start at one time: the bytes of their keys before and after that of a record, and whether all that
+ * have a count are at hand. */
 typedef struct {
     PyObject_HEAD
     PyObject *before, *after;

@@ -102,7 +102,7 @@ class Writes(Protocol):
 
 
 class Epoch(dict[bytes, Entry]):
-    """Holds entries by key, and the ranges that are deleted after the entries were written; a store type writes nothing
+    """Holds entries by key, and the ranges that are deleted after the entries were written. A store type writes nothing
     to a range that it has expired.
 
     A dict that only grows keeps its newest keys last, so its keys are brought into order when a caller scans, not when

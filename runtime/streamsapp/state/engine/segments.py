@@ -117,7 +117,7 @@ class Segments:
     def restored(
         self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads
     ) -> Sequence[PhysicalEntry]:
-        """Returns the entries of records, without those that have expired by the newest of them (KAFKA-13499)."""
+        """Returns the entries of records, without entries that have expired by the newest of them (KAFKA-13499)."""
         timed = self._timed(records)
         written = timed if self.deletions_are_times else [each for each in timed if each[2].value() is not None]
         self._advance(max(self.stream_time, max((each[0] for each in written), default=NO_TIME)))

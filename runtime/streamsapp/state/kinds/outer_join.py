@@ -62,7 +62,7 @@ class OuterJoinStore(SerdeFacade):
 
     def waiting(self, from_ms: int) -> Iterator[tuple[int, bool, bytes, Any]]:
         """Iterates over ``(timestamp, is_left, physical key, stored)`` of all records that wait from a time on, the
-        oldest first; to be read before something is written."""
+        oldest first. To be read before something is written."""
         for physical, (stored, _) in self._layers.look(_KEY.pack(from_ms, False), None, reverse=False):
             timestamp, is_left = _KEY.unpack_from(physical)
             yield timestamp, is_left, physical, stored

@@ -1,8 +1,8 @@
 """Session stores: values by key and session, kept for as long as the store's retention says.
 
-Made with the task; called on the processing thread that holds it. Keys in the changelog are Kafka Streams':
-``key ‖ end (8 bytes) ‖ start (8 bytes)``; in the engine the segment of the end comes before it (:mod:`.segments`).
-Sessions that ended before the stream time of the store less its retention are not read.
+Made with the task; called on the processing thread that holds it. Keys in the changelog are Kafka Streams': ``key ‖ end
+(8 bytes) ‖ start (8 bytes)``. In the engine the segment of the end comes before it (:mod:`.segments`). Sessions that
+ended before the stream time of the store less its retention are not read.
 
 A store whose sessions are asked for by time, too, has every entry twice: ``segment ‖ 00 ‖ changelog key`` and
 ``segment ‖ 01 ‖ end ‖ start ‖ key``. The changelog has it once.

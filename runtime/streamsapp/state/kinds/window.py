@@ -273,7 +273,7 @@ class WindowStoreImpl(SegmentedFacade):
 
     def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
         """Returns the key of an appended record. As in Kafka Streams, records without a value and records that come too
-        late are numbered and logged too; records without a value move no stream time."""
+        late are numbered and logged too. Records without a value move no stream time."""
         segments = self._segments
         segments.appended = number = segments.appended + 1
         if stored is not None:

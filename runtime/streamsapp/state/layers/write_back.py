@@ -121,7 +121,7 @@ class WriteBack:
         return entry
 
     def forget(self, key: bytes) -> None:
-        """Takes back what :meth:`append` brought into the store in the running epoch: nothing else hears of it, and
+        """Takes back what :meth:`append` brought into the store in the running epoch. Nothing else hears of it, and
         neither the changelog nor the engine gets a deletion."""
         self._dirty.forget(key)
 
