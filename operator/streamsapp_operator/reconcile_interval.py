@@ -1,4 +1,4 @@
-"""Decides how often an application is reconciled. Pure, but for what it remembers of the others.
+"""Decides how often an application is reconciled. Pure, except for its memory of the others.
 
 Something happened: at once, whatever is returned here. In motion (a rollout, pods that come or go): every second. At
 rest with pods: every second too while they are few, and more seldom the more work they are together, as their pods are

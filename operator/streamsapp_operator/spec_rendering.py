@@ -29,7 +29,7 @@ ReadConfigMap: TypeAlias = Callable[[str], Object | None]
 
 @dataclass(frozen=True, slots=True)
 class RenderedSpec:
-    """The spec of one application, and what is made of it."""
+    """The spec of one application, and the objects made from it."""
 
     owner: Owner
     application_id: str

@@ -11,7 +11,7 @@ from streamsapp.clock import Clock
 
 
 class SteadyClock:
-    """Returns Unix time: that of its making, and what the monotonic clock has counted since."""
+    """Returns Unix time: the time of its making, plus the seconds that the monotonic clock has counted since."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -67,7 +67,7 @@ class WatchAge:
             return list(self._owed)
 
     def not_listed(self, began: float) -> None:
-        """Notes that the API server could not be asked, and neither could the watchers: what they owe counts anew."""
+        """Notes that the API server could not be asked, and neither could the watchers: their debts count anew."""
         with self._lock:
             self._looked_at = began
             self._owed.clear()

@@ -1,4 +1,4 @@
-"""The folder in which downloads and what was compiled are kept between runs. Called on any thread."""
+"""The folder in which downloads and compiled programs are kept between runs. Called on any thread."""
 
 from __future__ import annotations
 

@@ -11,5 +11,5 @@ from typing import Any
 
 def plain_text(name: Any) -> Any:
     """Returns the text itself of a name that is a subclass of text, as a member of an enumeration is: that prints as
-    something else, and what is written in C takes it for no name. All else stays what it is, to be refused."""
+    something else, and code in C takes it for no name. Every other value stays as it is, to be refused."""
     return str.__str__(name) if isinstance(name, str) else name

@@ -90,7 +90,7 @@ class TopicIdentity(NamedTuple):
 
     @property
     def id_bytes(self) -> bytes:
-        """The id as requests have it; empty if it is not known. Raises ``ValueError`` for what is no id."""
+        """The id as requests have it; empty if it is not known. Raises ``ValueError`` for a text that is no id."""
         return base64.b64decode(f"{self.topic_id}==", validate=True) if self.topic_id else b""
 
     def __str__(self) -> str:

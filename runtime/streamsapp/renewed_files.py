@@ -19,7 +19,7 @@ class RenewedFiles:
     """Some files and folders, as they were when they were read last."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Call before the files are read: what is renewed meanwhile is found then."""
+        """Call before the files are read: files renewed meanwhile are found then."""
         self._paths = list(paths)
         self._seen = self._look()
         self._look_at = 0.0

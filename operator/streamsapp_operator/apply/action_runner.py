@@ -87,7 +87,7 @@ class ActionRunner:
         self._may_act = may_act
         self._writer = ChildWriter(client, clock, uid)
         self.revisions = Revisions(client)
-        #: Revisions whose check pod the API server does not take, and what it said.
+        #: Revisions whose check pod the API server does not take, and its answers.
         self.rejected: dict[str, str] = {}
 
     def act(self, actions: Iterable[Action], case: ActionContext, done: Callable[[Action], None]) -> None:

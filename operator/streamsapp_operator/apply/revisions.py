@@ -28,7 +28,7 @@ class Revisions:
             found = self.recorded(spec.owner, revision)
             if found is None:
                 return None
-            # Two matter at a time: what runs, and what it may go back to.
+            # Two matter at a time: the running one, and the one that it may go back to.
             self._read = {key: self._read[key] for key in list(self._read)[-2:]} | {revision: found}
         return self._read[revision]
 

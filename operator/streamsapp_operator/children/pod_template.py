@@ -47,7 +47,7 @@ _NO_IMAGE = {
     "threads": "spec.image: is required, as this operator was given no image of its own; name one",
     "spark": "spec.spark.image: is required, as this operator was given no image with Spark; name one",
 }
-#: Of the grace period, what is left to the interpreter to end after it has drained.
+#: The part of the grace period that the interpreter has left to end after it has drained.
 _ENDING_SECONDS = 5
 
 

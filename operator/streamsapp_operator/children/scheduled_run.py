@@ -1,8 +1,8 @@
 """Builds the CronJob of ``spec.spark.schedule``: runs that catch up and end. Pure.
 
 Called by ``revision`` and ``render``. A run is one pod, in which Spark's driver and executors are one process each
-(decision 27). It has everything of the application's pods; what it has to say at its end is its container's
-termination message.
+(decision 27). It has everything of the application's pods. Its report at the end is its container's termination
+message.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from streamsapp_operator.children.names import ATTEMPT, CONTAINER, Owner
 from streamsapp_operator.children.pod_template import REPORT_PATH, STATE_DIR
 from streamsapp_operator.children.run_to_completion import requests_within, run_to_completion, runtime_container
 
-#: A lost node or a full one is no reason to give up; what is finished is not done again.
+#: A lost node or a full one is no reason to give up; finished work is not done again.
 _RETRIES = 3
 #: The command says so when trying again would end the same.
 _WRONG_INPUT = 2

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 
-#: Path below the folder of code → text, or what is not text.
+#: Path below the folder of code → text, or bytes that are not text.
 CodeFiles: TypeAlias = Mapping[str, str | bytes]
 
 _KEY_PREFIX = "code."

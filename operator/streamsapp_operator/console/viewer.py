@@ -71,5 +71,5 @@ class Viewer:
 
 
 def words(error: ApiError) -> str:
-    """Returns an error for the viewer: what the API server says of rights names the viewer."""
+    """Returns an error for the viewer: the API server's answer about rights names the viewer."""
     return error.said or str(error)

@@ -275,8 +275,8 @@ class Client:
     def evict_while(
         self, still_good: Callable[[], bool], namespace: str, pod: str, uid: str, resource_version: str
     ) -> None:
-        """Evicts a pod, unless it changed, or what it was judged by is too old by the time at which that is known: the
-        API server may take its time to say so. Raises ``Conflict`` then."""
+        """Evicts a pod, unless it changed, or the facts that it was judged by are too old once that is known: the API
+        server may take its time to say so. Raises ``Conflict`` then."""
         self._require_at(namespace, pod, resource_version)
         if not still_good():
             raise Conflict(f"what pod {pod} was judged by is too old by now")

@@ -278,7 +278,7 @@ class PreviewResult:
     #: Keys that have results or changed entries, and the keys with differences.
     keys: int
     differences: int
-    #: The first that differ, and what the reader should know, in words.
+    #: The first differences, and notes for the reader, in words.
     first: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Reads the pods that check a revision: whether they are done, and what they found. Pure.
+"""Reads the pods that check a revision: whether they are done, and their findings. Pure.
 
 Called by the observer. Their result is their container's termination message: JSON
 ``{"faults": [...], "shape": {"sources": {"0": [...]}, "stores": {"0": {"name": "kind"}}}}``, or with ``shapeGz``, the

@@ -1,5 +1,4 @@
-"""Measures how fast input comes and how much each pod processes, from the pods' counters. Pure, but for what it
-remembers.
+"""Measures how fast input comes and how much each pod processes, from the pods' counters. Pure, except for its memory.
 
 There is one for each application, called by the observer on the thread of its loop. Counts are untrusted, as user code
 runs in pods: a count that goes back begins anew. The input is the processed records and the growth of the waiting ones,

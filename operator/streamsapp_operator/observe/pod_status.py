@@ -21,8 +21,8 @@ from streamsapp_operator.steady_clock import SteadyClock
 TIMEOUT_SECONDS = 2.0
 #: Pods that are asked at a time, and those of one application: many that do not answer leave threads to the others.
 _AT_A_TIME, _OF_ONE = 64, 16
-#: An application's pods are asked for so many times as long as one may take: what is known by then is old already, and
-#: the operator counts as hung after a minute.
+#: An application's pods are asked for so many times as long as one may take: the facts are old by then, and the
+#: operator counts as hung after a minute.
 _TIMES = 10
 _NOT_ASKED = "it was not asked: the others took too long"
 

@@ -167,7 +167,7 @@ def _text_of(entry: Object) -> str:
 
 
 def waiting(pod: Object) -> tuple[str | None, str | None]:
-    """Returns why a pod does not run, and what is known of it; nothing if it runs."""
+    """Returns why a pod does not run, and the known facts; nothing if it runs."""
     status = pod.get("status") or {}
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":

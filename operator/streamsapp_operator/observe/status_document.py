@@ -28,7 +28,7 @@ MAX_BYTES = 4 << 20
 _MOST_NOTES, _LONGEST_NOTE = 20, 300
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: Records a second; what is not finite is refused.
+#: Records a second; a number that is not finite is refused.
 Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
 #: It comes to terminals in the end.

@@ -1,8 +1,8 @@
 """Decides the number of pods, by the rate of the input and the rate of a busy pod. Pure.
 
-More: when what comes and what waits is more than the pods can do in time, for a while. Fewer: when fewer have been
-enough for a longer while, nothing waits, and the move pays. How much a pod does is only known of a busy one; before,
-the lag decides, and fewer are tried one at a time. A figure that is not known changes nothing.
+More pods: when incoming and waiting records are more than the pods can do in time, for a while. Fewer: when fewer have
+been enough for a longer while, nothing waits, and the move pays. How much a pod does is only known of a busy one;
+before, the lag decides, and fewer are tried one at a time. A figure that is not known changes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Load:
     input_lag: int | None
     #: More pods than tasks have nothing to do; ``None``: not known.
     tasks: int | None
-    #: A pod restores, starts or ends: what it will do is not in the lag yet.
+    #: A pod restores, starts or ends: its future work is not in the lag yet.
     moving: bool
     #: For how long tasks stand still when the last pod is taken away: the gate's prediction; ``None``: not known, or
     #: too long.

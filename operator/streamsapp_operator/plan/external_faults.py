@@ -14,7 +14,7 @@ from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import RUNNING
 
 #: Of each thing that a pod can lack: the reason, what the pod cannot do in words, and what waits for it. An object
-#: store counts as lacking, too, where it answers and refuses: why is in the pod's message.
+#: store counts as lacking, too, where it answers and refuses: the reason is in the pod's message.
 _LACKING = {
     "kafka": ("KafkaUnreachable", "reach Kafka", "processing, commits and restarts wait for it"),
     "remoteState": (

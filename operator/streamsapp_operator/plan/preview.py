@@ -18,7 +18,7 @@ _REMEDY = f"{_APPROVE}, another revision is previewed anew"
 
 
 def previewed(inputs: PlanInput, rollout: RolloutStatus, *, begins: bool) -> tuple[RolloutStatus, list[Action]]:
-    """Returns the rollout with its preview, and what is to be done for it. ``begins`` is false where nothing leads to
+    """Returns the rollout with its preview, and the actions to do for it. ``begins`` is false where nothing leads to
     the revision now."""
     last, seen = rollout.preview, inputs.observed.preview
     attempt = _attempt(inputs, rollout) if begins else None

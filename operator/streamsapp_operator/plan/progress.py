@@ -70,7 +70,7 @@ def _uncommitted(inputs: PlanInput, revision: str) -> str | None:
 def failure(inputs: PlanInput, revision: str) -> str | None:
     """Returns why the revision must be given up: a pod of it crashes again and again, or hangs."""
     crashing = {pod.revision: pod for pod in all_pods(inputs) if is_crashing(inputs, pod)}
-    if set(crashing) == {revision}:  # what others suffer from is not the revision's fault
+    if set(crashing) == {revision}:  # a fault that others share is not the revision's
         pod = crashing[revision]
         why = pod.last_exit or pod.waiting_message or "see its log"
         return f"pod {pod.name} cannot run: it was started {restarts(pod)} times again, the last time after {why}"

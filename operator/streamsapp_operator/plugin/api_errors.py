@@ -15,7 +15,7 @@ _FULL_NAMES = {"streamsapps": "streamsapps.streamsapp.dev", "statefulsets": "sta
 
 @contextmanager
 def told(doing: str, host: str, namespace: str) -> Iterator[None]:
-    """Raises ``PluginError`` for what the API server refuses; ``doing`` is a verb and a resource."""
+    """Raises ``PluginError`` for requests that the API server refuses; ``doing`` is a verb and a resource."""
     try:
         yield
     except Forbidden as error:

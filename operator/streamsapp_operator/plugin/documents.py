@@ -1,6 +1,6 @@
 """Reads documents of the cluster and of pods into values for the views. Pure.
 
-Documents of pods may be of an older or a newer runtime: what is missing is not known, what is unknown is let pass.
+Documents of pods may be of an older or a newer runtime: missing fields are not known, and unknown fields are let pass.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class _Exchange:
                 return
             self._connection.close_channel(STDIN_CHANNEL)
         except (websocket.WebSocketException, OSError):
-            pass  # it ended before its input did, and what it said of that is still to be read
+            pass  # it ended before its input did, and its message about that is still to be read
         self._input = None
 
     def _take(self, *, final: bool = False) -> None:

@@ -116,7 +116,7 @@ def facts(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: 
 def _pods_fact(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> str:
     pods = [pod for pod in pods if pod.role != DRIVER]
     ready = sum(pod.ready for pod in pods)
-    # An autoscaler's choice is in the StatefulSet only; what it has is what it wanted a moment ago.
+    # An autoscaler's choice is in the StatefulSet only; its replicas are the number wanted a moment ago.
     wanted = max(app.status.replicas, len(pods)) if app.autoscaled else app.replicas
     if wanted == 0 and not pods:
         return "none: suspended, replicas is 0"

@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 
 def run_with_port(runtime: StreamsRuntime, host: str, port: int, application_server: str, within: float) -> None:
-    """Runs it until it is closed, and raises what else ended it. A second signal ends the process at once: what is
-    committed is safe, and the rest is processed again."""
+    """Runs it until it is closed, and raises any other error that ended it. A second signal ends the process at once:
+    committed work is safe, and the rest is processed again."""
     try:
         with closing(HttpServer(port, host=host, token_file=HTTP_TOKEN_FILE)) as server:
             error = run_until_closed(runtime, server, application_server, within)

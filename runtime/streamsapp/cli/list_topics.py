@@ -28,7 +28,7 @@ _COUNTED, _ATTEMPTS = 50_000, 3
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic; what is not known is ``None``."""
+    """A topic; unknown facts are ``None``."""
 
     topic: str
     #: ``reads``, ``writes``, ``owns``, ``dead letters``.

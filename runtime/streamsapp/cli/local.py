@@ -134,7 +134,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def run_locally(options: argparse.Namespace) -> int:
-    # Before anything is read: what is saved from now on is an edit.
+    # Before anything is read: files saved from now on are edits.
     there = os.path.exists(options.file)  # noqa: PTH110  # that of Path raises where one may not look
     files = SourceFiles(options.file) if options.watch and there else None
     app, topology = read_app(options.file)

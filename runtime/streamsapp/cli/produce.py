@@ -177,7 +177,7 @@ class RecordWriter:
             self._end()
             said = f"{error}; " if str(error) else ""
             raise type(error)(f"{said}{self._summary()}") from error
-        except BaseException:  # a signal, or a fault of ours: what was handed over is not lost
+        except BaseException:  # a signal, or a fault of ours: records handed over are not lost
             self._end()
             print(self._summary(), file=sys.stderr)
             raise

@@ -45,7 +45,7 @@ _AGE_MS, _SHORTEST_AGE = 300_000, 0.2
 
 
 def chosen(properties: ClientProperties) -> tuple[str, ClientProperties]:
-    """Returns the client that is to move records, and what is left for it."""
+    """Returns the client that is to move records, and the properties left for it."""
     rest = dict(properties)
     return str(rest.pop("client", OWN)), rest
 

@@ -1,4 +1,4 @@
-"""Values that Kafka Streams takes as names of Java classes, and what they are here.
+"""Values that Kafka Streams takes as names of Java classes, and their values here.
 
 Pure; called when a configuration is made. A class is known by its simple name, with whatever stands before it.
 """

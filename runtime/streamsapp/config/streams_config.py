@@ -113,7 +113,7 @@ class StreamsConfig(ApplicationSettings):
         """Makes a configuration from Kafka Streams' dotted names: ``application.id`` and the like, and its values:
         classes of Java's that have a counterpart here are taken by name.
 
-        Keys that are not ours go to the clients. Raises ``ConfigError`` for what has no meaning here, all at once.
+        Keys that are not ours go to the clients. Raises ``ConfigError`` for all keys without a meaning here at once.
         """
         for required in ("application.id", "bootstrap.servers"):
             if required not in properties:
@@ -128,7 +128,7 @@ class StreamsConfig(ApplicationSettings):
 
 
 def _settings(kind: type[StreamsConfig], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that dotted names stand for: ours, and what is left for the clients and internal topics."""
+    """Returns the fields that dotted names stand for: ours, and the rest for the clients and internal topics."""
     own = {name.replace("_", "."): name for name in (f.name for f in fields(kind))} | dict(java_properties.FIELDS)
     nested: dict[str, dict[str, str]] = {"topic_properties": {}, "client_tags": {}, "kafka": {}}
     defined = {each.name: each for each in fields(kind)}

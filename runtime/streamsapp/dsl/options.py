@@ -1,7 +1,7 @@
 """The options of the DSL's operators: names, serdes, materialisation. They are plain immutable data.
 
 Built by user code; read once while a program is built, on the user's thread. All of them take the name first, which may
-be left out, and the serdes after it; what is not said to come by position is given by its name.
+be left out, and the serdes after it; other options are given by name.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class Grouped(Option, Generic[K, V]):
     one. It serves ``count``, and ``reduce`` with a reducer that is associative, which the user declares by asking for
     it. Results are the same and fewer records travel, but the repartition topic then holds partial aggregates (of a
     count: longs), so that a Kafka Streams application on the JVM cannot take over in the middle. A reducer may return
-    ``None``, to delete, where no value can be changed in place. Windows are not combined: what waits for the commit
-    could come after its window has closed.
+    ``None``, to delete, where no value can be changed in place. Windows are not combined: an aggregate that waits for
+    the commit could come after its window has closed.
     """
 
     key_serde: Serde[K] | None = None

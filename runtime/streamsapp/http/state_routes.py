@@ -154,7 +154,7 @@ class StateRoute:
     def _page(
         self, store: StoreInfo, keys: Wanted, parameters: QueryParameters, partitions: Iterable[int]
     ) -> HttpResponse:
-        """Partitions behind this endpoint, or of the whole application; what is left out is named."""
+        """Partitions behind this endpoint, or of the whole application; missing ones are named."""
         pages: list[Page] = []
         covered: list[int] = []
         elsewhere: dict[str, str | None] = {}

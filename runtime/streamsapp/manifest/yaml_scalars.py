@@ -53,7 +53,7 @@ def plain_scalar(text: str) -> Any:
 
 
 def plain_key(text: str) -> str | None:
-    """Returns the key that a scalar without quotes is, numbers written anew; ``None`` for what is no key."""
+    """Returns the key that a scalar without quotes is, numbers written anew; ``None`` for a scalar that is no key."""
     value = _value(text)
     if isinstance(value, bool):
         return "true" if value else "false"

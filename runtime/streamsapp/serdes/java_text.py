@@ -82,7 +82,7 @@ def _from_hex(text: str, part: str) -> int:
 
 
 def _digit(each: str) -> int:
-    """The value of a digit of any script, and of letters of either width; -1 for what is none."""
+    """The value of a digit of any script, and of letters of either width; -1 for a character that is none."""
     if each > "\uffff":
         return -1
     value = unicodedata.decimal(each, -1)

@@ -1,7 +1,7 @@
 """JSON as text, with every whole number exact: a reader that rounded the ones beyond 64 bits would change amounts.
 
 Called on processing threads per record, and by commands and pages that read or show values. orjson (3.13) is faster at
-writing, and refuses whole numbers beyond 64 bits; what it reads of them is a rounded float, so msgspec reads.
+writing, and refuses whole numbers beyond 64 bits; it reads them as rounded floats, so msgspec reads.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _encode = msgspec.json.Encoder().encode
 #: orjson says this of whole numbers that it refuses.
 _TOO_LARGE = "64-bit"
 
-#: Reads anything. Raises ``ValueError`` for what is no JSON, and for numbers that are out of a float's range.
+#: Reads anything. Raises ``ValueError`` for a text that is no JSON, and for numbers that are out of a float's range.
 read_json = msgspec.json.Decoder().decode
 
 
 def write_json(value: Any) -> bytes:
-    """Returns the JSON of a value, without spaces. Raises ``TypeError`` or ``ValueError`` for what has none; NaN and
-    the infinities, for which JSON has no form, become ``null``."""
+    """Returns the JSON of a value, without spaces. Raises ``TypeError`` or ``ValueError`` for a value that has none;
+    NaN and the infinities, for which JSON has no form, become ``null``."""
     try:
         return orjson.dumps(value)
     except TypeError as error:

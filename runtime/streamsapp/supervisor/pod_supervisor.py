@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 HEALTH_PERIOD = 5.0
 #: The time that an instance may take to answer, in seconds. It may have to ask another one first.
 TIMEOUT = 10.0
-#: Of the time that a pod has to end, what is kept for ending its processes: so many seconds, or that share of the whole
-#: where it is less.
+#: The part of a pod's time to end that is kept for ending its processes: so many seconds, or that share of the whole if
+#: it is less.
 _RESERVE, _RESERVE_SHARE = 2.0, 0.2
 
 #: Done, or asked to end before it had anything to do.

@@ -5,7 +5,7 @@ Owned by the thread that looks after the instance.
 
 from __future__ import annotations
 
-#: An instance that ends with this would end with it again: what the user gave is wrong.
+#: An instance that ends with this would end with it again: the user's input is wrong.
 WRONG_INPUT = 2
 
 #: Seconds before an instance is started again, doubled each time up to the longest.

@@ -392,7 +392,7 @@ def _taken(name: str) -> str:
 
 
 def _text(user: str, topic: object) -> str:
-    """Returns the name of a topic, or raises for what is no text."""
+    """Returns the name of a topic, or raises for a value that is no text."""
     return str(plain_text(topic)) if isinstance(topic, str) else topic_name(user, topic)
 
 

@@ -74,7 +74,7 @@ class Connections:
 
 
 def read_head(connection: socket.socket, received: bytes) -> tuple[bytes, bytes]:
-    """The next request line with its headers, and what came after; ``received`` came before. Empty at the end.
+    """The next request line with its headers, and the bytes after them; ``received`` came before. Empty at the end.
 
     Raises ``HeadTooLargeError``, and ``TimeoutError`` after ``HEAD_SECONDS``.
     """

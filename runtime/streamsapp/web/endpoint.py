@@ -1,8 +1,8 @@
 """Checks the form of an endpoint, ``host:port``, by which instances reach each other. Pure; called wherever one is
 read.
 
-An endpoint becomes part of requests and of ``Location`` headers, and most of them come from other members: what is not
-exactly a host and a port is none.
+An endpoint becomes part of requests and of ``Location`` headers, and most of them come from other members: a text that
+is not exactly a host and a port is none.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Noted(NamedTuple):
 
 
 class Held:
-    """Sends what was held back in slices: what is held while they are sent waits for the next commit."""
+    """Sends held updates in slices: updates held while these are sent wait for the next commit."""
 
     def __init__(
         self,
