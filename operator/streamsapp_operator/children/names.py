@@ -104,8 +104,8 @@ def selector(app: str) -> dict[str, str]:
 
 
 def all_pods(app: str) -> dict[str, str]:
-    """Returns the selector that finds the pods of an application and of the pods that work beside them, under whatever
-    of the labels above."""
+    """Returns the selector that finds the pods of an application and the pods that work beside them, under whatever of
+    the labels above."""
     return {"app.kubernetes.io/instance": app, "app.kubernetes.io/managed-by": _MANAGER}
 
 

@@ -2,8 +2,8 @@
 
 Called by the client, on every thread, and by the watches. The API server takes ten thousand levels, and
 ``managedFields`` mirrors them. Python's reader raises an error of its own at a thousand, its writer and most other code
-at fewer. So all deeper levels are cut off: a list in which one object is so has all others whole, and the object has a
-mark where it was cut.
+at fewer. So levels that are too deep are cut off: a list in which one object is so has all others whole, and the object
+has a mark where it was cut.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports of an executor what its driver says: which tasks it has open. Pure.
+"""Reports what the driver says of an executor: which tasks it has open. Pure.
 
 Called by the observer. Executors are Spark's own programs, which are not asked. Tasks are given without their stores:
 no standby follows them and the driver reports no snapshots, so the gate has nothing to compare. The executor that takes

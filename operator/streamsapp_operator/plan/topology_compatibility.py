@@ -53,7 +53,7 @@ def compatibility(old: TopologyShape, new: TopologyShape) -> list[str]:
 
 
 def conflicts(there: TopologyShape, new: TopologyShape) -> list[str]:
-    """Returns why pods of two revisions cannot work side by side, in words; neither revision is to be gone on from.
+    """Returns why pods of two revisions cannot work side by side, in words; neither revision is the one to go on from.
     Parts that only one of them has are no reason."""
     shared = {number: topics for number, topics in there.sources.items() if number in new.sources}
     changed = _sources(TopologyShape(sources=shared, stores={}), new)

@@ -129,7 +129,7 @@ def windows_of(
     start_ms: int | None = None,
     grace_ms: int = 0,
 ) -> TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows:
-    """The windows of an aggregation; one of size, difference, gap and start says of which kind."""
+    """The windows of an aggregation; one of size, difference, gap and start gives its kind."""
     if advance_ms is not None and size_ms is None:
         raise TopologyError("advanceMs: only windows of a size (sizeMs) have an advance")
     if difference_ms is not None:

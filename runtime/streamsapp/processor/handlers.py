@@ -37,7 +37,7 @@ class Response(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """Says to a handler where the error happened.
+    """Shows a handler where the error happened.
 
     ``topic``, ``partition`` and ``offset`` name the input record, whose original bytes are ``key`` and ``value``. They
     are ``None`` in a punctuator, which has no input record, and for a result held for the commit by ``emit="commit"``

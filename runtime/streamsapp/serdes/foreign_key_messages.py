@@ -25,7 +25,7 @@ _PARTITION = Struct(">i")
 
 
 class Instruction(IntEnum):
-    """Says to the foreign table's side what to do with a subscription."""
+    """Instructs the foreign table's side what to do with a subscription."""
 
     DELETE_NO_PROPAGATE = 0
     DELETE_AND_PROPAGATE = 1
