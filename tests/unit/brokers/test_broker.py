@@ -257,4 +257,4 @@ def test_a_thousand_connections_that_were_lost_leave_no_descriptor() -> None:
     assert len(brokers.tries) == 1000
     brokers.close()
 
-    assert descriptors() == before
+    assert descriptors() <= before  # a test before this one may have left some that are closed by now
