@@ -147,7 +147,8 @@ def tls(data: bytes) -> None:
             for _ in range(len(data)):
                 if not secured.recv_into(view):
                     break
-        assert secured.version in ("TLSv1.2", "TLSv1.3", "unknown"), secured.version
+        # Before the handshake has ended OpenSSL names the version of whatever record has come.
+        assert not data[0] % 2 or secured.version in ("TLSv1.2", "TLSv1.3"), secured.version
         secured.close()
         assert not secured.version
 
