@@ -31,7 +31,7 @@ async def ask(address: str) -> str:
 
 
 class Geocode(Processor):
-    """Keeps addresses, and asks about those that have come together ten times a second."""
+    """Keeps addresses, and asks about the collected ones ten times a second."""
 
     def init(self, context: ProcessorContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Orders get their customer's name, are summed up per customer and hour, and customers who spend much are told once."""
+"""Orders get their customer's name and are summed up by customer and hour; big spenders are reported once."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ from streamsapp import (
 )
 
 HOUR = timedelta(hours=1)
-#: Cents in an hour from which a customer is told.
+#: Cents in an hour from which a customer is reported.
 MUCH = 100_00
 
 
