@@ -9,20 +9,18 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
 from damage import Damage
-from faults import S3, SESSION, Fault, Kind, Plan
+from faults import S3, Fault, Kind, Plan
 from fleet import Fleet, Instance
 from gaps import Disturbance
 from load import Load
 from testbed import Testbed
 
 _TICK = 0.05
-#: Records for all tasks, and when they are being processed.
-_BURST = 2000
+#: The input of so many seconds at once for all tasks, and when it is being processed.
+_BURST = 7
 _UNDER_WAY = 0.1
 #: An instance that ended by itself is started again, as a kubelet would.
 _RESTART_AFTER = 1.0
-#: How long the consequences of a fault may concern its victim after it was undone.
-_AFTERMATH = SESSION
 
 _FOR_GOOD = {Kind.ADD, Kind.REMOVE, Kind.FLIP, Kind.DELETE}
 #: An instance that is hurt is in the middle of its work, and would go on with it as a zombie.
@@ -35,6 +33,7 @@ class Chaos:
     """One run's faults against its instances and its brokers."""
 
     def __init__(self, plan: Plan, fleet: Fleet, testbed: Testbed, load: Load) -> None:
+        self._plan = plan
         self._load = load
         self._fleet = fleet
         self._testbed = testbed
@@ -132,7 +131,7 @@ class Chaos:
         if name == S3:
             return  # is no reason to write nothing
         concerned = name if name in self._fleet.instances else ""
-        self.disturbances.append(Disturbance(concerned, begin_ms, (time.time() + _AFTERMATH) * 1000))
+        self.disturbances.append(Disturbance(concerned, begin_ms, (time.time() + self._plan.session) * 1000))
 
     def _victims(self, fault: Fault) -> Collection[str]:
         if fault.kind is not Kind.WIPE_ALL:
@@ -152,7 +151,7 @@ class Chaos:
 
     def _keep_busy(self) -> None:
         """Gives every instance something to be in the middle of."""
-        self._load.burst(_BURST)
+        self._load.burst(_BURST * self._plan.rate)
         time.sleep(_UNDER_WAY)
 
     def _has_ended(self, instance: Instance) -> bool:

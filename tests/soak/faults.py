@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-#: How long the group waits for a member's sign of life, in seconds. Stops and cuts are shorter and longer than it.
+#: How long the group waits for a member's sign of life, in seconds, where a plan says nothing else. Stops and cuts are
+#: shorter and longer than it.
 SESSION = 4.0
 #: How long a transaction may stay open.
 TRANSACTION_TIMEOUT = 10.0
@@ -95,6 +96,15 @@ class Plan:
     secured: bool = False
     #: Moves the records of the instances.
     client: str = "streamsapp"
+    #: The session timeout of the members, in seconds.
+    session: float = SESSION
+    #: Records of the input in each second.
+    rate: int = 300
+
+    def for_busy_machine(self) -> Plan:
+        """The same faults on a machine that gives each process a tenth of a core: members that answer late stay in the
+        group, and the input is no more than such instances can process."""
+        return replace(self, session=3 * SESSION, rate=self.rate // 6)
 
     def before(self, second: float) -> Plan:
         """The same run with the faults that begin before it is so old."""

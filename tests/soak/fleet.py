@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from application import Topics
-from faults import SESSION, TRANSACTION_TIMEOUT, Plan
+from faults import TRANSACTION_TIMEOUT, Plan
 from streamsapp.local.broker import free_port
 from testbed import Testbed
 
@@ -204,8 +204,8 @@ def _settings(plan: Plan, topics: Topics, testbed: Testbed, name: str, http_port
         "client": plan.client,
         "kafka": {
             **testbed.connection,
-            "consumer.session.timeout.ms": str(int(SESSION * 1000)),
-            "consumer.heartbeat.interval.ms": str(int(SESSION * 100)),
+            "consumer.session.timeout.ms": str(int(plan.session * 1000)),
+            "consumer.heartbeat.interval.ms": str(int(plan.session * 100)),
             "producer.transaction.timeout.ms": str(int(TRANSACTION_TIMEOUT * 1000)),
         },
     }

@@ -50,7 +50,7 @@ def test_output_and_state_are_right_after_a_run_with_faults(
 
 
 def test_all_is_right_after_a_run_with_snapshots_over_three_brokers_one_of_which_was_killed(tmp_path: Path) -> None:
-    plan = make_plan(3, EXACTLY_ONCE, 3, remote=True, secured=True).before(_UNTIL)
+    plan = make_plan(3, EXACTLY_ONCE, 3, remote=True, secured=True).before(_UNTIL).for_busy_machine()
     assert plan.restarts_broker
 
     _check(plan, tmp_path)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from faults import SESSION, Plan
+from faults import Plan
 from kafka_cluster import START_TIMEOUT
 from network import Network, Proxy
 from s3_server import S3Server
@@ -129,7 +129,7 @@ def _brokers(
 ) -> dict[str, EmbeddedBroker]:
     """Brokers that do not run yet. Each adds to the proxies of each instance the proxy that leads to it."""
     properties = {
-        "group.min.session.timeout.ms": str(int(SESSION * 1000)),
+        "group.min.session.timeout.ms": str(int(plan.session * 1000)),
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
     if certificate is not None:
