@@ -56,7 +56,7 @@ class AwayPage:
 
     def _routes(self, over: threading.Event) -> Routes:
         away = Route(lambda _: probe((False, self._reason)), open=True)
-        pages = console_routes(lambda tapped: [], self._failures, over)
+        pages = console_routes(lambda tapped: [], failures=self._failures, over=over)
         return {**pages, "/healthz": away, "/readyz": away, "/status": Route(self._status)}
 
     def _failures(self) -> list[dict[str, Any]]:

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from streamsapp.topology.description import DescribedNode, TopologyDescription
 
-#: The size of a box, and the room between boxes.
+#: The least size of a box, and the room between boxes.
 WIDTH, HEIGHT, GAP_X, GAP_Y = 15.0, 4.5, 2.0, 2.5
+#: A box is as wide as its name, up to so much; a name that is still longer goes on in the next line.
+WIDEST = 27.0
+#: The width of a character of a name and of the line below it, as wide fonts have them; the height of a line.
+_NAME, _ABOUT, _LINE = 0.62, 0.52, 1.2
+#: The room around a text.
+_PADDING, _PADDING_OF_TOPICS = 1.5, 3.0
 #: The width of a line on its way past a layer.
 _LANE = 2.0
 _SWEEPS = 8
@@ -34,9 +42,52 @@ class _Box:
     layer: int = 0
     x: float = 0.0
 
-    @property
+    @cached_property
     def width(self) -> float:
-        return _LANE if self.kind == "lane" else WIDTH
+        if self.kind == "lane":
+            return _LANE
+        return round(min(WIDEST, max(WIDTH, _NAME * len(self.name) + self._padding)), 2)
+
+    @cached_property
+    def height(self) -> float:
+        if self.kind == "lane":
+            return 0.0
+        room = self.width - self._padding
+        lines = ceil(_NAME * len(self.name) / room) + ceil(_ABOUT * len(self.about) / room)
+        return round(HEIGHT + _LINE * (lines - 2), 2)
+
+    @cached_property
+    def about(self) -> str:
+        """The line below the name."""
+        if self.described is None:
+            return self.kind
+        return " · ".join((self.kind, f"sub-topology {self.group}", ", ".join(self.described.stores))).rstrip(" ·")
+
+    @property
+    def _padding(self) -> float:
+        return _PADDING_OF_TOPICS if self.kind == "topic" else _PADDING
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The beginning and the end of each layer, from top to bottom."""
+
+    spans: dict[int, tuple[float, float]]
+
+    @classmethod
+    def of(cls, boxes: Iterable[_Box]) -> _Rows:
+        heights: dict[int, float] = {}
+        for box in boxes:
+            heights[box.layer] = max(heights.get(box.layer, HEIGHT), box.height)
+        spans, top = dict[int, tuple[float, float]](), 0.0
+        for layer in sorted(heights):
+            spans[layer] = (round(top, 2), round(top + heights[layer], 2))
+            top = spans[layer][1] + GAP_Y
+        return cls(spans)
+
+    @property
+    def bottom(self) -> float:
+        return max((bottom for _, bottom in self.spans.values()), default=0.0)
 
 
 def graph_document(description: TopologyDescription) -> dict[str, Any]:
@@ -46,11 +97,12 @@ def graph_document(description: TopologyDescription) -> dict[str, Any]:
     left = 0.0
     for part in _parts(boxes, chains):
         left = _placed(part, left) + 2 * GAP_X
+    rows = _Rows.of(boxes)
     return {
         "width": max((box.x + box.width for box in boxes), default=0.0),
-        "height": max(((HEIGHT + GAP_Y) * box.layer + HEIGHT for box in boxes), default=0.0),
-        "boxes": [_told(box) for box in boxes],
-        "lines": [_points(chain) for chain in chains],
+        "height": rows.bottom,
+        "boxes": [_told(box, rows) for box in boxes],
+        "lines": [_points(chain, rows) for chain in chains],
     }
 
 
@@ -182,25 +234,28 @@ def _spread(layer: list[_Box], middles: list[float]) -> None:
         box.x -= moved / len(layer)
 
 
-def _told(box: _Box) -> dict[str, Any]:
-    node = box.described
+def _told(box: _Box, rows: _Rows) -> dict[str, Any]:
+    node, (top, bottom) = box.described, rows.spans[box.layer]
     return {
         "name": box.name,
         "kind": box.kind,
         "group": box.group,
         "stores": [] if node is None else list(node.stores),
+        "about": box.about,
         "x": round(box.x, 2),
-        "y": (HEIGHT + GAP_Y) * box.layer,
+        "y": top,
+        "width": box.width,
+        "height": round(bottom - top, 2),
     }
 
 
-def _points(chain: list[_Box]) -> list[list[float]]:
+def _points(chain: list[_Box], rows: _Rows) -> list[list[float]]:
     """The corners of a line, from the edge of one box to the edge of the other."""
     down = chain[-1].layer > chain[0].layer
     points: list[list[float]] = []
     for box in chain:
-        x, top = round(box.x + box.width / 2, 2), (HEIGHT + GAP_Y) * box.layer
-        ends = [top, top + HEIGHT] if down else [top + HEIGHT, top]
+        x, (top, bottom) = round(box.x + box.width / 2, 2), rows.spans[box.layer]
+        ends = [top, bottom] if down else [bottom, top]
         if box is chain[0]:
             ends = ends[1:]
         elif box is chain[-1]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from streamsapp.metrics import Sample
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.web.history import MomentHistory
 
 
 class EngineView(Protocol):
@@ -43,6 +44,11 @@ class InstanceView(EngineView, Protocol):
     def snapshot(self, timeout: float) -> bool:
         """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
         method that waits."""
+        ...
+
+    @property
+    def history(self) -> MomentHistory:
+        """The figures of the last hour."""
         ...
 
     def figures(self, tapped: str | None) -> dict[str, Any]:

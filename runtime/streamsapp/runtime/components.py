@@ -29,6 +29,7 @@ from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.hang_detection import HangDetector
+from streamsapp.runtime.history_recorder import HistoryRecorder
 from streamsapp.runtime.housekeeping import (
     CHANGELOGS_PERIOD,
     CLEANUP_PERIOD,
@@ -60,6 +61,7 @@ from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
+from streamsapp.web.history import MomentHistory
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +88,10 @@ class Components:
         state: StateHolder,
         extensions: Extensions,
         clients: ExitStack,
+        history: MomentHistory,
     ) -> None:
-        """``clients`` learns how to close each client that is made, for an instance that is not started then."""
+        """``clients`` learns how to close each client that is made, for an instance that is not started then. The
+        figures of the instance are recorded in ``history``."""
         self.state = state
         closing = ClosingTime(clock)
         admin = TopicAdmin(client_properties.admin(config), closing.remote)
@@ -132,7 +136,7 @@ class Components:
         self.statistics = StoreStatistics(
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
-        self.periodic = self._periodic_threads()
+        self.periodic = self._periodic_threads(HistoryRecorder(history, self, clock))
 
     def _feeder(self, config: StreamsConfig, clock: Clock, wakeup: Wakeup) -> InputFeeder:
         properties = client_properties.main_consumer(config)
@@ -181,7 +185,7 @@ class Components:
             self.state,
         )
 
-    def _periodic_threads(self) -> list[PeriodicThread]:
+    def _periodic_threads(self, recorder: HistoryRecorder) -> list[PeriodicThread]:
         config, failures = self._context.config, self._context.failures
         limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
         cleanup = Cleanup(self.stores.directory, lambda: list(self.owned.all), limit)
@@ -193,11 +197,15 @@ class Components:
             retention.see_to(self.owned.active)
             ages.look(self.owned.active)
 
+        def measure() -> None:
+            self.statistics.run()
+            recorder.run()
+
         name = config.client_id
         changelogs = ChangelogWatch(self._context.admin, lambda: self.owned.active)
         return [
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
-            PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
+            PeriodicThread(f"{name}-metrics", METRICS_PERIOD, measure, failures),
             PeriodicThread(f"{name}-topics", topics_period(config), topics.run, failures),
             PeriodicThread(f"{name}-changelogs", CHANGELOGS_PERIOD, changelogs.run, failures),
             PeriodicThread(f"{name}-retention", RETENTION_PERIOD, see_to_topics, failures),

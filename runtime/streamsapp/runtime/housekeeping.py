@@ -24,11 +24,12 @@ from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.runtime.layouts import Layouts
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.task_stores import TaskStores
+from streamsapp.web.history import STEP_MS
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two runs of each thread.
-CLEANUP_PERIOD, METRICS_PERIOD, RETENTION_PERIOD = 60.0, 10.0, 2.0
+CLEANUP_PERIOD, METRICS_PERIOD, RETENTION_PERIOD = 60.0, STEP_MS / 1000, 2.0
 CHANGELOGS_PERIOD = 5.0
 #: How long a task's directory must have been unused before it is removed (``state.cleanup.delay.ms``), in seconds.
 CLEANUP_DELAY = 600.0

@@ -51,6 +51,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.web.history import MomentHistory
 from streamsapp.web.tokens import peer_proof
 
 log = logging.getLogger(__name__)
@@ -89,6 +90,8 @@ class StreamsRuntime(JavaNames):
         )
         self._components: Components | None = None
         self._lock = threading.RLock()  # a state listener may call back
+        #: The figures of the last hour, as the console draws them.
+        self.history = MomentHistory(config.client_id)
         fetch = HttpFetch(HTTP_TOKEN_FILE, partial(peer_proof, self._clock))
         #: Interactive queries, as the HTTP port makes them.
         self.queries = Queries(InstanceHost(config, lambda: self._components), self._clock, fetch)
@@ -127,7 +130,7 @@ class StreamsRuntime(JavaNames):
             log.info("records are read and written by %s", data_path.described(self._config))
             with ExitStack() as clients:
                 components = Components(
-                    self._topology, self._config, self._clock, self._state, self._extensions, clients
+                    self._topology, self._config, self._clock, self._state, self._extensions, clients, self.history
                 )
                 components.stores.lock()
                 clients.pop_all()  # they stay open: the polling thread closes them at the end

@@ -57,6 +57,11 @@ class Output:
         return self._commit is not None
 
     @property
+    def committing_seconds(self) -> float:
+        """The seconds since the commit under way began; 0 if there is none. Any thread."""
+        return max(0.0, self._clock.monotonic() - self._commit_began) if self.committing else 0.0
+
+    @property
     def buffered_records(self) -> int:
         """Results that wait for the producer. Any thread."""
         return len(self._collector)
@@ -121,8 +126,8 @@ class Output:
 
     def commit(self) -> None:
         """Begin a commit; none is under way."""
+        self._commit_began = self._clock.monotonic()  # first: other threads read it once there is a commit
         self._commit = self._producer.new_commit(self._tasks)
-        self._commit_began = self._clock.monotonic()
 
     def advance(self) -> float | None:
         """Work on the commit under way for a moment; returns when it ended (monotonic seconds), if it did."""

@@ -11,11 +11,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from http.client import HTTPException
+from itertools import chain
+
+import msgspec
 
 from streamsapp.query.remote_reader import Fetch, PeerResponse
+from streamsapp.structs import decoded
 from streamsapp.supervisor.instance_process import InstanceProcess
 from streamsapp.supervisor.restart_policy import LivenessChecks
+from streamsapp.web.history import HistoryAnswer, MomentHistory
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +45,8 @@ class PodSupervisor:
         self._fetch = fetch
         self._shutdown_timeout = shutdown_timeout
         self.members = [InstanceProcess(name, command, self._refuse) for name, command in commands.items()]
+        #: The figures of the last hour, by instance: they outlive the processes that measured them.
+        self.histories = {name: MomentHistory(name) for name in commands}
         self._ended = threading.Event()
         self._refused: int | None = None
         self._stopping = threading.Lock()
@@ -117,10 +125,25 @@ class PodSupervisor:
             for member in self.members:
                 if member.endpoint is None:
                     continue
+                self._remember(member)
                 reply = self.ask(member, "/healthz", timeout=HEALTH_PERIOD)
                 if health[member.instance].heard(None if reply is None else reply.status == 200):
                     log.error("%s is not healthy: %s; it is killed", member.instance, _text(reply))
                     member.kill()
+
+    def _remember(self, member: InstanceProcess) -> None:
+        """Add what an instance has measured since it was asked last."""
+        history = self.histories[member.instance]
+        reply = self.ask(member, f"/console/history?after={history.last_ms}", timeout=HEALTH_PERIOD)
+        if reply is None or reply.status != HTTPStatus.OK:
+            return
+        try:
+            instances = decoded(reply.body, HistoryAnswer).instances
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.debug("%s answered with a history that cannot be read: %s", member.instance, error)
+            return
+        for moment in chain.from_iterable(instances.values()):
+            history.add(moment)
 
 
 def time_of_instances(shutdown_timeout: float) -> float:

@@ -46,7 +46,7 @@ def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds
         "/status": Route(joined.status),
         "/topology": Route(joined.topology),
         "/state/": Route(AtMost(QUERIES, joined.state)),
-        **console_routes(joined.console, joined.failures),
+        **console_routes(joined.console, pod.histories.values, joined.failures),
         "/console/graph": Route(joined.topology),
         "/console/stores": Route(joined.topology),
         "/drain": Route(joined.drain, method="POST"),

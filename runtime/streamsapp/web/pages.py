@@ -1,4 +1,6 @@
-"""The files of a page: its own, and the ones that all pages have. Read once; called on threads of the HTTP server.
+"""The files of a page: its own, the ones that all pages have, and the library that draws charts.
+
+Read once; called on threads of the HTTP server.
 
 A page is open to all, as it holds no data: it asks for the data it shows with a token, where there are tokens.
 """
@@ -25,7 +27,8 @@ _TO_PAGE = {"Location": "console/"}
 
 def page_routes(package: str) -> Routes:
     """The routes of the page in the folder ``console`` of a package, at ``/console/``."""
-    pages = _Pages(files("streamsapp.web").joinpath("page"), files(package).joinpath("console"))
+    web = files("streamsapp.web")
+    pages = _Pages(web.joinpath("page"), web.joinpath("uplot"), files(package).joinpath("console"))
     return {
         "/console": Route(lambda _: HttpResponse(HTTPStatus.TEMPORARY_REDIRECT, b"", headers=_TO_PAGE), open=True),
         "/console/": Route(pages, open=True),

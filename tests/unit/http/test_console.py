@@ -21,6 +21,7 @@ from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.web import HttpServer
+from streamsapp.web.history import MOMENTS, STEP_MS, Moment, MomentHistory
 from task_parts import through
 
 #: The files of the page, and the files that all pages share.
@@ -37,6 +38,7 @@ class View:
 
     def __init__(self) -> None:
         self.tapped: list[str | None] = []
+        self.history = MomentHistory("one")
 
     def status(self) -> dict[str, Any]:
         return {"applicationId": "app", "instance": "one", "tasks": []}
@@ -87,14 +89,19 @@ def test_the_page_is_open_runs_only_its_own_scripts_and_tells_nothing(tmp_path: 
     with serving(View(), tmp_path / "token") as server:
         with asked(server, "/console") as response:
             assert (response.status, response.headers["Location"]) == (307, "console/")
-        for path, kind in (("", "text/html"), ("main.js", "text/javascript"), ("style.css", "text/css")):
+        for path, kind in (
+            ("", "text/html"),
+            ("main.js", "text/javascript"),
+            ("style.css", "text/css"),
+            ("uPlot.iife.min.js", "text/javascript"),
+        ):
             with asked(server, f"/console/{path}") as response:
                 assert response.status == 200
                 assert response.headers["Content-Type"] == f"{kind}; charset=utf-8"
                 policy = response.headers["Content-Security-Policy"]
                 assert policy.startswith("default-src 'none'; script-src 'self';")
                 assert "unsafe" not in policy
-        for path in ("events", "figures", "graph", "stores", "topics"):
+        for path in ("events", "figures", "graph", "history", "stores", "topics"):
             with asked(server, f"/console/{path}") as response:
                 assert response.status == 401, path
         for path in ("../server.py", "%2e%2e/server.py", "nothing.js"):
@@ -125,6 +132,36 @@ def test_there_are_few_streams_at_a_time_and_who_leaves_makes_room() -> None:
                 return response.status == 200
 
         eventually(admitted, "room for a stream", 60)
+
+
+def test_the_first_event_has_the_whole_history_and_the_next_ones_what_is_new() -> None:
+    view = View()
+    for number in range(2 * MOMENTS):
+        view.history.add(Moment(number * STEP_MS, rate=5.0))
+    with serving(view) as server, asked(server, "/console/events") as response:
+        first = event(response)["history"]
+        view.history.add(Moment(2 * MOMENTS * STEP_MS, rate=7.0))
+        later = [event(response)["history"]["instances"] for _ in range(2)]
+    assert first["fields"][:2] == ["atMs", "rate"]
+    assert [each[:2] for each in first["instances"]["one"]] == [
+        [number * STEP_MS, 5.0] for number in range(MOMENTS, 2 * MOMENTS)
+    ]
+    told = [each for some in later for each in some.get("one", [])]
+    assert [each[:2] for each in told] == [[2 * MOMENTS * STEP_MS, 7.0]]
+
+
+def test_the_history_is_asked_for_from_a_time_on() -> None:
+    view = View()
+    for at_ms in (10, 20, 30):
+        view.history.add(Moment(at_ms))
+    with serving(view) as server:
+        for query, expected in (("", [10, 20, 30]), ("?after=10", [20, 30]), ("?after=30", [])):
+            with asked(server, f"/console/history{query}") as response:
+                assert [each[0] for each in json.load(response)["instances"]["one"]] == expected, query
+        for wrong in ("-1", "soon", "9" * 40, "%C2%B2"):
+            with asked(server, f"/console/history?after={wrong}") as response:
+                assert response.status == 400
+                assert "after: expected milliseconds" in json.load(response)["error"]
 
 
 def test_the_graph_and_the_stores_are_told() -> None:

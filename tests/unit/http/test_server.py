@@ -24,6 +24,7 @@ from streamsapp.metrics import Sample, gauge
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.web import HttpServer, connections, server as server_module
+from streamsapp.web.history import MomentHistory
 from streamsapp.web.request_routing import Route, probe
 from task_parts import through
 
@@ -44,6 +45,7 @@ class View:
         self.taken = True
         self.refusal: str | None = None
         self.snapshots: list[float] = []
+        self.history = MomentHistory("one")
 
     def drain(self, timeout: float) -> bool:
         self.drains.append(timeout)

@@ -77,6 +77,7 @@ class FakeComponents:
         state: StateHolder,
         extensions: object,
         clients: ExitStack,
+        history: object,
     ) -> None:
         self.closed = False
         FakeComponents.made.append(self)

@@ -41,6 +41,9 @@ class Handler(BaseHTTPRequestHandler):
             document = {"state": "RUNNING", "generation": 1, "tasks": [{"id": has}], "notes": []}
         elif path == "/console/figures":
             document = {"instances": [{"instance": name, "query": query}]}
+        elif path == "/console/history":
+            moments = [[at, 1.5] for at in (10, 20, 30) if at > int(query.removeprefix("after="))]
+            document = {"instances": {name: moments}} if told != "garbled" else {"instances": [name]}
         elif path in ("/topology", "/console/graph", "/console/stores"):
             document = {"by": name, "query": query}
         elif path == "/drain":
@@ -198,6 +201,23 @@ def test_an_instance_that_stays_sick_is_killed(run: Callable[..., Running], monk
     assert running.pod.members[0].starts == 1
 
 
+def test_the_pod_remembers_what_its_instances_measured(
+    run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when they have ended, and when one answers with something else."""
+    monkeypatch.setattr(pod_module, "HEALTH_PERIOD", 0.05)
+    running = run("well", "garbled")
+    eventually(lambda: running.pod.histories["p-0"].last_ms == 30, "the history of the first")
+    for member in running.pod.members:
+        member.stay_down()
+        member.kill()
+    eventually(lambda: running.json("/console/figures")[1] == {"instances": []}, "both are gone")
+    _, document = running.json("/console/history?after=10")
+    assert {name: [each[:2] for each in some] for name, some in document["instances"].items()} == {
+        "p-0": [[20, 1.5], [30, 1.5]], "p-1": []
+    }  # fmt: skip
+
+
 def test_a_refusal_ends_the_pod_and_is_made_once(run: Callable[..., Running]) -> None:
     running = run("refuse", "well")
     assert running.pod.wait() == 2
@@ -301,6 +321,7 @@ def test_the_console_of_a_pod_shows_all_its_instances(run: Callable[..., Running
         connection.request("GET", "/console/events?tap=a%20%26b")
         with closing(connection.getresponse()) as response:
             event = json.loads(response.readline().removeprefix(b"data: "))
+            assert event.pop("history")["instances"] == {}  # nothing was measured yet
             assert event == {"instances": expected, "failures": []}
 
 

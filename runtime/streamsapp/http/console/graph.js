@@ -2,6 +2,7 @@
 
 import { byId, element, setText, Table } from "./dom.js";
 import { duration, number, rate, time } from "./values.js";
+import { Zoom } from "./zoom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -13,9 +14,11 @@ export class Graph {
     this.boxes = new Map();
     this.groups = new Table(byId("groups"), [
       ["Sub-topology"], ["Tasks", "number"], ["Processed", "number"], ["Lag", "number"], ["Buffered", "number"],
-      ["Lateness, average", "number"], ["highest", "number"], ["Dropped", "number"],
+      ["Lateness, average", "number"], ["Lateness, highest", "number"], ["Dropped", "number"],
     ]);
-    byId("graph").replaceChildren(this.drawn(document));
+    const drawing = this.drawn(document);
+    this.zoom?.end();
+    this.zoom = new Zoom(byId("graph"), drawing, document);
     this.panel();
   }
 
@@ -29,7 +32,7 @@ export class Graph {
 
   box(box) {
     const name = element("span", { class: "name" }, box.name);
-    const about = element("span", { class: "about" }, told(box));
+    const about = element("span", { class: "about" }, box.about);
     const figures = element("span", { class: "figures" }, "");
     const isNode = box.kind !== "topic";
     const made = element(isNode ? "button" : "div", { class: `box ${box.kind}`, title: box.name }, name, about, figures);
@@ -39,8 +42,7 @@ export class Graph {
       made.addEventListener("click", () => this.choose(box));
       this.boxes.set(box.name, { made, figures });
     }
-    made.style.left = `${box.x}rem`;
-    made.style.top = `${box.y}rem`;
+    for (const [side, at] of [["left", box.x], ["top", box.y], ["width", box.width], ["height", box.height]]) made.style[side] = `${at}rem`;
     return made;
   }
 
@@ -68,7 +70,7 @@ export class Graph {
   panel() {
     const box = this.chosen;
     if (box === null) {
-      byId("node").replaceChildren(element("p", { class: "faint" }, "Choose a node to see its figures and its last records."));
+      byId("node").hidden = true;
       return;
     }
     const figures = element("table");
@@ -77,9 +79,10 @@ export class Graph {
     this.records = new Table(records, [["Time"], ["Task"], ["Key", "text"], ["Value", "text"]]);
     this.button = element("button", { type: "button", onclick: () => this.switch(!this.tapping) });
     this.status = element("p", { class: "faint", role: "status" });
+    byId("node").hidden = false;
     byId("node").replaceChildren(
       element("h2", {}, box.name),
-      element("p", { class: "faint" }, told(box)),
+      element("p", { class: "faint" }, box.about),
       figures, this.button, this.status, element("div", { class: "wide" }, records),
     );
     this.label();
@@ -104,12 +107,6 @@ export class Graph {
       `${it.task} ${it.number}`, [time(it.timestamp), it.task, it.key, it.value],
     ]));
   }
-}
-
-function told(box) {
-  if (box.kind === "topic") return "topic";
-  const where = `${box.kind} · sub-topology ${box.group}`;
-  return box.stores.length ? `${where} · ${box.stores.join(", ")}` : where;
 }
 
 function figuresOf(node) {

@@ -1,5 +1,6 @@
 // The page: its views, and what each event of the instances changes in them.
 
+import { Charts } from "./charts.js";
 import { byId, setText } from "./dom.js";
 import { Graph } from "./graph.js";
 import { groupsOf, nodesOf, tasksOf } from "./model.js";
@@ -8,7 +9,7 @@ import { askJson, Events } from "./server.js";
 import { Stores } from "./stores.js";
 import { Errors, mood, Tasks } from "./tables.js";
 
-const VIEWS = ["topology", "tasks", "stores", "errors", "produce"];
+const VIEWS = ["topology", "hour", "tasks", "stores", "errors", "produce"];
 
 function view() {
   const chosen = location.hash.slice(1) || VIEWS[0];
@@ -64,10 +65,11 @@ function main() {
   view();
   addEventListener("hashchange", view);
   const application = new Application((node) => events.about(node === null ? {} : { tap: node }));
-  const [tasks, errors] = [new Tasks(), new Errors()];
+  const [tasks, errors, charts] = [new Tasks(), new Errors(), new Charts(byId("hour"))];
   let before = new Map();
   let shownState = null;
-  const events = new Events(({ instances, failures }, first) => {
+  const events = new Events(({ instances, failures, history }, first) => {
+    if (history) charts.take(history);
     errors.ended(failures ?? []);
     if (!instances.length) {
       errors.unknown();

@@ -34,9 +34,10 @@ export class Table {
   constructor(table, columns) {
     this.columns = columns;
     this.rows = new Map();
-    const titles = columns.map(([title]) => element("th", { scope: "col" }, title));
-    this.body = element("tbody");
-    table.replaceChildren(element("thead", {}, element("tr", {}, ...titles)), this.body);
+    const titles = columns.map(([title]) => element("th", { scope: "col", role: "columnheader" }, title));
+    this.body = element("tbody", { role: "rowgroup" });
+    table.setAttribute("role", "table"); // it stays one where a phone's width makes cards of its rows
+    table.replaceChildren(element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...titles)), this.body);
   }
 
   // Rows are [key, cells]; a cell is a value or {value, class, title, href}.
@@ -46,7 +47,7 @@ export class Table {
       shown.add(key);
       let row = this.rows.get(key);
       if (!row) {
-        row = element("tr", {}, ...this.columns.map(() => element("td")));
+        row = element("tr", { role: "row" }, ...this.columns.map(([title]) => element("td", { role: "cell", "data-title": title })));
         this.rows.set(key, row);
       }
       cells.forEach((cell, at) => this.fill(row.children[at], cell, this.columns[at][1] ?? ""));

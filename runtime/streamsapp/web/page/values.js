@@ -24,6 +24,20 @@ export function time(ms) {
   return ms >= 0 && !Number.isNaN(moment.getTime()) ? moment.toISOString().replace("T", " ").replace("Z", "") : "–";
 }
 
+// Moments in the viewer's own time: of the day, with the day, and the name of their zone.
+export function clock(ms, seconds = false) {
+  return new Date(ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(seconds && { second: "2-digit" }) });
+}
+
+export function day(ms) {
+  return `${new Date(ms).toLocaleDateString("sv-SE")} ${clock(ms, true)}`;
+}
+
+export function zone() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return timeZone ?? "the time of this browser";
+}
+
 // Bytes in base64 as text if they are text, else as hexadecimal digits.
 export function decoded(base64) {
   if (base64 === null || base64 === undefined) return "null";
