@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.nexmark.queries import NEXMARK
 from benchmarks.workloads import RESTORES, STEADY, W1_JSON, W1_STRING, W2, W3, W4, Workload
 from benchmarks.workloads_in_time import W5, W6, W7, W8, W9
 
@@ -92,7 +93,25 @@ def _spark_cases(name: str, workload: Workload) -> tuple[Case, ...]:
     )
 
 
+#: Queries that Quix can say, and those that are natural in Spark SQL.
+_ON_QUIX = ("q1", "q2", "q12", "q18", "q19", "q20")
+_ON_SPARK_SQL = ("q1", "q2", "q3", "q7")
+
+
+def _nexmark_cases(name: str, workload: Workload) -> tuple[Case, ...]:
+    ours, theirs = (Case("NEXMARK", system, name, workload) for system in ("streamsapp", "kafka-streams"))
+    return (
+        theirs,
+        *((Case("NEXMARK", "quix", name, workload, sampled=True),) if name in _ON_QUIX else ()),
+        replace(ours, reference=name, quix=name),
+        replace(theirs, variant=f"eos-{name}", base=name),
+        replace(ours, variant=f"eos-{name}", reference=f"eos-{name}", base=name, quix=name),
+        *((Case("NEXMARK", "pyspark", f"sql-{name}", workload),) if name in _ON_SPARK_SQL else ()),
+    )
+
+
 CASES = (
+    *(case for name, workload in NEXMARK.items() for case in _nexmark_cases(name, workload)),
     Case("W1", "kafka-streams", "string", W1_STRING),
     Case("W1", "quix", "string", W1_STRING, sampled=True),
     Case("W1", "streamsapp", "string", W1_STRING, reference="string"),

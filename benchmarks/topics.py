@@ -102,6 +102,29 @@ class Topics:
                     elif offset >= left[partition]:
                         del left[partition]
 
+    def unread(self, group: str) -> bool:
+        """Returns whether a group that has ended left records unread in its topics between two steps."""
+        names = [topic for topic in self._listed(f"{group}-") if topic.endswith(("-repartition", "-topic"))]
+        return any(self._is_unread(group, topic) for topic in names)
+
+    def _is_unread(self, group: str, topic: str) -> bool:
+        committed = self.committed(group, topic)
+        left = {
+            partition: (max(begin, committed[partition]), end)
+            for partition, (begin, end) in self.offsets(topic).items()
+            if max(begin, committed[partition]) < end
+        }
+        with self._consumer() as consumer:
+            consumer.assign([TopicPartition(topic, partition, begin) for partition, (begin, _) in left.items()])
+            while left:
+                for message in consumer.consume(1, _TIMEOUT_SECONDS):
+                    partition, offset, is_end = _position(message)
+                    if not is_end:
+                        return True
+                    if offset >= left[partition][1]:
+                        del left[partition]
+        return False
+
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
         """Begin and end of each partition, with what open transactions have written."""
         with self._consumer(isolation="read_uncommitted") as consumer:

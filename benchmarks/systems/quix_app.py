@@ -12,10 +12,10 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+from benchmarks.systems import quix_nexmark
 from benchmarks.systems.job import Job, mark, mark_closed
 from quixstreams import Application
 from quixstreams.dataframe import StreamingDataFrame
-from quixstreams.models import Serializer
 from quixstreams.state import State
 from quixstreams.state.recovery import RecoveryManager
 from rocksdict import AccessType, Options, Rdict
@@ -98,14 +98,6 @@ def count_keys(application: Application, job: Job, progress: Progress) -> None:
     stream.to_topic(application.topic(job.output, value_serializer="integer", key_serializer="bytes"))
 
 
-class WindowCount(Serializer):
-    """The count alone: the window is in the key."""
-
-    def __call__(self, value: Any, ctx: Any) -> bytes:
-        count: int = value[1]
-        return count.to_bytes(8, "big")
-
-
 def count_windows(application: Application, job: Job, progress: Progress) -> None:
     stream = source(application, job, "bytes").update(progress.count)
     if "hopping" in job.workload:
@@ -113,7 +105,7 @@ def count_windows(application: Application, job: Job, progress: Progress) -> Non
     else:
         windows = stream.tumbling_window(MINUTE, GRACE)
     stream = windows.count().current().apply(with_window, metadata=True)
-    output = application.topic(job.output, value_serializer=WindowCount(), key_serializer="bytes")
+    output = application.topic(job.output, value_serializer=quix_nexmark.WindowCount(), key_serializer="bytes")
     stream.to_topic(output, key=lambda value: value[0])
 
 
@@ -195,7 +187,7 @@ def run(job: Job) -> None:
         loglevel="WARNING",
         producer_extra_config={"linger.ms": 20, "batch.size": 262_144, "queue.buffering.max.messages": 2_000_000},
     )
-    WORKLOADS[job.workload](application, job, Progress(application, job.records))
+    WORKLOADS.get(job.workload, quix_nexmark.build)(application, job, Progress(application, job.records))
     application.run()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 import pyspark
+from benchmarks.systems import spark_nexmark
 from benchmarks.systems.job import Job, mark, mark_closed
 from benchmarks.workloads import WORDS_PER_LINE
 from benchmarks.workloads_in_time import MINUTE
@@ -44,6 +45,8 @@ _SETTINGS = {
 }
 #: Records of a batch at most, as with ``engine: spark``; a run has four batches at least, so that it has a middle.
 _BATCH, _BATCHES = 500_000, 4
+#: The version and the settings.
+_LINES_BEFORE_SOURCES = 2
 _LOOK = 0.05
 _GRACE = "10 seconds"
 
@@ -83,7 +86,8 @@ def main() -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     checkpoint = Path(job.stateDir) / "checkpoint"
-    writer = counted(job, source(spark, job)).writeStream.format("kafka").outputMode("update")
+    mode = "append" if job.workload in spark_nexmark.APPENDED else "update"
+    writer = results(spark, job).writeStream.format("kafka").outputMode(mode)
     writer = writer.option("kafka.bootstrap.servers", job.bootstrapServers).option("topic", job.output)
     writer = writer.option("checkpointLocation", str(checkpoint))
     if job.records:
@@ -97,6 +101,13 @@ def main() -> None:
 def messages(job: Job) -> int:
     """Records of the input topic."""
     return job.records // WORDS_PER_LINE if job.workload == "w2" else job.records
+
+
+def results(spark: SparkSession, job: Job) -> DataFrame:
+    """Keys and values as Kafka Streams writes them."""
+    if job.workload.startswith("nexmark-"):
+        return spark_nexmark.query(spark, job, min(_BATCH, -(-job.records // _BATCHES)))
+    return counted(job, source(spark, job))
 
 
 def source(spark: SparkSession, job: Job) -> DataFrame:
@@ -146,12 +157,13 @@ def follow(job: Job, query: StreamingQuery, checkpoint: Path) -> None:
 
 
 def read(checkpoint: Path) -> int:
-    """Records of the batches that are committed: the offsets of a source are the last line of a batch's file."""
+    """Records of the batches that are committed: a batch's file has a line with the offsets of each source."""
     batches = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
     if not batches:
         return 0
-    topics = json.loads((checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[-1])
-    return sum(sum(partitions.values()) for partitions in topics.values())
+    sources = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[_LINES_BEFORE_SOURCES:]
+    topics = [each for source in sources for each in json.loads(source).values()]
+    return sum(sum(partitions.values()) for partitions in topics)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,11 @@ public record Job(
     return commitIntervalMs > 0 ? commitIntervalMs : exactlyOnce() ? 100 : 30_000;
   }
 
+  /** Whether records may be on their way between steps once the input is read. */
+  boolean hasSteps() {
+    return workload.startsWith("nexmark-");
+  }
+
   /** Whether the variant asks for exactly once. */
   boolean exactlyOnce() {
     return variant.startsWith("eos-");

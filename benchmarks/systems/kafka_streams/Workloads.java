@@ -1,8 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.Map;
 import org.apache.kafka.common.serialization.Serde;
@@ -39,7 +36,7 @@ final class Workloads {
       case "w8" -> InTime.countSessions(builder, job, marks);
       case "w9" -> InTime.joinForeign(builder, job, marks);
       case "w4", "w4-check", "restore" -> keepStore(builder, job);
-      default -> throw new IllegalArgumentException("unknown workload " + job.workload());
+      default -> Nexmark.build(builder, job, marks);
     }
     return builder;
   }
@@ -53,7 +50,7 @@ final class Workloads {
   }
 
   private static void mapJson(StreamsBuilder builder, Job job, Marks marks) {
-    Serde<JsonNode> json = json();
+    Serde<JsonNode> json = JsonSerde.of(JsonNode.class);
     builder.stream(job.input(), Consumed.with(BYTES, json))
         .peek((key, value) -> marks.count(1))
         .filter((key, value) -> !value.get("type").asText().equals("click9"))
@@ -89,25 +86,6 @@ final class Workloads {
         Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("store"), BYTES, BYTES)
             .withLoggingEnabled(Map.of()));
     builder.stream(job.input(), Consumed.with(BYTES, BYTES)).process(() -> new Idle(), "store");
-  }
-
-  private static Serde<JsonNode> json() {
-    ObjectMapper mapper = new ObjectMapper();
-    return Serdes.serdeFrom(
-        (topic, node) -> {
-          try {
-            return mapper.writeValueAsBytes(node);
-          } catch (IOException e) {
-            throw new UncheckedIOException(e);
-          }
-        },
-        (topic, bytes) -> {
-          try {
-            return mapper.readTree(bytes);
-          } catch (IOException e) {
-            throw new UncheckedIOException(e);
-          }
-        });
   }
 
   /** Ties the store to a source, as a restored store needs a task. */
