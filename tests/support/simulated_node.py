@@ -1,8 +1,8 @@
 """Plays controllers, kubelet and runtime for an operator's children, on an API server that has none of them.
 
 A thread makes the StatefulSets' and Jobs' pods, keeps the budgets' status and ends check pods. It answers ``/status``
-for every pod on a loopback address of its own. Tasks move as they would: each has an active and a standby, on another
-pod.
+and ``/console/history`` for every pod on a loopback address of its own. Tasks move as they would: each has an active
+and a standby, on another pod.
 """
 
 from __future__ import annotations
@@ -378,7 +378,9 @@ def _handler(node: SimulatedNode, name: str) -> type[BaseHTTPRequestHandler]:
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             node.behaviour.asked_with.add(token)
             admitted = not node.behaviour.tokens or token in node.behaviour.tokens
-            body = json.dumps(node.document(name) if admitted else {"error": "no"}).encode()
+            path, _, query = self.path.partition("?")
+            asked = node.document(name) if path == "/status" else _history(name, query)
+            body = json.dumps(asked if admitted else {"error": "no"}).encode()
             self.send_response(200 if admitted else 401)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -388,6 +390,17 @@ def _handler(node: SimulatedNode, name: str) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+def _history(name: str, query: str) -> dict[str, Any]:
+    """A pod's ``/console/history``: the last quarter of an hour, in which the rates of all pods rise."""
+    now, after = int(time.time() // 10), int(query.removeprefix("after="))
+    pod = int(name.rpartition("-")[2])
+    moments = [
+        [10_000 * at, 1_000.0 + 100 * pod + at % 90, 40 + 5 * pod, 120.0, 25.0, 0, 3, 60_000, False]
+        for at in range(now - 90, now)
+    ]
+    return {"instances": {name: [each for each in moments if each[0] > after]}}
 
 
 def _container(state: Object, *, ready: bool) -> Object:

@@ -7,7 +7,7 @@ from typing import Any
 from streamsapp_operator.children.names import PAUSED
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.matrix import away, matrix, snapshots
-from streamsapp_operator.console.rollouts import history, rollout
+from streamsapp_operator.console.rollouts import history, rollout, timeline
 from streamsapp_operator.console.tables import PageCell, PageRow, PageTable, mood
 from streamsapp_operator.kube.kinds import Object, annotation
 from streamsapp_operator.model.observed_state import PodSeen, ReportedRole
@@ -36,6 +36,7 @@ def app_page(look: Look) -> dict[str, Any]:
         "facts": [list(each) for each in _facts(look)],
         "notes": list(look.notes),
         "tables": [each.document() for each in tables],
+        "timeline": timeline(look),
         "orders": _orders(look),
         "pods": [{"name": pod.name, "uid": pod.uid} for pod in look.seen],
         "console": f"kubectl streamsapp console {app.name} -n {app.namespace}",

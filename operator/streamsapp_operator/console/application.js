@@ -1,11 +1,15 @@
 // One application: its facts, its tables, and what its viewer may order.
 
+import { Charts } from "./charts.js";
 import { byId, element, setText, Table } from "./dom.js";
 import { askJson } from "./server.js";
+import { Timeline } from "./timeline.js";
 
 export class Application {
   constructor() {
     this.tables = new Map();
+    this.charts = new Charts(byId("hour"));
+    this.timeline = new Timeline(byId("part-timeline"));
     for (const button of document.querySelectorAll("button[data-order]")) {
       button.addEventListener("click", () => this.order(button.dataset.order));
     }
@@ -20,14 +24,23 @@ export class Application {
     this.tables.clear();
     byId("tables").replaceChildren();
     byId("parts").replaceChildren();
+    this.charts.clear();
+    this.timeline.show([]);
     byId("facts").replaceChildren();
     byId("notes").replaceChildren();
     this.allow([]);
     this.tell("", "");
   }
 
-  show(page) {
+  show(page, history) {
+    if (!this.page) {
+      this.link(byId("part-hour"), "Last hour");
+      this.toTimeline = this.link(byId("part-timeline"), "Rollout by time");
+    }
     this.page = page;
+    if (history) this.charts.take(history);
+    this.timeline.show(page.timeline);
+    this.toTimeline.hidden = byId("part-timeline").hidden;
     setText(byId("where"), page.name);
     setText(byId("state"), page.state.value);
     byId("state").className = `badge ${page.state.class}`;
@@ -50,13 +63,7 @@ export class Application {
       const section = element("section", { id, "aria-label": document.title },
         element("h2", {}, document.title), note, element("div", { class: "wide" }, table));
       byId("tables").append(section);
-      const link = element("a", { href: `#${id}` }, document.title);
-      link.addEventListener("click", (event) => {
-        event.preventDefault(); // the address says which application it is
-        section.scrollIntoView();
-        section.querySelector("h2").focus();
-      });
-      byId("parts").append(link);
+      this.link(section, document.title);
       section.querySelector("h2").tabIndex = -1;
       part = { note, table, columns: null };
       this.tables.set(document.name, part);
@@ -68,6 +75,17 @@ export class Application {
     setText(part.note, document.note);
     part.table.hidden = !document.rows.length;
     part.shown.show(document.rows);
+  }
+
+  link(section, title) {
+    const link = element("a", { href: `#${section.id}` }, title);
+    link.addEventListener("click", (event) => {
+      event.preventDefault(); // the address says which application it is
+      section.scrollIntoView();
+      section.querySelector("h2").focus();
+    });
+    byId("parts").append(link);
+    return link;
   }
 
   allow(orders) {

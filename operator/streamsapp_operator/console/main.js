@@ -66,7 +66,7 @@ async function main() {
     fault("");
     if (document.table) applications.begin(document.table, document.leftOut);
     if (document.row) applications.change(document.row);
-    if (document.page) application.show(document.page);
+    if (document.page) application.show(document.page, document.history);
     return undefined;
   }, told, place(location.hash));
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.tables import PageCell, PageRow, PageTable
@@ -82,6 +83,48 @@ def _record(each: RolloutRecord, now: datetime) -> list[PageCell | str]:
         _longest([step.observed_seconds for step in each.steps]),
         each.failure or "",
     ]
+
+
+def timeline(look: Look) -> list[dict[str, Any]]:
+    """Returns the rollouts that the status remembers as pods by time, the newest first: of each restart when it began,
+    and for how many seconds its worst task was predicted to stand still, and did. Times are milliseconds since 1970,
+    ``None`` where they are not known."""
+    return [_drawn(each, look) for each in look.app.status.history]
+
+
+def _drawn(record: RolloutRecord, look: Look) -> dict[str, Any]:
+    found = look.app.status.rollout
+    steps = list(record.steps)
+    newest = found is not None and look.app.status.history[0] is record and found.revision == record.revision
+    known = {(step.pod, step.started_at) for step in steps}
+    if newest and found is not None and found.current and (found.current, found.step_started_at) not in known:
+        steps.append(
+            RolloutStep(
+                pod=found.current,
+                started_at=found.step_started_at,
+                predicted_seconds=found.predicted_seconds,
+                observed_seconds=None,
+            )
+        )
+    return {
+        "revision": record.revision,
+        "phase": record.phase,
+        "startedMs": _ms(record.started_at),
+        "endedMs": _ms(record.ended_at),
+        "steps": [
+            {
+                "pod": step.pod,
+                "startedMs": _ms(step.started_at),
+                "predicted": step.predicted_seconds,
+                "observed": step.observed_seconds,
+            }
+            for step in steps
+        ],
+    }
+
+
+def _ms(at: datetime | None) -> int | None:
+    return None if at is None else int(1000 * at.timestamp())
 
 
 def _longest(found: list[float | None]) -> str:

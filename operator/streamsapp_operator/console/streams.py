@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from streamsapp.web.history import history_document
 from streamsapp_operator.console.app_page import app_page
 from streamsapp_operator.console.app_row import COLUMNS, app_row, key_of
 from streamsapp_operator.console.look import Look
@@ -22,6 +23,8 @@ from streamsapp_operator.kube.errors import ApiError, Forbidden, Gone, Unauthori
 from streamsapp_operator.kube.kinds import STREAMS_APP, Object
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.observe import PodAsker
+from streamsapp_operator.observe.exchange import Address
+from streamsapp_operator.observe.pod_histories import PodHistories
 from streamsapp_operator.observe.pod_observer import PodObserver
 from streamsapp_operator.spec_reader import application_id_of
 from streamsapp_operator.steady_clock import SteadyClock
@@ -79,10 +82,12 @@ class LookTools:
 def application(viewer: Viewer, namespace: str, name: str, tools: LookTools) -> Documents:
     """Yields the page of one application, anew when it changes, and every few seconds for what its pods say."""
     pause, pods = threading.Event(), PodObserver(tools.asker)
+    histories = PodHistories(tools.asker, tools.clock)
     while True:
         try:
             document = viewer.app(namespace, name)
-            yield {"page": app_page(_look(viewer, document, pods, tools))}
+            look, asked = _look(viewer, document, pods, tools)
+            yield {"page": app_page(look), "history": history_document(histories.news(*asked))}
             pause.wait(LEAST_SECONDS)
             _wait_for_change(viewer, document)
         except Unauthorized:
@@ -111,7 +116,10 @@ def _wait_for_change(viewer: Viewer, document: Object) -> None:
         return  # it is read anew
 
 
-def _look(viewer: Viewer, document: Object, observer: PodObserver, tools: LookTools) -> Look:
+def _look(
+    viewer: Viewer, document: Object, observer: PodObserver, tools: LookTools
+) -> tuple[Look, tuple[dict[str, Address], Sequence[str]]]:
+    """Looks once; returns also the pods that the viewer may ask, and the tokens for it."""
     metadata, notes = document["metadata"], list[str]()
     namespace, name = metadata["namespace"], metadata["name"]
     pods = _seen(notes, "pods", lambda: viewer.pods(namespace, name))
@@ -120,9 +128,11 @@ def _look(viewer: Viewer, document: Object, observer: PodObserver, tools: LookTo
     events = _seen(notes, "events", lambda: viewer.events(namespace, name, metadata["uid"]))
     seen: tuple[PodSeen, ...] = ()
     driver: PodSeen | None = None
+    addresses: dict[str, Address] = {}
     if pods:
         driver, seen = observer.observe(pods, name, application_id_of(document), tokens or ())
-    return Look(
+        addresses = observer.addresses(pods, name)
+    look = Look(
         at=tools.clock.now(),
         document=document,
         pods=pods,
@@ -132,6 +142,7 @@ def _look(viewer: Viewer, document: Object, observer: PodObserver, tools: LookTo
         notes=notes,
         may_change=viewer.client.may("patch", STREAMS_APP, namespace),
     )
+    return look, (addresses, tokens or ())
 
 
 def _seen(notes: list[str], what: str, read: Callable[[], Sequence[T]]) -> Sequence[T] | None:

@@ -11,6 +11,7 @@ from streamsapp_operator.children.names import EXECUTOR, ROLE_LABEL, driver_name
 from streamsapp_operator.kube.kinds import Object, label
 from streamsapp_operator.model.observed_state import PodReport, PodSeen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
+from streamsapp_operator.observe.exchange import Address
 from streamsapp_operator.observe.executors import word_of_driver
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
@@ -38,6 +39,11 @@ class PodObserver:
         head = None if driver is None else self._pod(driver, 0, answers)
         answers |= {name: word_of_driver(head, pod) for name, pod in executors.items()}
         return head, tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
+
+    def addresses(self, listed: Sequence[Object], app: str) -> dict[str, Address]:
+        """Returns the addresses of the pods that run tasks."""
+        mine = (pod for pod in listed if ordinal_of(pod, app) is not None and label(pod, ROLE_LABEL) != EXECUTOR)
+        return {pod["metadata"]["name"]: found for pod in mine if (found := address_of(pod)) is not None}
 
     def _pod(self, pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:
         phase = pod["status"].get("phase") or "Pending"

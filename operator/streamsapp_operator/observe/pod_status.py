@@ -1,17 +1,23 @@
-"""Asks pods for their ``/status``, several at the same time.
+"""Asks pods for their ``/status`` and their last hour, several at the same time.
 
 Made once, called on the loops' threads. Each request has a thread of this room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.client import HTTPException
 from random import sample
 from threading import BoundedSemaphore
+from typing import TypeVar
 
+import msgspec
+
+from streamsapp.structs import decoded
+from streamsapp.web.history import HistoryAnswer, Moment
 from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.exchange import Address, ExchangeResponse, get
 from streamsapp_operator.observe.status_document import EARLIEST, LATEST, MAX_BYTES, read_status
@@ -24,6 +30,8 @@ _AT_A_TIME, _OF_ONE = 64, 16
 #: An application's pods are asked for so many times as long as one may take: the facts are old by then, and the
 #: operator counts as hung after a minute.
 _TIMES = 10
+T = TypeVar("T")
+
 _NOT_ASKED = "it was not asked: the others took too long"
 
 
@@ -39,34 +47,60 @@ class PodAsker:
         self, pods: Mapping[str, Address], application_id: str, tokens: Sequence[str]
     ) -> dict[str, PodReport | str]:
         """Returns the report of each pod, or why there is none."""
+        return self._all({name: partial(self._ask, pods[name], application_id, tokens) for name in pods}, _NOT_ASKED)
+
+    def histories(
+        self, pods: Mapping[str, tuple[Address, int]], tokens: Sequence[str]
+    ) -> dict[str, Mapping[str, tuple[Moment, ...]]]:
+        """Returns what the instances of each pod measured after a time, in milliseconds; of a pod that has none to
+        give, as one of an older version, nothing."""
+        asked = {name: partial(self._history, address, after, tokens) for name, (address, after) in pods.items()}
+        return self._all(asked, {})
+
+    def _all(self, asks: Mapping[str, Callable[[], T]], missing: T) -> dict[str, T]:
+        """Returns what was answered; ``missing`` where there was no time to ask."""
         turns = BoundedSemaphore(_OF_ONE)
         give_up = self._clock.now() + _TIMES * self._timeout
         asked = {}
         # In any order: if some are left out, they are others each time.
-        for name in sample(list(pods), len(pods)):
+        for name in sample(list(asks), len(asks)):
             if not turns.acquire(timeout=max(0.0, give_up - self._clock.now())):
                 break
-            asked[name] = self._threads.submit(self._ask, pods[name], application_id, tokens)
+            asked[name] = self._threads.submit(asks[name])
             asked[name].add_done_callback(lambda _: turns.release())
-        return dict.fromkeys(pods, _NOT_ASKED) | {name: answer.result() for name, answer in asked.items()}
+        return dict.fromkeys(asks, missing) | {name: answer.result() for name, answer in asked.items()}
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, address: Address, application_id: str, tokens: Sequence[str]) -> PodReport | str:
-        """Asks one pod. It may not have heard of today's token yet: then yesterday's is tried."""
-        deadline = self._clock.now() + self._timeout
-        said: PodReport | str = "there is no token to ask it with"
+        answer, asked_at = self._answer(address, "/status", tokens)
+        return answer if isinstance(answer, str) else self._understand(answer, application_id, asked_at)
+
+    def _history(self, address: Address, after: int, tokens: Sequence[str]) -> Mapping[str, tuple[Moment, ...]]:
+        answer, _ = self._answer(address, f"/console/history?after={after}", tokens)
+        if isinstance(answer, str) or answer.code != 200:
+            return {}
+        try:
+            return decoded(answer.body, HistoryAnswer).instances
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return {}
+
+    def _answer(self, address: Address, path: str, tokens: Sequence[str]) -> tuple[ExchangeResponse | str, float]:
+        """Asks one pod; returns its answer, or why there is none, and when it was asked. It may not have heard of
+        today's token yet: then yesterday's is tried."""
+        asked_at = self._clock.now()
+        deadline = asked_at + self._timeout
+        answer: ExchangeResponse | str = "there is no token to ask it with"
         for token in tokens:
             asked_at = self._clock.now()
             try:
-                answer = get(address, "/status", token, lambda: deadline - self._clock.now(), MAX_BYTES)
+                answer = get(address, path, token, lambda: deadline - self._clock.now(), MAX_BYTES)
             except (OSError, HTTPException, ValueError) as error:
-                return f"it did not answer at {address}: {str(error)[:200] or type(error).__name__}"
-            said = self._understand(answer, application_id, asked_at)
+                return f"it did not answer at {address}: {str(error)[:200] or type(error).__name__}", asked_at
             if answer.code != 401:
                 break
-        return said
+        return answer, asked_at
 
     def _understand(self, answer: ExchangeResponse, application_id: str, asked_at: float) -> PodReport | str:
         if answer.code != 200:

@@ -7,7 +7,8 @@ between two calls the topology stands still and may be replaced.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -26,6 +27,7 @@ from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.kinds.window import WindowStoreImpl
 from streamsapp.tasks.fed_records import fed_record
+from streamsapp.testing.call_charts import CALLS, Call, draw_calls
 from streamsapp.testing.driver import TopologyTestDriver, not_read
 from streamsapp.testing.given import as_record, unknown
 from streamsapp.testing.topics import TestOutputTopic
@@ -51,7 +53,9 @@ class Session(JavaNames):
     def __init__(self, topology: Topology | StreamsBuilder, config: StreamsConfig | None = None) -> None:
         self._config = config or StreamsConfig(application_id="session", bootstrap_servers="none:9092")
         self._topology = _built(topology)
-        self._driver = _Driver(self._topology, self._config, SystemClock().now_ms())
+        self._clock = SystemClock()
+        self._driver = _Driver(self._topology, self._config, self._clock.now_ms())
+        self._calls: deque[Call] = deque(maxlen=CALLS)
         #: How many records of each topic ``results`` has given.
         self._given: defaultdict[str, int] = defaultdict(int)
 
@@ -63,12 +67,14 @@ class Session(JavaNames):
         key, value = self._driver.serdes_of_input(topic)
         now = self._driver.now_ms()
         to = self._driver.create_input_topic(topic, key, value)
-        for number, each in enumerate(records, 1):
-            record = as_record(each, f"record {number} of topic {topic}", now)
-            try:
-                to.pipe_record(record)
-            except SerializationError as error:
-                raise SerializationError(f"record {number}: {error}") from error
+        with self._call() as fed:
+            for number, each in enumerate(records, 1):
+                record = as_record(each, f"record {number} of topic {topic}", now)
+                try:
+                    to.pipe_record(record)
+                except SerializationError as error:
+                    raise SerializationError(f"record {number}: {error}") from error
+                fed.append(number)
 
     def results(self, topic: str) -> list[Record]:
         """Returns the records that were written to a topic since they were last asked for; changelogs have their full
@@ -99,7 +105,8 @@ class Session(JavaNames):
 
     def advance(self, duration: Duration) -> None:
         """Moves the session's time by a ``timedelta`` or milliseconds; callbacks that became due are called."""
-        self._driver.advance_wall_clock_time(duration)
+        with self._call():
+            self._driver.advance_wall_clock_time(duration)
 
     def replace(self, topology: Topology | StreamsBuilder) -> list[str]:
         """Goes on with another topology, and returns what becomes of the state: stores of the same name and form go on
@@ -132,7 +139,26 @@ class Session(JavaNames):
         return str(self._topology.describe())
 
     def _repr_html_(self) -> str:
-        return self._topology.describe().to_svg()
+        picture = self._topology.describe().to_svg()
+        return f'<div><div style="overflow:auto">{picture}</div>{draw_calls(self._calls)}</div>'
+
+    @contextmanager
+    def _call(self) -> Iterator[list[int]]:
+        """Remembers what a call does, for the charts; gives the list that records which were fed are added to."""
+        fed = list[int]()
+        written, dropped, began = self._driver.total_written(), self._driver.dropped(), self._clock.monotonic()
+        try:
+            yield fed
+        finally:
+            self._calls.append(
+                Call(
+                    len(fed),
+                    self._clock.monotonic() - began,
+                    self._driver.total_written() - written,
+                    self._driver.dropped() - dropped,
+                    self._driver.lateness_ms(),
+                )
+            )
 
 
 class _Driver(TopologyTestDriver):
@@ -154,6 +180,18 @@ class _Driver(TopologyTestDriver):
     def written(self, topic: str) -> list[OutputRecord]:
         """Everything that was written to a topic; no reader takes any of it away."""
         return list(self._outputs[topic])
+
+    def total_written(self) -> int:
+        """The number of records that sinks have written."""
+        changelogs = {each.topic for each in self._task.plan.changelogs.values()}
+        return sum(len(records) for topic, records in self._outputs.items() if topic not in changelogs)
+
+    def dropped(self) -> int:
+        return self._task.context.dropped_records
+
+    def lateness_ms(self) -> float | None:
+        late = self._task.context.lateness.figures(self.now_ms())
+        return None if late is None else late.average
 
     def serdes_of_input(self, topic: str) -> tuple[AnySerde, AnySerde]:
         shared = self._global.by_topic.get(topic)

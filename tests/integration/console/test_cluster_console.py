@@ -111,12 +111,23 @@ def shows_one_application(world: World, page: Page, shots: Path) -> None:
     page.until("/goes on after about 1.0s/.test(document.querySelector('#part-matrix')?.innerText)")
     page.until("/standby · 0 behind, seen/.test(document.querySelector('#part-matrix').innerText)")
     page.until("/safe: its tasks run again after about 1.0s/.test(document.querySelector('#part-pods').innerText)")
+    draws_the_last_hour(page)
     assert "CheckStarted" in page.text("#part-events")
     assert "Complete" in page.text("#part-history")
     page.screenshot(shots / "cluster-application.png")
     page.look(dark=True)
     page.screenshot(shots / "cluster-dark.png")
     page.look()
+
+
+def draws_the_last_hour(page: Page) -> None:
+    """A line for each pod, and a chart for each kind of figure."""
+    page.until("document.querySelectorAll('#hour canvas').length >= 7")
+    names = "[...document.querySelectorAll('#hour .legend li')].map((each) => each.innerText)"
+    assert page.value(names) == [f"{APP}-{number}" for number in range(3)]
+    told = page.value("document.querySelector('#hour .plot').getAttribute('aria-label')")
+    assert "Processed records, records a second" in told
+    assert "/s, lowest" in told
 
 
 def comes_back_when_the_connection_was_lost(page: Page) -> None:
@@ -166,9 +177,31 @@ def goes_on_when_the_rollout_does(world: World, page: Page, shots: Path) -> None
         pod: ["has the revision", seconds] for pod, seconds in predicted.items()
     }
     assert page.value("document.querySelector('#part-history tbody tr').children[4].innerText") == "3"
+    page.until("document.querySelectorAll('.timeline .bar.predicted').length === 3")
+    words = "[...document.querySelectorAll('.timeline .told')].map((each) => each.innerText)"
+    assert all("predicted" in each and "observed" in each for each in page.value(words))
     page.look(height=1150)
     page.screenshot(shots / "cluster.png")
+    page.value("document.querySelector('#part-timeline').scrollIntoView()")
+    page.screenshot(shots / "cluster-timeline.png")
+    fits_a_phone(page, shots)
+    page.value("scrollTo(0, 0)")
     page.look()
+
+
+def fits_a_phone(page: Page, shots: Path) -> None:
+    for dark in (False, True):
+        page.look(width=390, height=844, dark=dark)
+        assert page.value("document.documentElement.scrollWidth <= innerWidth")
+        for name, part in (
+            ("top", "body"),
+            ("hour", "#part-hour"),
+            ("timeline", "#part-timeline"),
+            ("matrix", "#part-matrix"),
+        ):
+            page.value(f"document.querySelector('{part}').scrollIntoView()")
+            page.value("new Promise((go) => setTimeout(go, 300))")
+            page.screenshot(shots / f"cluster-phone-{name}-{'dark' if dark else 'light'}.png")
 
 
 def takes_events_for_texts(world: World, page: Page, shots: Path) -> None:

@@ -27,6 +27,7 @@ from streamsapp import (
 )
 from streamsapp.errors import SerializationError, TopologyError, UserInputError
 from streamsapp.state.kinds.versioned import VersionedRecord
+from streamsapp.testing.call_charts import CALLS
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 
@@ -182,8 +183,9 @@ def test_branches_are_tapped_where_records_come_out() -> None:
 
 
 def test_it_is_drawn_as_one_well_formed_picture(session: Session) -> None:
-    picture = ET.fromstring(session._repr_html_())  # noqa: S314 - our own
     space = {"svg": "http://www.w3.org/2000/svg"}
+    picture = ET.fromstring(session._repr_html_()).find("div/svg:svg", space)  # noqa: S314 - our own
+    assert picture is not None
     names = {text.text for text in picture.findall(".//svg:text", space)}
     assert {"words", "KSTREAM-SOURCE-0000000000", "by-word-repartition", "counts", "as-stream", "totals"} <= names
     boxes = [
@@ -194,6 +196,35 @@ def test_it_is_drawn_as_one_well_formed_picture(session: Session) -> None:
         assert x + width <= float(picture.get("width", "0"))
         assert y + height <= float(picture.get("height", "0"))
         assert not any(y == other[1] and x < other[0] + other[2] and other[0] < x + width for other in boxes[:number])
+
+
+def charts(session: Session) -> list[str]:
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    found = ET.fromstring(session._repr_html_()).findall("div/svg:svg", space)  # noqa: S314 - our own
+    return [each.get("aria-label", "") for each in found if each.get("aria-label") != "topology"]
+
+
+def test_its_calls_are_drawn_as_charts_without_a_script() -> None:
+    with Session(counting()) as it:
+        assert charts(it) == []
+        it.feed("words", ("jane", "tea"), ("joe", "tea"))
+        it.feed("words", ("jane", "<tea>"))
+        it.advance(timedelta(minutes=5))
+        fed, rate, results, dropped, lateness = charts(it)
+        assert fed == "Records fed of the last 3 calls: last 0, highest 2"
+        assert rate.startswith("Processed of the last 3 calls: last not known, highest ")
+        assert results == "Results of the last 3 calls: last 0, highest 4"
+        assert dropped == "Dropped of the last 3 calls: last 0, highest 0"
+        assert lateness == "Lateness, average of the last 3 calls: last not known, highest 0 ms"
+        assert "<script" not in it._repr_html_()
+        assert "http" not in it._repr_html_().replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_charts_have_the_last_calls_and_no_more() -> None:
+    with Session(counting()) as it:
+        for _ in range(CALLS + 5):
+            it.advance(timedelta(milliseconds=1))
+        assert charts(it)[0] == f"Records fed of the last {CALLS} calls: last 0, highest 0"
 
 
 def test_names_cannot_break_the_picture_and_a_circle_is_drawn() -> None:

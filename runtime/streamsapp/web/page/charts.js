@@ -154,7 +154,7 @@ class Chart {
       width, height: HEIGHT, padding: [8, 12, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "hour" }, drag: { x: false, y: false }, y: false, points: { size: 7 } },
-      scales: { x: { range: () => [this.from, this.to] }, y: { range: (plot, low, high) => [0, high > 0 ? 1.08 * high : 1] } },
+      scales: { x: { range: () => [this.from, this.to] }, y: { range: (plot, low, high) => [0, high > 0 ? 1.08 * high : 10] } },
       axes: [
         { ...axis, space: 64, size: 26, values: (plot, splits, at, space, step) => splits.map((each) => clock(1000 * each, step < 60)) },
         { ...axis, space: 32, gap: 6, ...(incrs && { incrs }), size: 62, // the same for all, so that the same time is at the same place

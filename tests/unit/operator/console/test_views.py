@@ -12,7 +12,7 @@ from streamsapp_operator.console.app_page import EVENTS, app_page
 from streamsapp_operator.console.app_row import COLUMNS, app_row
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.matrix import away, matrix, snapshots
-from streamsapp_operator.console.rollouts import history, rollout
+from streamsapp_operator.console.rollouts import history, rollout, timeline
 from streamsapp_operator.console.tables import LETTERS, ROWS, PageCell, PageRow, PageTable
 from streamsapp_operator.model.observed_state import PodSeen, ReportedRole
 from streamsapp_operator.plugin.style import Tone
@@ -84,6 +84,34 @@ def test_pods_that_nobody_may_ask_are_not_called_safe() -> None:
     seen = look(*silent)
     assert away(seen, silent[0]).text == "?"
     assert matrix(seen).note == "No pod told of its tasks."
+
+
+def test_rollouts_are_drawn_as_pods_by_time_with_the_restart_under_way() -> None:
+    done = {"pod": "app-0", "startedAt": at(60), "predictedSeconds": 1.0, "observedSeconds": 7.5}
+    again = {"pod": "app-0", "startedAt": None, "predictedSeconds": None, "observedSeconds": 0.5}
+    status = {
+        "rollout": {
+            "revision": "two", "phase": "Rolling", "updated": 1, "total": 2, "startedAt": at(90), "current": "app-1",
+            "stepStartedAt": at(5), "predictedSeconds": 2.0,
+        },
+        "history": [
+            {"revision": "two", "phase": "Rolling", "startedAt": at(90), "steps": [done]},
+            {"revision": "one", "phase": "Complete", "startedAt": at(900), "endedAt": at(840), "steps": [again]},
+        ],
+    }  # fmt: skip
+    now = int(1000 * NOW)
+    newest, before = timeline(look(*pods("two", "one"), status=status))
+    assert newest == {
+        "revision": "two", "phase": "Rolling", "startedMs": now - 90_000, "endedMs": None,
+        "steps": [
+            {"pod": "app-0", "startedMs": now - 60_000, "predicted": 1.0, "observed": 7.5},
+            {"pod": "app-1", "startedMs": now - 5_000, "predicted": 2.0, "observed": None},
+        ],
+    }  # fmt: skip
+    assert (before["startedMs"], before["endedMs"]) == (now - 900_000, now - 840_000)
+    assert before["steps"] == [{"pod": "app-0", "startedMs": None, "predicted": None, "observed": 0.5}]
+    assert app_page(look(status=status))["timeline"] == [newest, before]
+    assert timeline(look()) == []
 
 
 def test_a_rollout_shows_for_each_pod_what_is_predicted_and_what_it_cost() -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from streamsapp.clock import SystemClock
+from streamsapp.web.history import Moment
 from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.exchange import Address
 from streamsapp_operator.observe.pod_status import PodAsker, clock_offset
@@ -197,3 +198,25 @@ def test_a_pods_clock_is_compared_by_the_date_of_its_answer(asked_at: float, off
 )
 def test_a_date_that_is_none_is_not_known(date: str | None) -> None:
     assert clock_offset(date, 0.0) is None
+
+
+def test_gets_the_last_hour_after_a_time(asker: PodAsker) -> None:
+    asked: list[bytes] = []
+
+    def talk(connection: socket.socket, request: bytes) -> None:
+        asked.append(request.split(b"\r\n")[0])
+        connection.sendall(answer(body=b'{"instances": {"app-0": [[20, 1.5]]}}'))
+
+    with pod(talk) as address:
+        found = asker.histories({"app-0": (address, 10)}, ["token"])
+    assert asked == [b"GET /console/history?after=10 HTTP/1.1"]
+    assert found == {"app-0": {"app-0": (Moment(20, 1.5),)}}
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [("404 Not Found", b"{}"), ("200 OK", b"[1]"), ("200 OK", b"\xff"), ("200 OK", b'{"instances": {"x": [[-1]]}}')],
+)
+def test_a_pod_without_a_last_hour_that_can_be_read_gives_none(asker: PodAsker, code: str, body: bytes) -> None:
+    with pod(lambda connection, _: connection.sendall(answer(code, body))) as address:
+        assert asker.histories({"app-0": (address, 0)}, ["token"]) == {"app-0": {}}
