@@ -160,7 +160,7 @@ async def _watch(settings: Settings, registry: kopf.OperatorRegistry, stop: thre
             identity=settings.identity,  # type: ignore[arg-type]
         )
     except asyncio.CancelledError:
-        log.debug("kopf was told to end")
+        log.debug("kopf was asked to end")
     finally:
         following.cancel()
 

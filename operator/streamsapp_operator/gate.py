@@ -23,7 +23,7 @@ from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Ta
 #: Reasons that concern one task on one pod, not of something in motion.
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
 #: The reason why an executor is joining, and where to look if it stays so.
-_OF_JOINING = ", as it took part in no batch yet; if two batches do not change that, its log and the driver's tell why"
+_OF_JOINING = ", as it took part in no batch yet; if that lasts for two batches, see its log and the driver's"
 #: More blockers than this are only counted.
 LISTED = 20
 #: More missing tasks than this are not even counted: how many there are is a pod's word, or the status'.
@@ -224,9 +224,9 @@ class Gate:
         yield from self._missing_pods(replicas or 0, ordinals)
         for ordinal, count in ordinals.items():
             if count > 1:
-                yield Blocker(pod="-", reason=f"NotReady: {count} pods were seen that have number {ordinal}")
+                yield Blocker(pod="-", reason=f"NotReady: {count} pods have the number {ordinal}")
         for pod, outage in self.covers.outages("kafka"):
-            told = f"Unreachable: it cannot reach Kafka at {outage.address}, so what it tells of its tasks may be old"
+            told = f"Unreachable: it cannot reach Kafka at {outage.address}, so its report of its tasks may be old"
             moved = "if Kafka has moved, set spec.replicas to 0 until all pods are gone, and back"
             yield Blocker(pod=pod.name, reason=f"{told}: {outage.message}; {moved}")
         yield from islice(self._missing(), COUNTED)
@@ -250,7 +250,7 @@ class Gate:
         for task in chain(followed, (it for it in self._expected if it not in followed)):
             if not self.covers.owners.get(task):
                 pod = followed.get(task, "-")
-                yield Blocker(pod=pod, task=task, reason="TaskMissing: no pod says that it runs this task")
+                yield Blocker(pod=pod, task=task, reason="TaskMissing: no pod reports that it runs this task")
 
     def _unknown(self, pod: PodSeen) -> Blocker | None:
         """Yields why nothing can be said about a pod."""
@@ -273,7 +273,7 @@ class Gate:
         elif not pod.ready:
             yield Blocker(pod=pod.name, reason=f"NotReady: {node_words(pod) or 'it is not ready yet'}")
         elif not self.covers.may_take_over(pod):
-            yield Blocker(pod=pod.name, reason="NotReady: it is more than there are to be, and about to end")
+            yield Blocker(pod=pod.name, reason="NotReady: it is one more than are wanted, and about to end")
         state, generation = (pod.report.state, pod.report.generation) if pod.report else ("", None)
         if state != RUNNING:
             told = f"Rebalancing: its state is {state}, not {RUNNING}"

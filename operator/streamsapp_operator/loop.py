@@ -206,7 +206,12 @@ class Loop:
             self._app.recorder.tell(subject(self._document), "Warning", "OperatorError", trouble.message)
             write_trouble(self._tools, *self.key, trouble)
         except Exception as error:
-            log.warning("%s: its trouble could not be told: %s", self.key, error, extra={"app": str(self.key)})
+            log.warning(
+                "%s: its failure could not be written into its status: %s",
+                self.key,
+                error,
+                extra={"app": str(self.key)},
+            )
 
     def _is_new(self, error: Exception, said: str) -> bool:
         cause = f"{type(error).__name__} {masked(said)}"

@@ -58,17 +58,17 @@ class OperatorMetrics:
         self.leader = Gauge("streamsapp_operator_leader", "Whether this operator leads.", registry=self._registry)
         self.watch_behind = Gauge(
             "streamsapp_operator_watch_behind_seconds",
-            "For how long a watcher has not told what a list shows.",
+            "For how long a watcher has missed what a list shows.",
             registry=self._registry,
         )
         self.loop_age = Gauge(
             "streamsapp_operator_loop_age_seconds",
-            "For how long the loop of an application has not got on, of the slowest.",
+            "For how long the slowest loop of an application has made no step.",
             registry=self._registry,
         )
         self._left_alone_number = Gauge(
             "streamsapp_operator_applications_left_alone",
-            "Applications that nothing is done about, as the cluster's StreamsApp resource is older than they or the"
+            "Applications that are left alone, as the cluster's StreamsApp resource is older than they or the"
             " operator.",
             registry=self._registry,
         )

@@ -45,9 +45,9 @@ class OperatorHealth:
         self._figures.watch_behind.set(behind)
         self._figures.loop_age.set(stuck)
         if behind > HUNG_SECONDS:
-            return False, f"a watcher has not told for {behind:.0f} s what a list shows"
+            return False, f"a watcher has missed for {behind:.0f} s what a list shows"
         if oldest is not None and stuck > HUNG_SECONDS:
-            return False, f"the loop of {oldest[0]} has not got on for {stuck:.0f} s"
+            return False, f"the loop of {oldest[0]} has made no step for {stuck:.0f} s"
         # A new start would not help, and the console must stay reachable.
         return True, f"works, but {self._figures.left_alone_text}" if self._figures.left_alone_text else "works"
 

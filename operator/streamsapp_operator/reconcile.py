@@ -20,7 +20,8 @@ from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
 from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ChildrenSeen, ObservedState, Trouble
-from streamsapp_operator.model.status import AppStatus, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe import AppObservation, Observer, PodAsker
 from streamsapp_operator.observe.observer import ObjectReader
 from streamsapp_operator.plan import ReconcilePlan

@@ -194,9 +194,7 @@ def _egress(given: str) -> tuple[dict[str, Any], ...]:
 
 def _key(given: str) -> bytes:
     if not given:
-        raise ConfigError(
-            "--key-file: is required: without a key nobody could tell the operator from others; see --help"
-        )
+        raise ConfigError("--key-file: is required: pods recognise the operator by it; see --help")
     try:
         key = Path(given).read_bytes()
     except OSError as error:

@@ -136,4 +136,5 @@ def _wanted(
         orders=read.orders,
         engine=spec.engine,
         schedule=spec.spark.schedule if spec.engine == "spark" else None,
+        restart_on_change=spec.kafka.restart_on_change,
     )

@@ -116,7 +116,7 @@ class Takeovers:
     def _cover(self, task: TaskReport, pod: PodSeen) -> Takeover | Blocker:
         owners = self.owners[task.id]
         if len(owners) > 1:
-            return _blocker(pod, task, f"Rebalancing: several say that they run it: {', '.join(owners)}")
+            return _blocker(pod, task, f"Rebalancing: several pods report that they run it: {', '.join(owners)}")
         if task.state.upper() != RUNNING:
             return _blocker(pod, task, f"Rebalancing: the task is {task.state} on this pod")
         hosts: dict[str, list[Replica]] = defaultdict(list)
@@ -201,7 +201,7 @@ def why_unfit(mode: str, age: float | None, lag: int | None, host: str, rollout:
     if mode != "updating":
         return f"StandbyNotReady: the standby on {host} is {mode}"
     if age is None or lag is None or not age <= rollout.max_observation_age_seconds:
-        return f"StandbyStale: how far the standby on {host} is behind was not seen lately"
+        return f"StandbyStale: the lag of the standby on {host} was last seen too long ago"
     return None if lag <= most else f"StandbyBehind: the standby on {host} is more than {most} records behind"
 
 

@@ -174,7 +174,8 @@ class App:
         settled = (
             status.get("observedGeneration") == document["metadata"]["generation"]
             and (status.get("rollout") or {}).get("phase") == "Complete"
-            and status["replicas"] == status["readyReplicas"] == status["targetReplicas"] == replicas
+            and status["replicas"] == replicas
+            and status["pods"] == f"{replicas}/{replicas}"
             and status["restart"]["safe"]
         )
         return dict(status) if settled else None

@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamsapp.metrics.samples import metric_name
 from streamsapp_operator.metrics import OperatorMetrics
-from streamsapp_operator.model.status import AppStatus, from_document
+from streamsapp_operator.model.resource_status import from_document
+from streamsapp_operator.model.status import AppStatus
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CODE = (_ROOT / "runtime" / "streamsapp", _ROOT / "spark" / "streamsapp_spark")

@@ -65,6 +65,10 @@ class Pod:
     unseen_until: float = 0.0
     clock_offset: float = 0.0
     offsets: deque[tuple[float, float]] = field(default_factory=deque)
+    #: The Secret that is mounted, the one that its process has read, and when the kubelet renews it.
+    mounted: str = ""
+    read: str = ""
+    renewals: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -119,6 +123,7 @@ class SimulatedCluster:
         self.loss, self.delay = 0.0, 0.0
         #: Pods say themselves whether they are ready.
         self.tells_ready = True
+        self.secret = ""
         self._answers: dict[str, PodReport] = {}
         self._uids = 0
 
@@ -151,12 +156,15 @@ class SimulatedCluster:
                 start = self.now + self.rng.uniform(1, 4)
                 pod = Pod(ordinal, f"u{self._uids}", self._makes, self.now, start)
                 pod.clock_offset = self.rng.uniform(-5, 5)
+                pod.mounted = self.secret
                 self.pods[ordinal] = pod
         for ordinal, pod in self.pods.items():
             if ordinal >= self.replicas and not pod.terminating and self.rng.random() < 0.5:
                 self.terminate(pod)
 
     def _live(self, pod: Pod) -> None:
+        while pod.renewals and pod.renewals[0][0] <= self.now:
+            pod.mounted = pod.renewals.pop(0)[1]
         if pod.ends_at is not None and self.now >= pod.ends_at:
             self._stop(pod)
             del self.pods[pod.ordinal]
@@ -184,6 +192,7 @@ class SimulatedCluster:
         else:
             pod.process, pod.waiting, pod.running_since = f"{pod.uid}.{pod.restarts}", None, self.now
             pod.version += 1
+            pod.read = pod.mounted
             self.group.join(pod.process, pod.revision, pod.clock_offset, self.now)
 
     def _wait(self, pod: Pod, reason: str) -> None:
@@ -226,6 +235,12 @@ class SimulatedCluster:
             pod.restarts += 1
             pod.starts_at = self.now + self.rng.uniform(0.5, 5)
             pod.killed_at = self.now
+
+    def change_secret(self, secret: str) -> None:
+        """Each kubelet renews the files at a time of its own."""
+        self.secret = secret
+        for pod in self.pods.values():
+            pod.renewals = [(self.now + self.rng.uniform(0, 90), secret)]
 
     def lose_node(self, pod: Pod, seconds: float) -> None:
         """The kubelet does not reach the API server: Kubernetes calls the pod not ready, and it works on."""
@@ -350,6 +365,7 @@ class SimulatedCluster:
             fetched_at=self.now,
             clock_offset=max(offset for _, offset in pod.offsets),
             ready=pod.answers if self.tells_ready else None,
+            kafka_secret_changed=pod.read != pod.mounted,
         )
 
     def _tasks(self, process: str) -> list[TaskReport]:

@@ -17,7 +17,8 @@ from streamsapp_operator.model.actions import (
     StartCheck,
 )
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
-from streamsapp_operator.model.status import AppStatus, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.plan import plan
 
 

@@ -13,7 +13,8 @@ from planned_reconciles import Reconciles, three
 from streamsapp.manifest.model import MaintenanceWindow
 from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ChildrenSeen, Outage, Trouble
-from streamsapp_operator.model.status import AppStatus, to_document
+from streamsapp_operator.model.resource_status import to_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.plan import plan
 
 #: An application that never had a good revision.

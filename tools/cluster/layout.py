@@ -14,6 +14,8 @@ from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
 
 NODE_NAME = "streamsapp"
+#: The zone that the node says it is in.
+NODE_ZONE = "here-1a"
 #: On a bridge without ports: every process of the cluster that pods or people talk to listens here and nowhere else.
 NODE_ADDRESS = "10.250.0.1"
 POD_RANGE = "10.244.0.0/24"

@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from cluster import binaries, configuration, network
-from cluster.layout import API_URL, ETCD_PEER_URL, ETCD_URL, NODE_ADDRESS, NODE_NAME, SERVICE_RANGE, ClusterLayout
+from cluster.layout import (
+    API_URL,
+    ETCD_PEER_URL,
+    ETCD_URL,
+    NODE_ADDRESS,
+    NODE_NAME,
+    NODE_ZONE,
+    SERVICE_RANGE,
+    ClusterLayout,
+)
 from cluster.pki import Authority
 from cluster.processes import Daemon
 
@@ -163,6 +172,7 @@ def _api_server_options(authority: Authority) -> list[str]:
         "--endpoint-reconciler-type=lease",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
+        "--feature-gates=PodTopologyLabelsAdmission=true",  # pods learn their zone, as by default from 1.35 on
         f"--client-ca-file={authority.certificate}",
         f"--tls-cert-file={server.certificate}",
         f"--tls-private-key-file={server.key}",
@@ -198,6 +208,7 @@ def _kubelet_options(layout: ClusterLayout) -> list[str]:
         f"--root-dir={layout.state / 'kubelet'}",
         f"--hostname-override={NODE_NAME}",
         f"--node-ip={NODE_ADDRESS}",
+        f"--node-labels=topology.kubernetes.io/zone={NODE_ZONE}",
     ]
 
 

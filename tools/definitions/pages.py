@@ -25,6 +25,7 @@ from streamsapp.declared.operations import OPERATIONS, Operation
 from streamsapp.declared.options import MATERIALIZED, MATERIALIZED_WINDOWS, NAMED
 from streamsapp.declared.roles import PROCESSOR, role_of
 from streamsapp.manifest.model import Spec
+from streamsapp_operator.model.resource_status import MEMORY
 from streamsapp_operator.model.status import AppStatus
 
 Row = tuple[str, ...]
@@ -126,6 +127,9 @@ def _status_rows(structure: type[Struct], schema: Schema, prefix: str) -> Iterat
         of_each = field.get("items", field)
         if "properties" in of_each and not more:
             yield from _status_rows(inner[name], of_each, f"{prefix}{name}{'[]' if 'items' in field else ''}.")
+    if structure is AppStatus:
+        memory = schema["properties"][MEMORY]
+        yield f"`{MEMORY}`", _type_of(memory), memory["description"].rstrip(".")
 
 
 def _shown(default: object) -> str:

@@ -22,7 +22,8 @@ from streamsapp.config.setting import MOST, MOST_RECORDS
 from streamsapp.declared.roles import Role
 from streamsapp.manifest.model import Spec
 from streamsapp.manifest.types import Doc
-from streamsapp_operator.model.status import Accepted, AppStatus
+from streamsapp_operator.model.resource_status import MEMORY, shown_fields
+from streamsapp_operator.model.status import AppStatus
 
 PATH = "crds/streamsapps.yaml"
 _OUTLINE = Path(__file__).with_name("outline.yaml")
@@ -32,6 +33,7 @@ _HEAD = """\
 # rule on a real API server.
 """
 
+_MEMORY = "the operator's own memory, from which it goes on after a restart; its fields may change with any release."
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _PLAIN: Mapping[Any, str] = {str: "string", bool: "boolean", float: "number"}
 #: For the status, which only the operator writes.
@@ -65,7 +67,7 @@ def files(root: Path) -> Iterator[tuple[str, str]]:
 def meanings(structure: type[Struct]) -> dict[str, str]:
     """Returns the meaning of each field, by its name in a manifest."""
     hints = get_type_hints(structure, include_extras=True)
-    return {field.encode_name: _meaning(hints[field.name]) for field in msgspec.structs.fields(structure)}
+    return {field.encode_name: _meaning(hints[field.name]) for field in shown_fields(structure)}
 
 
 def _meaning(hint: Any) -> str:
@@ -80,7 +82,7 @@ class _Schemas:
 
     def of_structure(self, structure: type[Struct]) -> Schema:
         hints = get_type_hints(structure, include_extras=True)
-        fields = msgspec.structs.fields(structure)
+        fields = shown_fields(structure)
         required = [field.encode_name for field in fields if field.required]
         return {
             "type": "object",
@@ -135,9 +137,10 @@ class _StatusSchemas(_Schemas):
     operator that is newer than the resource keeps its memory."""
 
     def of_structure(self, structure: type[Struct]) -> Schema:
-        if structure is Accepted:  # for the operator alone
-            return {"type": "object"} | _ANYTHING
-        return super().of_structure(structure) | _ANYTHING
+        schema = super().of_structure(structure) | _ANYTHING
+        if structure is AppStatus:
+            schema["properties"][MEMORY] = {"description": _MEMORY, "type": "object"} | _ANYTHING
+        return schema
 
     def _of_field(self, structure: type[Struct], field: msgspec.structs.FieldInfo, hint: Any) -> Schema:
         schema = super()._of_field(structure, field, hint)

@@ -120,7 +120,7 @@ class ActionRunner:
     def _is_too_late(self, action: Action) -> bool:
         if self._is_good(getattr(action, "until", None)):
             return False
-        log.info("%s: what it was decided by is too old now", type(action).__name__)
+        log.info("%s: its observations are too old now", type(action).__name__)
         return True
 
     def _one(self, action: Action, case: ActionContext) -> None:
@@ -194,8 +194,8 @@ class ActionRunner:
             return
         if observation.observed.children.template_revision != action.revision:
             raise Rejected(
-                f"the configuration of revision {action.revision} is gone: somebody deleted its ConfigMap; "
-                "mend the spec, which makes a new revision"
+                f"the ConfigMap of revision {action.revision} was deleted, and its pods need it; change the spec, which"
+                " makes a new revision"
             )
         # The running pods can go on: only their number is kept, and how many others may take.
         self._writer.send(disruption_budget(owner, action.max_unavailable), observation.children)
@@ -204,7 +204,7 @@ class ActionRunner:
     def _set_replicas(self, action: ApplyChildren, case: ActionContext) -> None:
         self._set_drivers(int(action.runs_driver and action.replicas > 0), case)
         if not self._is_good(action.until):
-            raise Conflict("what the number of pods was decided by is too old by now")
+            raise Conflict("the observations for the number of pods are too old by now")
         self._scale(case.spec.owner.name, case.observation.observed.children.replicas, action.replicas, case)
 
     def _set_drivers(self, replicas: int, case: ActionContext) -> None:
@@ -288,8 +288,8 @@ class ActionRunner:
             return  # the spec has changed since
         if today is None:
             raise Rejected(
-                f"there is nothing to preview against: somebody deleted the ConfigMap of revision {action.against}; "
-                "`kubectl streamsapp approve` lets the rollout go on without"
+                f"the preview needs the ConfigMap of revision {action.against}, which was deleted; `kubectl streamsapp"
+                " approve` lets the rollout go on without a preview"
             )
         self._start_job(
             preview_job(spec.owner, asked, today, tomorrow, spec.spark_image, action.attempt), tomorrow, case

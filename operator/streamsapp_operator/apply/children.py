@@ -67,7 +67,7 @@ class ChildWriter:
             return
         uid = self._uid_of_ours(document, live)
         if document["kind"] == STATEFUL_SET.name and not still_good():
-            raise Conflict(f"what {key} was decided by is too old by now")
+            raise Conflict(f"the observations for {key} are too old by now")
         written = self._client.apply(with_uid(annotated(document, digest), uid))
         children[key] = written
         self._ours[key] = ours(written)

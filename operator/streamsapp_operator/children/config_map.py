@@ -37,6 +37,7 @@ def manifest_text(app: StreamsApp) -> str:
     nothing = Spec(topology=app.spec.topology)
     spec = msgspec.structs.replace(
         app.spec,
+        kafka=msgspec.structs.replace(app.spec.kafka, restart_on_change=nothing.kafka.restart_on_change),
         replicas=nothing.replicas,
         autoscaling=nothing.autoscaling,
         bootstrap=nothing.bootstrap,

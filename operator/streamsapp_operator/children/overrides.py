@@ -12,6 +12,7 @@ from typing import Any
 
 from streamsapp.declared.faults import faults_of
 from streamsapp.manifest.model import StreamsApp
+from streamsapp.manifest.settings import NODE_ZONE
 from streamsapp.structs import converted
 from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, PORT, service_account_name
 from streamsapp_operator.children.pod_spec import Container, PodMetadata, PodSpec, PodTemplate, Volume
@@ -38,7 +39,7 @@ _CONTAINER_FIELDS = {
     "terminationMessagePolicy": _OWN,
     "workingDir": _OWN,
 }
-_ENVIRONMENT = ("POD_IP",)
+_ENVIRONMENT = ("POD_IP", NODE_ZONE)
 _VOLUMES = ("state", "tmp", "manifest", "code", "http-token", "kafka", "remote-state", "today", "tomorrow")
 #: The sources of a projected volume that may be: no token of the API server, no certificate that logs a pod in.
 _SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI", "secret"})

@@ -12,6 +12,7 @@ from typing import Any
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR, HTTP_TOKEN_FILE, KAFKA_FOLDER, REMOTE_STATE_FOLDER, SECRETS_DIR
+from streamsapp.manifest.settings import NODE_ZONE
 from streamsapp.structs import converted
 from streamsapp_operator.children.config_map import MANIFEST_KEY
 from streamsapp_operator.children.merge import merged
@@ -41,6 +42,8 @@ from streamsapp_operator.children.user_code import key_of
 MANIFEST_DIR = "/etc/streamsapp/app"
 MANIFEST_PATH = f"{MANIFEST_DIR}/{MANIFEST_KEY}"
 STATE_DIR = "/var/lib/streamsapp"
+#: Of nodes, and of pods where Kubernetes copies it to them.
+ZONE_LABEL = "topology.kubernetes.io/zone"
 REPORT_PATH = "/dev/termination-log"
 DEFAULT_GRACE_SECONDS = 60
 _NO_IMAGE = {
@@ -100,7 +103,7 @@ def _template(
             "shareProcessNamespace": True,
             "terminationGracePeriodSeconds": grace,
             "securityContext": POD_SECURITY | (FIXED_USER if settings.fixed_user else {}),
-            "topologySpreadConstraints": [_over_nodes(name)],
+            "topologySpreadConstraints": [_spread(name, over) for over in ("kubernetes.io/hostname", ZONE_LABEL)],
             "containers": [_container(app, settings, image, grace, volumes)],
             "volumes": [volume for volume, _ in volumes],
         }
@@ -127,7 +130,7 @@ def _container(
         "image": image,
         "imagePullPolicy": settings.image_pull_policy,
         "args": ["run", *(part for argument in arguments.items() for part in argument)],
-        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "env": [_of_pod("POD_IP", "status.podIP"), _of_pod(NODE_ZONE, f"metadata.labels['{ZONE_LABEL}']")],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "resources": _resources(app),
         "securityContext": CONTAINER_SECURITY | {"readOnlyRootFilesystem": True},
@@ -195,10 +198,15 @@ def _probe(path: str, *, every: int, failures: int) -> dict[str, Any]:
     }
 
 
-def _over_nodes(app: str) -> dict[str, Any]:
+def _of_pod(variable: str, field: str) -> dict[str, Any]:
+    """Returns a variable with a field of the pod; a label that the pod does not have is an empty text."""
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+
+
+def _spread(app: str, over: str) -> dict[str, Any]:
     return {
         "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
+        "topologyKey": over,
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": selector(app)},
     }

@@ -279,13 +279,13 @@ class Client:
         server may take its time to say so. Raises ``Conflict`` then."""
         self._require_at(namespace, pod, resource_version)
         if not still_good():
-            raise Conflict(f"what pod {pod} was judged by is too old by now")
+            raise Conflict(f"the observations of pod {pod} are too old by now")
         self.evict(namespace, pod, uid)
 
     def _require_at(self, namespace: str, pod: str, resource_version: str) -> None:
         found = self.get(POD, namespace, pod, metadata_only=True)
         if found is None or found["metadata"]["resourceVersion"] != resource_version:
-            raise Conflict(f"pod {pod} is not any more what it was judged by")
+            raise Conflict(f"pod {pod} has changed since it was observed")
 
     def delete(self, kind: ResourceKind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
         """Deletes an object; an object that is gone already counts as deleted. With ``dependents_first`` it is there,

@@ -102,7 +102,7 @@ class Recorder:
         try:
             self._client.create(event)
         except Conflict:
-            log.debug("event %s was told before the operator was started again", name)
+            log.debug("event %s was posted before the operator restarted", name)
 
     def _now(self) -> str:
         return self._clock.utc().strftime("%Y-%m-%dT%H:%M:%SZ")

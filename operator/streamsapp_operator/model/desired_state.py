@@ -51,6 +51,8 @@ class DesiredState:
     program: str | None = None
     #: ``spec.spark.schedule``: runs that catch up, instead of pods.
     schedule: str | None = None
+    #: ``spec.kafka.restartOnChange``.
+    restart_on_change: bool = False
     #: An earlier revision is wanted in place of the spec's.
     undone: bool = False
 

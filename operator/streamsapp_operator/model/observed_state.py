@@ -140,6 +140,8 @@ class PodReport:
     usual_process_seconds: float = 0.0
     #: The client that moves its records, its security and codec, and the engine, in words.
     data_path: str | None = None
+    #: The mounted Secret of ``spec.kafka.secretRef`` has other properties than the pod's process has read.
+    kafka_secret_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

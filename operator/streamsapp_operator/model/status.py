@@ -1,7 +1,7 @@
 """The ``status`` of a StreamsApp: users read it, and it is the operator's memory. A crash resumes from it, so every
 action is written here before it is carried out.
 
-Plain data, encoded by msgspec in the field names of the resource; times are UTC, RFC 3339 in the resource. ``make
+Plain data, in the field names of the resource; times are UTC. ``resource_status`` reads and writes it. ``make
 definitions`` makes the resource's schema and the tables of its reference of these structures.
 """
 
@@ -10,12 +10,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from streamsapp.manifest.model import AutoscalingSpec, Engine, RolloutSpec
 from streamsapp.manifest.types import Doc
-from streamsapp.structs import converted
 from streamsapp_operator.model.observed_state import QueryReport
 
 
@@ -107,23 +105,31 @@ class RolloutStep(_Fields, frozen=True, kw_only=True):
     observed_seconds: Annotated[float | None, Doc("for how long it did; null until it works again")] = None
 
 
-class RolloutStatus(_Fields, frozen=True, kw_only=True):
+class RolloutMemory(_Fields, frozen=True, kw_only=True):
+    """The operator's memory of a rollout: for nobody else."""
+
+    #: The uid of the pod that is being restarted. Once another uid has its name, it was replaced.
+    current_uid: str | None = None
+    #: The containers of the revision that are well, and since when it is these: ``plan.soak``.
+    soaking: str | None = None
+    soaking_since: datetime | None = None
+    #: Its topology.
+    shape: dict[str, Any] | None = None
+
+
+class RolloutStatus(RolloutMemory, frozen=True, kw_only=True):
     """The rolling restart that is under way, or the last one."""
 
     revision: Annotated[str, Doc("where it leads")]
     phase: Annotated[Phase, Doc("how far it is")] = "Checking"
-    updated: Annotated[int, Doc("pods of the new revision")] = 0
+    pods: Annotated[str, Doc("`updated` of `total`, such as `1/3`")] = ""
+    updated: Annotated[int, Doc("pods of the new revision that are ready")] = 0
     total: Annotated[int, Doc("all pods")] = 0
     current: Annotated[str | None, Doc("the pod that is being restarted")] = None
-    #: Once another uid has the name, it was replaced.
-    current_uid: Annotated[str | None, Doc("its uid before")] = None
     started_at: Annotated[datetime | None, Doc("when the rollout began")] = None
     step_started_at: Annotated[datetime | None, Doc("when its present step began")] = None
     #: No pod may be taken, or the last one's standbys do not catch up.
     blocked_since: Annotated[datetime | None, Doc("since when it does not get on")] = None
-    #: See ``plan.soak``.
-    soaking: Annotated[str | None, Doc("which containers of the revision are well")] = None
-    soaking_since: Annotated[datetime | None, Doc("since when it is these")] = None
     predicted_seconds: Annotated[float | None, Doc("for how long the worst task of the pod stands still")] = None
     observed_seconds: Annotated[float | None, Doc("what that was in the last step")] = None
     #: It has ended when its pause was observed.
@@ -136,7 +142,6 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     #: From then on a pod that does not become ready is no reason to roll back.
     proved: Annotated[bool, Doc("its pods were well for `soakSeconds`")] = False
     checked: Annotated[bool, Doc("its topology was loaded")] = False
-    shape: Annotated[dict[str, Any] | None, Doc("what its topology is")] = None
     preview: Annotated[PreviewStatus | None, Doc("the result of `spec.rollout.preview`, and how far it is")] = None
 
 
@@ -192,13 +197,17 @@ class ScheduleStatus(_Fields, frozen=True, kw_only=True, omit_defaults=True):
 class Trial(_Fields, frozen=True, kw_only=True):
     """The revision that all pods have, and that is not the last good one yet: ``plan.trial``."""
 
-    revision: Annotated[str, Doc("the revision")]
-    since: Annotated[datetime, Doc("since when all pods have it")]
-    shape: Annotated[dict[str, Any] | None, Doc("its topology")] = None
-    engine: Annotated[Engine, Doc("its engine")] = "threads"
-    scheduled: Annotated[bool, Doc("it runs by a schedule")] = False
-    processed: Annotated[int | None, Doc("records that its pods have processed while others wait")] = None
-    idle_since: Annotated[datetime | None, Doc("since when that is the same")] = None
+    revision: str
+    #: Since when all pods have it.
+    since: datetime
+    #: Its topology.
+    shape: dict[str, Any] | None = None
+    engine: Engine = "threads"
+    #: It runs by a schedule.
+    scheduled: bool = False
+    #: Records that its pods have processed while others wait, and since when that is the same.
+    processed: int | None = None
+    idle_since: datetime | None = None
 
 
 class Accepted(_Fields, frozen=True, kw_only=True):
@@ -216,6 +225,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     engine: Engine = "threads"
     program: str | None = None
     schedule: str | None = None
+    restart_on_change: bool = False
 
 
 ConditionType: TypeAlias = Literal[
@@ -242,10 +252,34 @@ class Condition(_Fields, frozen=True, kw_only=True):
     observed_generation: Annotated[int, Doc("the spec that it is about")]
 
 
-class AppStatus(_Fields, frozen=True, kw_only=True):
-    """The whole status of an application."""
+class OperatorMemory(_Fields, frozen=True, kw_only=True):
+    """The operator's own memory of an application: for nobody else."""
+
+    trial: Trial | None = None
+    #: The wanted revision, if its check failed or it did not become ready: it is not tried again.
+    failed_revision: str | None = None
+    #: The topology of the last good revision, as the check reported it: sources and stores of each sub-topology.
+    shape: dict[str, Any] | None = None
+    #: The topologies of other revisions that have pods, without that of the rollout: ``plan.pods_apart``.
+    shapes: dict[str, dict[str, Any]] = {}
+    #: The number of tasks with stores, by sub-topology: a task that no pod reports is missed by this.
+    known_tasks: dict[str, int] = {}
+    #: The pods that the StatefulSet is asked for; ``None`` before there is one.
+    target_replicas: int | None = None
+    #: Since when the application is drained, in order to be deleted.
+    draining_since: datetime | None = None
+    accepted: Accepted | None = None
+    #: The last good revision runs by a schedule.
+    last_good_scheduled: bool = False
+
+
+class AppStatus(OperatorMemory, frozen=True, kw_only=True):
+    """The whole status of an application. In the resource the operator's memory is a field of its own, which sorts
+    last: ``resource_status``."""
 
     phase: Annotated[str, Doc("a readable phrase; machines read the conditions")] = "Pending"
+    message: Annotated[str, Doc("why it is not as asked for, in short; empty while it is")] = ""
+    pods: Annotated[str, Doc("`readyReplicas` of the pods that are wanted, such as `2/3`")] = ""
     observed_generation: Annotated[int, Doc("the spec that the rest is about")] = 0
     replicas: Annotated[int, Doc("pods that there are")] = 0
     ready_replicas: Annotated[int, Doc("those of them that are ready")] = 0
@@ -273,28 +307,6 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     conditions: Annotated[tuple[Condition, ...], Doc("as everywhere in Kubernetes")] = ()
     #: The revision that last had every pod well for ``lastGoodSeconds``.
     last_good_revision: Annotated[str | None, Doc("where a rollback leads")] = None
-    trial: Annotated[Trial | None, Doc("the revision that all pods have and that is not the last good one yet")] = None
-    #: The wanted revision, if its check failed or it did not become ready.
-    failed_revision: Annotated[str | None, Doc("what is not tried again")] = None
-    #: As the check reported it.
-    shape: Annotated[
-        dict[str, Any] | None,
-        Doc("the topology of the last good revision: sources and stores of each sub-topology"),
-    ] = None
-    #: By revision, without that of the rollout: ``plan.pods_apart``.
-    shapes: Annotated[dict[str, dict[str, Any]], Doc("the topologies of other revisions that have pods")] = {}
-    known_tasks: Annotated[
-        dict[str, int], Doc("tasks with stores, by sub-topology: one that no pod reports is missed by this")
-    ] = {}
-    #: ``None`` before there is one.
-    target_replicas: Annotated[int | None, Doc("pods that the StatefulSet is asked for")] = None
-    draining_since: Annotated[datetime | None, Doc("since when the application is drained, in order to be deleted")] = (
-        None
-    )
-    accepted: Annotated[
-        Accepted | None,
-        Doc("what the last valid spec said, by which an application goes on while its spec is not"),
-    ] = None
     engine: Annotated[Engine, Doc("that of the last good revision; before there is one, that of the spec")] = "threads"
     query: Annotated[QueryReport | None, Doc("what the driver tells of its query, where the engine is `spark`")] = None
     switch: Annotated[SwitchStatus | None, Doc("the switch of engines that is under way, or the last one")] = None
@@ -302,19 +314,3 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     schedule: Annotated[
         ScheduleStatus | None, Doc("the runs of `spec.spark.schedule`; what is not known is left out")
     ] = None
-    last_good_scheduled: Annotated[bool, Doc("the last good revision runs by a schedule")] = False
-
-
-def to_document(status: AppStatus) -> dict[str, Any]:
-    """Returns the document that the API server takes."""
-    document: dict[str, Any] = msgspec.to_builtins(status)
-    return document
-
-
-def from_document(document: dict[str, Any] | None) -> AppStatus:
-    """Reads the status as it was left. A status that cannot be read is a new beginning, never an error: the cluster
-    shows the rest."""
-    try:
-        return converted(document or {}, AppStatus)
-    except msgspec.ValidationError:
-        return AppStatus()

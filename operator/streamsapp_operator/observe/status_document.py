@@ -120,6 +120,7 @@ class _Document(_Fields, frozen=True):
     instance_restarts: Count = 0
     restarted_seconds_ago: Seconds | None = None
     data_path: Text | None = None
+    kafka_secret_changed: bool = False
     #: Only of a driver.
     batches: Count | None = None
     executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] | None = None
@@ -163,6 +164,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         document.restarted_seconds_ago,
         document.usual_process_seconds or 0.0,
         document.data_path,
+        document.kafka_secret_changed,
     )
 
 

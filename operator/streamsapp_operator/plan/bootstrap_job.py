@@ -92,7 +92,7 @@ def _failed(inputs: PlanInput, status: BootstrapStatus, seen: JobSeen) -> Bootst
     """Returns the failure, which is reported once: its pods may be gone later."""
     if status.phase == "Failed":
         return status
-    message = f"{seen.message or 'its Job failed without saying why'}; {_REMEDY.format(name=inputs.app.name)}"
+    message = f"{seen.message or 'its Job failed and gave no reason'}; {_REMEDY.format(name=inputs.app.name)}"
     return replace(status, phase="Failed", message=message, finished_at=inputs.time)
 
 

@@ -25,6 +25,7 @@ from streamsapp_operator.plan import preview, progress, summary
 from streamsapp_operator.plan.currency import Told, cannot_run, currency, of_trouble
 from streamsapp_operator.plan.external_faults import NODE_LOST, node_lost, strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
+from streamsapp_operator.plan.short_forms import with_short_forms
 from streamsapp_operator.takeover import leading_word
 
 State = Literal["True", "False", "Unknown"]
@@ -86,7 +87,7 @@ def with_trouble(before: AppStatus, trouble: Trouble, generation: int, now: floa
     }
     told = {it.type: it for it in stamped(faulty, before, generation, moment(now))}
     kept = [it for it in before.conditions if it.type not in told]
-    return replace(before, conditions=(*kept, *told.values()))
+    return with_short_forms(replace(before, conditions=(*kept, *told.values())))
 
 
 def _same(old: Condition | None, state: State) -> bool:
@@ -160,9 +161,9 @@ def _progressing(inputs: PlanInput, status: AppStatus) -> Told:
     if rollout.phase in {"Checking", "Rolling", "Blocked", "RollingBack"}:
         return "True", rollout.phase, message
     if isinstance(inputs.app, InvalidSpec):
-        return "False", "InvalidSpec", "nothing is begun before the spec is valid"
+        return "False", "InvalidSpec", "nothing starts before the spec is valid"
     if len(inputs.pods) != status.target_replicas:
-        return "True", "Scaling", f"{len(inputs.pods)} pods, {status.target_replicas} are asked for"
+        return "True", "Scaling", f"{len(inputs.pods)} pods exist, {status.target_replicas} are wanted"
     if status.trial is not None and status.trial.revision == rollout.revision and rollout.phase == "Complete":
         seconds = inputs.settings.rollout.last_good_seconds
         message += f" is the last good one after {seconds} s without a restart (spec.rollout.lastGoodSeconds)"
@@ -182,9 +183,9 @@ def _snapshots_fresh(inputs: PlanInput) -> Told:
     if not inputs.settings.has_remote_state:
         return "Unknown", "NoRemoteState", "spec.remoteState is not set"
     if inputs.observed.driver is not None:
-        return "Unknown", "NotReported", "the driver of a query does not tell how old its snapshots are"
+        return "Unknown", "NotReported", "the driver of a query does not report the age of its snapshots"
     if not summary.all_answer(inputs) or not inputs.pods:
-        return "Unknown", "Unreachable", "not every pod could be asked"
+        return "Unknown", "Unreachable", "not every pod answers"
     limit = INTERVALS * inputs.settings.snapshot_interval_seconds + SLACK_SECONDS
     oldest = 0.0
     for pod, store in summary.active_stores(inputs):
@@ -220,7 +221,7 @@ def _degraded(inputs: PlanInput, status: AppStatus) -> Told:
 def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     """Yields reasons and messages, first the ones that explain the others."""
     if isinstance(inputs.app, InvalidSpec):
-        yield "InvalidSpec", f"the last valid spec goes on: {_joined(inputs.app.faults)}"
+        yield "InvalidSpec", f"the spec is invalid, and the last valid one stays in force: {_joined(inputs.app.faults)}"
     trouble = inputs.observed.trouble
     if trouble is not None:
         yield trouble.reason, trouble.message
@@ -278,7 +279,7 @@ def _unready(inputs: PlanInput) -> str | None:
             why = pod.last_exit or pod.waiting_message
             return f"{pod.name}: {pod.waiting_reason}" + (f": {why}" if why else "")
         if pod.restarts and pod.last_exit is not None and not _has_settled(pod, inputs.now):
-            return f"{pod.name}: it was started {pod.restarts} times again, the last time after {pod.last_exit}"
+            return f"{pod.name}: it restarted {pod.restarts} times, the last time after {pod.last_exit}"
     return None
 
 

@@ -31,7 +31,9 @@ def currency(inputs: PlanInput, status: AppStatus) -> dict[ConditionType, Told]:
     """Returns the three conditions; one of them is true."""
     if isinstance(inputs.app, InvalidSpec):
         faults = "; ".join(inputs.app.faults)
-        return told("InvalidSpec", f"the last valid spec goes on: {faults}", stalled=True)
+        return told(
+            "InvalidSpec", f"the spec is invalid, and the last valid one stays in force: {faults}", stalled=True
+        )
     if inputs.observed.trouble is not None:
         return of_trouble(inputs.observed.trouble)
     why = _behind(inputs, status)
@@ -93,7 +95,7 @@ def cannot_run(inputs: PlanInput) -> str | None:
             continue
         why = pod.last_exit or pod.waiting_message or "see its log"
         if progress.is_crashing(inputs, pod):
-            return f"{pod.name}: it was started {progress.restarts(pod)} times again, the last time after {why}"
+            return f"{pod.name}: it restarted {progress.restarts(pod)} times, the last time after {why}"
         if pod.waiting_reason in CANNOT_START and inputs.now - pod.created_at >= START_SECONDS:
             return f"{pod.name}: {pod.waiting_reason}: {why}"
     return None

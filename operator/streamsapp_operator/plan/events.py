@@ -21,6 +21,7 @@ from streamsapp_operator.model.status import (
 from streamsapp_operator.plan.external_faults import ID_TAKEN, NODE_LOST, node_lost
 from streamsapp_operator.plan.preview import outcome
 from streamsapp_operator.plan.rollout_history import ended_steps
+from streamsapp_operator.plan.rollout_holds import SECRET_CHANGED
 
 
 def events(
@@ -31,6 +32,7 @@ def events(
     return [
         *_spec(app, before),
         *_bootstrap(before.bootstrap, after.bootstrap),
+        *_secret(before.rollout, after.rollout),
         *_rollout(before.rollout, after.rollout, present),
         *_preview(before, after),
         *_replicas(before, after),
@@ -99,6 +101,13 @@ def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present:
     same = before is not None and before.revision == after.revision
     if not same or (before is not None and before.phase != after.phase):
         yield from _phase(before if same else None, after)
+
+
+def _secret(before: RolloutStatus | None, after: RolloutStatus | None) -> Iterator[PostEvent]:
+    """Yields an event when pods are found to have read an old Secret, once for each rollout."""
+    old, new = ("" if it is None else it.message or "" for it in (before, after))
+    if SECRET_CHANGED in new and SECRET_CHANGED not in old:
+        yield PostEvent("Normal", "SecretChanged", SECRET_CHANGED)
 
 
 def _preview(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:

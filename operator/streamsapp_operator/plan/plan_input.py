@@ -68,6 +68,7 @@ def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: Ob
             engine=app.engine,
             program=app.program,
             schedule=app.schedule,
+            restart_on_change=app.restart_on_change,
         )
     if status.accepted is not None:
         return status.accepted

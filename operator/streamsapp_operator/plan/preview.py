@@ -42,7 +42,7 @@ def why_held(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     if asked is None or inputs.app.orders.approved == rollout.revision:
         return None
     if found is None:
-        return "its preview is to be begun" if _attempt(inputs, rollout) is not None else None
+        return "its preview starts in a moment" if _attempt(inputs, rollout) is not None else None
     if found.phase == "Failed":
         return f"its preview failed: {found.message}; {_REMEDY}"
     if found.phase != "Done":
@@ -81,7 +81,7 @@ def _with(last: PreviewStatus, seen: PreviewSeen) -> PreviewStatus:
         case JobState.DONE if seen.result is not None:
             return _done(last, seen.result)
         case JobState.FAILED:
-            return replace(last, phase="Failed", message=seen.job.message or "its Job failed without saying why")
+            return replace(last, phase="Failed", message=seen.job.message or "its Job failed and gave no reason")
         case JobState.RUNNING:
             return replace(last, phase="Running", message=seen.job.message)
         case _:

@@ -73,12 +73,13 @@ def failure(inputs: PlanInput, revision: str) -> str | None:
     if set(crashing) == {revision}:  # a fault that others share is not the revision's
         pod = crashing[revision]
         why = pod.last_exit or pod.waiting_message or "see its log"
-        return f"pod {pod.name} cannot run: it was started {restarts(pod)} times again, the last time after {why}"
+        return f"pod {pod.name} cannot run: it restarted {restarts(pod)} times, the last time after {why}"
     for pod in inputs.pods:
         for it in _hanging(inputs, pod) if pod.revision == revision else ():
             if it.seconds >= HANGS:
                 return (
-                    f"pod {pod.name} processes nothing: {it.message}; a higher maxPollIntervalMs says that it is slow"
+                    f"pod {pod.name} processes nothing: {it.message}; raise spec.processing.maxPollIntervalMs if it is "
+                    "only slow"
                 )
     return None
 

@@ -31,6 +31,7 @@ from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
 from streamsapp_operator.plan.rollout import RolloutDecision, decide
 from streamsapp_operator.plan.rollout_history import good_before, remembered, usual_takeover
 from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
+from streamsapp_operator.plan.short_forms import with_short_forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class ReconcilePlan:
 
 def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float) -> ReconcilePlan:
     """Returns the next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
-    return _planned(app, observed, status, now, told=status)
+    planned = _planned(app, observed, status, now, told=status)
+    return dataclasses.replace(planned, status=with_short_forms(planned.status))
 
 
 def _planned(
@@ -168,7 +170,7 @@ def _never_begun(
     told = stamped(
         {
             "Ready": ("False", reason, faults),
-            "Progressing": ("False", reason, "nothing is begun before that is mended"),
+            "Progressing": ("False", reason, "nothing starts before that is mended"),
             **currency.told(reason, faults, stalled=True),
             "RestartSafe": ("Unknown", "NotStarted", ""),
             "SnapshotsFresh": ("Unknown", "NotStarted", ""),

@@ -20,7 +20,7 @@ from streamsapp_operator.plan.known_tasks import waiver
 from streamsapp_operator.plan.plan_input import PlanInput
 
 #: The remedy of a user for pods of an old revision that never become ready, while they have tasks.
-REMEDY = "; spec.replicas: 0, and then as before, replaces all pods at once"
+REMEDY = "; to replace all pods at once, set spec.replicas to 0 and back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def _go_on(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RestartSte
 
 def _unmade(rollout: RolloutStatus) -> str:
     return (
-        f"pod {rollout.current} is not made: a quota or an admission policy may be against it, which the events of its"
-        " StatefulSet tell (kubectl describe statefulset)"
+        f"pod {rollout.current} does not exist yet: a quota or an admission policy may refuse it; `kubectl describe"
+        " statefulset` shows the events"
     )
 
 
@@ -151,7 +151,7 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
     if broken:  # a pod that does nothing has nothing to wait for
         return _begin(inputs, rollout, broken[0])
     if shrinking:
-        return RestartStep(rollout, stuck=_first_blocker(inputs) or "first there are to be fewer pods")
+        return RestartStep(rollout, stuck=_first_blocker(inputs) or "the number of pods is reduced first")
     free = [pod for pod in outdated if pod.ready and _may_take(inputs, pod, excused)]
     if not free:
         unready = any(not pod.ready for pod in outdated)

@@ -31,6 +31,8 @@ from streamsapp_operator.plan.trial import given_up
 
 #: A rollout that stands still for less is not reported as blocked: after every step the standbys catch up.
 BLOCKED_AFTER = 10.0
+#: Pods restarted so many seconds after the rollout began count as part of it. Kubelets renew files at different times.
+TOGETHER = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,9 @@ def _move(
     done = rollout.phase == "Complete" or soak.waits(inputs, rollout, target) is None
     if is_settled(inputs, target) and engine_switch.driver_ready(inputs, target) and done and not asked:
         return _finished(dataclasses.replace(course, rollout=rollout), back)
+    together = rollout.started_at is not None and inputs.since(rollout.started_at) < TOGETHER
+    if asked and rollout.phase == "Complete" and not together:
+        rollout = replace(rollout, started_at=inputs.time)  # another rollout, of the same revision
     over = rollout.phase in {"Complete", "RolledBack"} and not asked
     ended = over and all(pod.revision == target for pod in inputs.pods)
     if ended or rollout.phase == "TimedOut" or inputs.settings.replicas == 0:
@@ -229,7 +234,10 @@ def _judged(inputs: PlanInput, move: RestartStep, back: bool) -> RolloutStatus:
     rollout = replace(rollout, blocked_since=blocked_since)
     doing = move.stuck or move.held or move.waits
     doing = doing or (f"{rollout.current} is being restarted" if rollout.current else "pods are starting")
-    message = f"{rollout.failure}; {doing}" if rollout.failure else doing
+    secret = (
+        rollout_holds.SECRET_CHANGED if any(rollout_holds.has_old_secret(inputs, pod) for pod in inputs.pods) else None
+    )
+    message = "; ".join(text for text in (rollout.failure, secret, doing) if text)
     phase = _phase(inputs, rollout, back)
     return replace(rollout, phase="Paused" if move.held and phase == "Rolling" else phase, message=message)
 
@@ -262,7 +270,8 @@ def _counted(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutS
     works = bool(ready) and engine_switch.driver_ready(inputs, target)  # executors alone prove nothing
     well = target == rollout.revision and works and soak.waits(inputs, rollout, target) is None
     proved = rollout.proved or well
-    return replace(rollout, updated=len(ready), total=inputs.observed.children.replicas or 0, proved=proved)
+    updated = sum(not rollout_holds.is_asked_for(inputs, pod) for pod in ready)
+    return replace(rollout, updated=updated, total=inputs.observed.children.replicas or 0, proved=proved)
 
 
 def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None:

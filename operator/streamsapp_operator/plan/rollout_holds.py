@@ -19,6 +19,7 @@ from streamsapp_operator.plan.plan_input import PlanInput
 #: As ``Weekday`` names them, by ``datetime.weekday``.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PAUSED = "it is paused (annotation streamsapp.dev/paused); `kubectl streamsapp approve` lets it go on"
+SECRET_CHANGED = "the Secret of spec.kafka.secretRef has changed: pods that have read the old one restart one by one"  # noqa: S105
 _WINDOW = "it waits for one of spec.rollout.maintenanceWindows"
 
 
@@ -66,8 +67,19 @@ def is_due(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen, target: str)
 
 
 def is_asked_for(inputs: PlanInput, pod: PodSeen) -> bool:
-    """Says whether the user wants this one pod replaced."""
-    return pod.uid == inputs.app.orders.restart_pod
+    """Says whether this pod is to be replaced whatever its revision is: the user asks for it, or it runs with a login
+    that is no longer the one in its Secret."""
+    return pod.uid == inputs.app.orders.restart_pod or has_old_secret(inputs, pod)
+
+
+def has_old_secret(inputs: PlanInput, pod: PodSeen) -> bool:
+    """Says whether a pod reports that the Secret it has mounted is another than it has read, and is to be restarted for
+    that. The pod itself remembers: a pod that is made anew reads the Secret anew, so none is restarted twice for one
+    change, and none for a Secret that is as before again."""
+    report = pod.report
+    if report is None or not inputs.settings.restart_on_change or not inputs.gate.covers.is_fresh(report):
+        return False
+    return report.kafka_secret_changed
 
 
 def is_open(windows: Sequence[MaintenanceWindow], now: float) -> bool:

@@ -35,8 +35,8 @@ def waits(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
         return None
     if rollout.soaking is not None and lasted >= seconds:
         why = progress.waits(inputs, rollout.revision)
-        return None if why is None else f"the new pods are ready and do not get on: {why}"
-    return f"the new pods are well for {lasted:.0f} of {seconds} s (spec.rollout.soakSeconds)"
+        return None if why is None else f"the new pods are ready and make no progress: {why}"
+    return f"the new pods have been well for {lasted:.0f} of {seconds} s (spec.rollout.soakSeconds)"
 
 
 def _is_known_good(inputs: PlanInput, rollout: RolloutStatus) -> bool:

@@ -56,7 +56,7 @@ def _of_others(inputs: PlanInput, rollout: RolloutStatus) -> tuple[str | None, l
 
 def _failure(inputs: PlanInput, rollout: RolloutStatus, seen: CheckSeen) -> str | None:
     if seen.state is CheckState.FAILED:
-        return "; ".join(seen.faults) or "the check failed without saying why; its pod's log may tell"
+        return "; ".join(seen.faults) or "the check failed and gave no reason; see the log of its pod"
     limit = inputs.settings.rollout.progress_deadline_seconds
     if inputs.since(rollout.started_at) < limit:
         return None

@@ -178,7 +178,7 @@ class KubeCluster:
                 return self._ask(pod, f"/topology?format={form}", login).body.decode(errors="replace")
             except PodUnreachableError as error:
                 faults.append(f"  {pod['metadata']['name']}: {error}")
-        raise PluginError("\n".join(["no pod tells its topology:", *faults]))
+        raise PluginError("\n".join(["no pod reports its topology:", *faults]))
 
     def logs(self, pod: str, *, tail: int, follow: bool, previous: bool) -> Iterator[str]:
         return self._lines(self.namespace, pod, CONTAINER, tail=tail, follow=follow, previous=previous)
@@ -253,7 +253,9 @@ class KubeCluster:
             raise PluginError(f"no operator that runs watches namespace {self.namespace}; try another one with -n")
         if len(watching) > 1:  # users can make a Deployment that looks like one, and take tokens that are shown to it
             names = ", ".join(f"{it.namespace}/{it.name}" for it in watching)
-            raise PluginError(f"several say that they watch namespace {self.namespace}: {clean(names)}; {_BY_HAND}")
+            raise PluginError(
+                f"several operators say that they watch namespace {self.namespace}: {clean(names)}; {_BY_HAND}"
+            )
         return PageServer(watching[0].namespace, self._ready_pod(watching[0]), _OPERATOR_PORT, None)
 
     def _ready_pod(self, operator: OperatorSeen) -> str:

@@ -98,7 +98,7 @@ def _runs(pod: Document | None) -> bool:
 def _why(session: CommandSession, name: str, pod: Document | None) -> str:
     """Says what holds a pod up, in the words of the scheduler, of the node, or of an event."""
     if pod is None:
-        return "somebody deleted it"
+        return "it was deleted"
     reason, message = waiting(pod)
     status = pod.get("status") or {}
     said = [f"{reason}: {message}" if message else reason, *session.cluster.warnings(name)[-1:], status.get("message")]

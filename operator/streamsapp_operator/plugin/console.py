@@ -80,7 +80,7 @@ def _chosen(pods: Sequence[Document], name: str, wanted: str | None) -> str:
     # Of Spark's pods, the driver speaks for the executors.
     known = {pod["metadata"]["name"]: is_ready(pod) for pod in pods if role_of(pod) != EXECUTOR}
     if not known:
-        raise PluginError(f"{name} has no pods now, and they are what serves the page")
+        raise PluginError(f"{name} has no pods now that could serve the page")
     if wanted is not None and wanted not in known:
         raise PluginError(f"--pod: {name} has no pod {wanted!r}; there are: {', '.join(known)}", WRONG_INPUT)
     return wanted or next((each for each, ready in known.items() if ready), next(iter(known)))

@@ -18,7 +18,8 @@ from streamsapp.structs import converted
 from streamsapp_operator.children.names import ROLE_LABEL
 from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object
-from streamsapp_operator.model.status import AppStatus, from_document
+from streamsapp_operator.model.resource_status import from_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe.pods import condition, state_of, waiting
 from streamsapp_operator.observe.status_document import Instant, TaskId
 
@@ -89,6 +90,7 @@ class StatusReport(_Fields, frozen=True, kw_only=True):
     state: str = ""
     generation: int | None = None
     tasks: tuple[ReportedTask, ...] = ()
+    kafka_secret_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from streamsapp_operator.model.status import AppStatus, to_document
+from streamsapp_operator.model.resource_status import to_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.plugin.documents import StreamsAppSummary, read_app
 from streamsapp_operator.plugin.errors import FAILED, PluginError
 from streamsapp_operator.plugin.progress import Follower

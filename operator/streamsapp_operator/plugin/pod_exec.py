@@ -44,7 +44,7 @@ def execute(
     try:
         if streams.input is not None and connection.subprotocol != V5_CHANNEL_PROTOCOL:
             raise PluginError(
-                "this API server cannot tell a program in a pod where its input ends: Kubernetes 1.30 can"
+                "this API server cannot end the input of a program in a pod; Kubernetes 1.30 and later can"
             )
         return _Exchange(connection, streams).run()
     finally:

@@ -103,7 +103,7 @@ def _failure(told: str | None, error: Exception) -> str:
     if told:
         return f"does not answer: {_first_line(told)}"
     if isinstance(error, socket.timeout):
-        return f"does not answer within {_TIMEOUT:g} s"
+        return "does not answer in time"
     return "does not answer: the connection was closed"
 
 

@@ -21,7 +21,10 @@ _WORDS = frozenset(
     {"PLAIN", "PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "true",
      "false", "none", "https"}
 )  # fmt: skip
-_NAME = r"[\w.\-]*(?:passw|passphrase|secret|token|api[_-]?key|access[_-]?key|credential|jaas|private[_-]?key)[\w.\-]*"
+_NAME = (
+    r"[\w.\-]*(?:passw|passphrase|passwd|pwd|pass\b|secret|token|api[_-]?key|access[_-]?key|credential|jaas"
+    r"|private[_-]?key|user\.info)[\w.\-]*"
+)
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
 #: Fields of Kubernetes that name a Secret, or say whether there is one.
 _NAMES_ONE = re.compile(r"(?:Ref|Refs|Name|Secrets?|Mode|KeyRef)$")

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from streamsapp_operator.plugin.arguments import add_command
@@ -20,6 +20,8 @@ from streamsapp_operator.plugin.session import CommandSession
 from streamsapp_operator.plugin.text import size
 
 _LINES = 5000
+#: The most characters of one file, and of all of them together.
+_MOST_OF_ONE, _MOST = 8 << 20, 96 << 20
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,9 +39,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace, session: CommandSession) -> int:
     redactor = Redactor(session.cluster.secrets(options.name))
-    parts = list(session.cluster.gather(options.name, tail=options.tail))
-    missing = [f"{each.name}: {redactor.text(each.missing)}" for each in parts if each.missing is not None]
-    files = [(each.name, _content(each, redactor)) for each in parts if each.missing is None]
+    files, missing = _bounded(session.cluster.gather(options.name, tail=options.tail), redactor)
     if missing:
         files.append(("missing.txt", "".join(f"{line}\n" for line in missing)))
     name = f"{options.name}-report-{session.now():%Y%m%dT%H%M%SZ}"
@@ -54,6 +54,34 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
         *(f"  not there: {line}" for line in missing),
     ])  # fmt: skip
     return 0
+
+
+def _bounded(parts: Iterable[ReportPart], redactor: Redactor) -> tuple[list[tuple[str, str]], list[str]]:
+    """Returns the files without secrets, and a line for each part that is not there; nothing more is read once there is
+    no room."""
+    files: list[tuple[str, str]] = []
+    missing: list[str] = []
+    room = _MOST
+    for each in parts:
+        if room <= 0:
+            missing.append(f"{each.name} and all after it: the report has {size(_MOST)}, which is the most; see --tail")
+            break
+        if each.missing is not None:
+            missing.append(f"{each.name}: {redactor.text(each.missing)}")
+            continue
+        text = _shortened(each.name, _content(each, redactor), min(room, _MOST_OF_ONE))
+        files.append((each.name, text))
+        room -= len(text)
+    return files, missing
+
+
+def _shortened(name: str, text: str, most: int) -> str:
+    """Returns the end of a log, and the beginning of everything else. Secrets were taken out before: what is left of
+    one that is cut would not be known."""
+    if len(text) <= most:
+        return text
+    cut = f"[{len(text) - most} characters are left out]"
+    return f"{cut}\n{text[-most:]}" if name.endswith(".log") else f"{text[:most]}\n{cut}"
 
 
 def _content(each: ReportPart, redactor: Redactor) -> str:

@@ -38,7 +38,9 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
     _refuse_while_it_runs(app, session)
     asks = not options.yes and not options.dry_run
     if asks and not sys.stdin.isatty():
-        raise PluginError("nobody can be asked here: look at the plan with --dry-run, then give --yes", WRONG_INPUT)
+        raise PluginError(
+            "there is no terminal to ask at: look at the plan with --dry-run, then pass --yes", WRONG_INPUT
+        )
     arguments = [*forwarded_arguments(options, _OPTIONS), "--output", options.output]
     with command_pod_of(session, app, "reset") as pod:
         if asks or options.dry_run:

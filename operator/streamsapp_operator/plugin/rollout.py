@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from streamsapp_operator import orders
-from streamsapp_operator.model.status import AppStatus, RolloutRecord, RolloutStatus, to_document
+from streamsapp_operator.model.resource_status import to_document
+from streamsapp_operator.model.status import AppStatus, RolloutRecord, RolloutStatus
 from streamsapp_operator.plan.rollout_history import is_undoable, undo_target
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import StreamsAppSummary, read_app, seconds_since
@@ -37,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         run,
         actions=("status", "history", "undo"),
     )
-    parser.add_argument("--no-watch", action="store_true", help="status: tell how it is and end")
+    parser.add_argument("--no-watch", action="store_true", help="status: print the state and end")
     parser.add_argument("--to-revision", metavar="REVISION", help="undo: one of those that history marks with 'yes'")
     add_timeout(parser, "status: stop following after so long; the rollout goes on")
 

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
     elif not app.has_remote_state:
         session.print([f"{app.name} has no remote state (spec.remoteState), so there are no snapshots"])
     else:
-        session.print(list(snapshots_table(held, session.style)) or [f"{app.name}: no pod tells of a task with stores"])
+        session.print(list(snapshots_table(held, session.style)) or [f"{app.name}: no pod reports a task with stores"])
     return 0
 
 

@@ -21,7 +21,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         commands,
         "status",
         "phase, tasks, standbys, pods, and what blocks a restart",
-        "Lags and ages are those that the pods tell; '?' is not known, and never means 0.",
+        "Pods report lags and ages; '?' means not known, never 0.",
         run,
     )
     parser.add_argument("-w", "--watch", action="store_true", help="show it again every 2 seconds, until Ctrl-C")
@@ -66,7 +66,7 @@ def forsaken(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -
     """Warns if no operator looks after the application any more, as far as can be seen: its status is old then."""
     if operators is None:  # only what the application itself reports
         behind = app.status.observed_generation < app.generation
-        return "The last change was not taken notice of yet: does an operator run?" if behind else None
+        return "No operator has seen the last change yet: does one run?" if behind else None
     ours = [each for each in operators if each.watched is None or app.namespace in each.watched]
     if any(each.running for each in ours):
         return None
@@ -79,7 +79,7 @@ def unattended(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None)
     """Returns why no operator looks after an application, as far as can be seen."""
     yield f"No operator has looked at {app.name} yet."
     if operators is None:
-        yield f"An operator runs applications in its own namespace, unless told otherwise: is it {app.namespace}?"
+        yield f"By default an operator runs applications in its own namespace: is it {app.namespace}?"
     elif not operators:
         yield f"There is none in this cluster: helm install streamsapp charts/streamsapp -n {app.namespace}"
     for each in operators or ():

@@ -106,11 +106,20 @@ def facts(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: 
             found.append(("engine", _switch_fact(status.switch, now, style)))
         if status.rollout is not None:
             found.append(("rollout", _rollout_fact(status.rollout, now, style)))
+        if any(pod.answer.report is not None and pod.answer.report.kafka_secret_changed for pod in pods):
+            found.append(("secret", _secret_fact(app, style)))
         if status.bootstrap is not None and status.bootstrap.phase != "Done":
             found.append(("history", _bootstrap_fact(status.bootstrap, now, style)))
         if status.scaling is not None:
             found.append(("scaling", f"{plural(status.scaling.desired, 'pod')} wanted: {clean(status.scaling.reason)}"))
     return found
+
+
+def _secret_fact(app: StreamsAppSummary, style: Style) -> str:
+    restarts = app.status.accepted is not None and app.status.accepted.restart_on_change
+    remedy = "they restart one by one" if restarts else f"restart them: kubectl streamsapp restart {app.name}"
+    said = f"the Secret of spec.kafka.secretRef has changed, and pods run with the login from before; {remedy}"
+    return style.paint(said, Tone.WARN)
 
 
 def _pods_fact(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> str:

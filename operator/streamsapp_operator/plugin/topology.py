@@ -26,7 +26,7 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
     pods = session.cluster.pods(options.name)
     if not pods:
         raise PluginError(
-            f"{options.name} has no pods now, and they are what tells the topology; "
+            f"{options.name} has no pods now that could show the topology; "
             "without a cluster: streamsapp describe -f app.yaml"
         )
     form = "json" if options.output == "json" else options.format

@@ -11,6 +11,7 @@ import os
 import socket
 from contextlib import closing
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from streamsapp.cli.arguments import (
     add_instance_options,
@@ -37,14 +38,18 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.entrypoint import read_topology, user_code
+from streamsapp.manifest.kafka_secret import KafkaSecret, mounted_kafka_secret
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 from streamsapp.web import HttpServer
 from streamsapp.web.endpoint import endpoint_of
-from streamsapp.web.request_routing import Routes
+from streamsapp.web.request_routing import Route, Routes, json_response
 from streamsapp.web.server import ALL_INTERFACES
+
+if TYPE_CHECKING:
+    from streamsapp.runtime.instance import StreamsRuntime
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +111,7 @@ def _run_one(options: argparse.Namespace, app: StreamsApp) -> int:
     topology = read_topology(app, options.file.parent)
     reached = on_own_broker(app) if options.own_broker else app
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
+        secret = mounted_kafka_secret(app)  # before the configuration: a change in between is found then
         config = to_config(
             with_remote_state(reached, options.remote_state_url),
             code=user_code(app, options.file.parent),
@@ -118,7 +124,7 @@ def _run_one(options: argparse.Namespace, app: StreamsApp) -> int:
         )
         if options.lifeline is not None:
             follow_supervisor(options.lifeline, server.port)
-        return run_instance(topology, config, server, shutdown_timeout=options.shutdown_timeout)
+        return run_instance(topology, config, server, shutdown_timeout=options.shutdown_timeout, secret=secret)
 
 
 def run_instance(
@@ -128,14 +134,18 @@ def run_instance(
     *,
     shutdown_timeout: float,
     more: Routes = MappingProxyType({}),
+    secret: KafkaSecret | None = None,
 ) -> int:
-    """Run until closed, with ``more`` routes at the port; returns the exit code."""
+    """Run until closed, with ``more`` routes at the port; returns the exit code. ``/status`` says whether ``secret``
+    has changed since."""
     # Late: Kafka's client and RocksDB are loaded by the commands that use them only.
     from streamsapp.runtime.instance import StreamsRuntime
 
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
     runtime.set_global_state_restore_listener(RestoreBar())
+    if secret is not None:
+        more = {**more, "/status": Route(lambda _: json_response(status_of(runtime, secret)))}
     error = run_until_closed(runtime, server, config.application_server, shutdown_timeout, more)
     if error is None:
         return 0
@@ -145,3 +155,8 @@ def run_instance(
     log.error("%s failed: %s", config.application_id, error)
     tell_supervisor(error)
     return 1
+
+
+def status_of(runtime: StreamsRuntime, secret: KafkaSecret) -> dict[str, Any]:
+    """Returns the document of ``/status`` of a process that has read a Secret."""
+    return runtime.status() | {"kafkaSecretChanged": secret.has_changed()}

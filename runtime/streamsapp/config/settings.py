@@ -282,8 +282,9 @@ class ApplicationSettings:
     client_tags: Mapping[str, str] = field(
         default_factory=dict,
         metadata=setting(
-            "where the instance runs: a task's copies are spread over different values (KIP-708). In a manifest "
-            "`zone: $(ZONE)` takes the variable `ZONE` of the pod's environment, which `podTemplate` sets",
+            "where the instance runs: a task's copies are spread over different values (KIP-708). In a pod `zone` is "
+            "that of its node unless it is set here, [where the cluster tells](operator.md#zones). In a manifest "
+            "`rack: $(RACK)` takes the variable `RACK` of the pod's environment, which `podTemplate` sets",
             field=ManifestField("processing.clientTags", "Tags"),
         ),
     )

@@ -89,6 +89,7 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
             yield from check(converted(spec[name], structure))
     if isinstance(spec, dict) and not any(line.startswith(("spec.kafka", "spec.processing")) for line in faults):
         yield from _time_faults(spec)
+        yield from _restart_faults(spec)
     if isinstance(spec, dict) and spec.get("bootstrap") is not None and spec.get("remoteState") is None:
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
     if (
@@ -114,6 +115,17 @@ def _time_faults(spec: dict[str, Any]) -> Iterator[str]:
     for name, fault in time_faults(properties, own, exactly_once=exactly_once):
         where = f"spec.{FIELDS[name]}" if name in own else f"spec.kafka.properties.{name}"
         yield f"{where}: {as_in_the_manifest(fault)}"
+
+
+def _restart_faults(spec: dict[str, Any]) -> Iterator[str]:
+    kafka, path = converted(spec.get("kafka") or {}, KafkaSpec), "spec.kafka.restartOnChange"
+    if kafka.restart_on_change and kafka.secret_ref is None:
+        yield f"{path}: needs spec.kafka.secretRef, the Secret whose changes count; set that, or remove this"
+    if kafka.restart_on_change and spec.get("engine") == "spark":
+        yield (
+            f"{path}: pods of spec.engine spark do not report that their Secret has changed; remove this, and run "
+            "`kubectl streamsapp restart NAME` after a change"
+        )
 
 
 def _preview_faults(spec: dict[str, Any]) -> Iterator[str]:

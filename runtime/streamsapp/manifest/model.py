@@ -107,6 +107,13 @@ class KafkaSpec(KafkaSettings, frozen=True, kw_only=True):
             "(`sasl.password`), or are `ca.crt`, `tls.crt` and `tls.key`"
         ),
     ] = None
+    restart_on_change: Annotated[
+        bool,
+        Doc(
+            "pods restart one by one, as in a rollout, when a login or another property in that Secret has changed; "
+            "certificates need no restart: [Secrets that change](operator.md#secrets-that-change)"
+        ),
+    ] = False
 
 
 class ProcessingSpec(ProcessingSettings, frozen=True, kw_only=True):

@@ -141,8 +141,9 @@ class ProcessingSettings(Fields, frozen=True, kw_only=True):
         Tags,
         Doc(
             "where the instance runs: a task's copies are spread over different values (KIP-708). In a "
-            "manifest `zone: $(ZONE)` takes the variable `ZONE` of the pod's environment, which "
-            "`podTemplate` sets"
+            "pod `zone` is that of its node unless it is set here, [where the cluster "
+            "tells](operator.md#zones). In a manifest `rack: $(RACK)` takes the variable `RACK` of the "
+            "pod's environment, which `podTemplate` sets"
         ),
     ] = {}
 

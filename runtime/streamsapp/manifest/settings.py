@@ -22,6 +22,9 @@ FIELDS: Mapping[str, str] = {
     each.name: defined.field.path for each, defined in defined_settings(StreamsConfig) if defined.field is not None
 }
 
+#: The variable of a pod's environment that has the zone of its node: label ``topology.kubernetes.io/zone`` of the pod,
+#: which Kubernetes copies from the node (KEP-4742). Empty where it does not.
+NODE_ZONE = "NODE_ZONE"
 #: ``$(NAME)``, as in a container's arguments.
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
@@ -37,7 +40,7 @@ def settings_of(app: StreamsApp, code: Code | None, *, in_place: bool) -> dict[s
     found = dict(zip(sections, resolved, strict=True)) | {"topics": app.spec.topics}
     settings = {name: _at(found, path) for name, path in FIELDS.items() if path.partition(".")[0] in found}
     settings["topic_properties"] = {key: text(value) for key, value in app.spec.topics.properties.items()}
-    settings["client_tags"] = _tags(app.spec.processing.client_tags) if in_place else {}
+    settings["client_tags"] = _zone() | _tags(app.spec.processing.client_tags) if in_place else {}
     return settings
 
 
@@ -67,6 +70,12 @@ def _at(sections: Mapping[str, Any], path: str) -> Any:
 
 def _snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def _zone() -> dict[str, str]:
+    """Returns the tag of the zone that the pod's node is in, as far as the cluster tells its pods."""
+    zone = os.environ.get(NODE_ZONE)
+    return {"zone": zone} if zone else {}
 
 
 def _tags(tags: Mapping[str, str]) -> dict[str, str]:

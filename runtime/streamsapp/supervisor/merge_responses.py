@@ -45,6 +45,7 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
         "outages": list({each["name"]: each for document in answered for each in document.get("outages", ())}.values()),
         "inProcessSeconds": max((each.get("inProcessSeconds") or 0.0 for each in answered), default=None),
         "usualProcessSeconds": max((each.get("usualProcessSeconds") or 0.0 for each in answered), default=None),
+        "kafkaSecretChanged": any(each.get("kafkaSecretChanged") for each in answered),
         "client": next((each["client"] for each in answered if "client" in each), None),
         "dataPath": next((each["dataPath"] for each in answered if "dataPath" in each), None),
         "hanging": [hang for document in answered for hang in document.get("hanging", ())],

@@ -42,7 +42,7 @@ def test_a_revision_whose_first_pod_does_not_become_ready_is_rolled_back(wordcou
     degraded = wordcount.app.condition("Degraded")
     assert (degraded["status"], degraded["reason"]) == ("True", "RolledBack")
     assert "progressDeadlineSeconds" in degraded["message"], "why, and what decides"
-    assert wordcount.app.status()["failedRevision"] == rolled_back["revision"]
+    assert wordcount.app.status()["workingMemory"]["failedRevision"] == rolled_back["revision"]
     assert len(wordcount.observer.most_down) == 1
     wordcount.load.check()
 

@@ -15,6 +15,7 @@ from streamsapp.manifest import decode
 from streamsapp.manifest.to_config import to_config
 from streamsapp_operator.children.names import name_faults
 
+KAFKA = {"bootstrapServers": "kafka:9092"}
 S3 = "s3://bucket/prefix"
 URL = "spec.remoteState.url"
 AT_LEAST_1 = "greater than or equal to 1"
@@ -73,6 +74,12 @@ SHARED = [
         "spec.spark.schedule",
         "needs spec.spark.trigger: availableNow",
         {"engine": "spark", "spark": {"schedule": "0 * * * *"}},
+    ),
+    Refused("spec.kafka.restartOnChange", "needs spec.kafka.secretRef", {"kafka": KAFKA | {"restartOnChange": True}}),
+    Refused(
+        "spec.kafka.restartOnChange",
+        "pods of spec.engine spark do not report that their Secret has changed; remove this",
+        {"engine": "spark", "kafka": KAFKA | {"restartOnChange": True, "secretRef": {"name": "login"}}},
     ),
     Refused("spec.bootstrap", "needs spec.remoteState, which is where its state is put", {"bootstrap": {}}),
     Refused(

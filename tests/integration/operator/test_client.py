@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from api_server import ApiServer
 from operator_process import CRD, TIMEOUT, admin, until
 from streamsapp.clock import SystemClock
+from streamsapp_operator.children import Owner, RenderSettings
+from streamsapp_operator.children.policies import network_policy
 from streamsapp_operator.kube import Client, Conflict, Forbidden, Gone, Object, Refused, Rejected, Unavailable
 from streamsapp_operator.kube.client import login
 from streamsapp_operator.kube.kinds import BUDGET, CONFIG_MAP, POD, STATEFUL_SET
@@ -52,6 +55,38 @@ def test_applies_removes_what_is_no_more_in_the_document_and_leaves_the_rest(cli
     client.apply(config_map(namespace, a="1", b="2"))
     client.merge(CONFIG_MAP, namespace, "a", {"data": {"theirs": "x"}})
     assert client.apply(config_map(namespace, a="3"))["data"] == {"a": "3", "theirs": "x"}
+
+
+@pytest.mark.parametrize("among_pods", [False, True])
+def test_the_egress_policy_of_applications_is_taken_whole(client: Client, namespace: str, among_pods: bool) -> None:
+    """Whether it is enforced is the network's part, which no API server has."""
+    rules = (
+        {"to": [{"namespaceSelector": {"matchLabels": {"team": "kafka"}}}], "ports": [{"port": 9092, "endPort": 9094}]},
+        {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}], "ports": [{"port": 443}]},
+    )
+    settings, owner = (
+        RenderSettings("localhost/runtime", "operators", egress=rules),
+        Owner("app", namespace, "some-uid"),
+    )
+    policy = network_policy(owner, settings, among_pods=among_pods)
+
+    applied = client.apply(policy)["spec"]
+
+    assert with_protocol(policy["spec"]) == applied
+    wrong = network_policy(
+        owner, replace(settings, egress=({"to": [{"ipBlock": {"cidr": "10.0.0.0/99"}}]},)), among_pods=True
+    )
+    with pytest.raises(Rejected, match="cidr"):
+        client.apply(wrong)
+
+
+def with_protocol(spec: Object) -> Object:
+    """A policy with the default of each port."""
+    rules = [
+        rule | ({"ports": [{"protocol": "TCP"} | port for port in rule["ports"]]} if "ports" in rule else {})
+        for rule in spec["egress"]
+    ]
+    return spec | {"egress": rules}
 
 
 def test_lists_in_pages(client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:

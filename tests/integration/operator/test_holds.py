@@ -147,7 +147,10 @@ def test_two_revisions_that_fit_the_last_good_one_and_not_each_other_have_no_pod
     until(lambda: len(there()) == 2, "a pod of the first is there")
     (first,) = there() - {good}
     ask_for("second")
-    until(lambda: first in (world.status().get("shapes") or {}), "the API server keeps its topology")
+    until(
+        lambda: first in (world.status().get("workingMemory") or {}).get("shapes", {}),
+        "the API server keeps its topology",
+    )
     world.operator.kill()  # the status has all that the next operator has to know
     world.operator.start()
     until(lambda: there().isdisjoint({good, first}), "all pods have the second")

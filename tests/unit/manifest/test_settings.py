@@ -162,6 +162,21 @@ def test_a_tag_takes_a_variable_of_the_pod(tmp_path: Path, code: str, monkeypatc
     assert config(tmp_path, code, processing={"clientTags": {"zone": "z-$(ZONE)"}}).client_tags == {"zone": "z-eu-1"}
 
 
+def test_a_pod_has_the_zone_of_its_node_as_a_tag_unless_the_manifest_says_another(
+    tmp_path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODE_ZONE", "eu-1a")
+    assert config(tmp_path, code).client_tags == {"zone": "eu-1a"}
+    assert config(tmp_path, code, processing={"clientTags": {"rack": "r1"}}).client_tags == {
+        "zone": "eu-1a",
+        "rack": "r1",
+    }
+    assert config(tmp_path, code, processing={"clientTags": {"zone": "mine"}}).client_tags == {"zone": "mine"}
+
+    monkeypatch.setenv("NODE_ZONE", "")  # as Kubernetes before 1.35 leaves it
+    assert config(tmp_path, code).client_tags == {}
+
+
 @pytest.mark.parametrize(
     "optimization", ["none", "all", "reuse.ktable.source.topics", "merge.repartition.topics,single.store.self.join"]
 )

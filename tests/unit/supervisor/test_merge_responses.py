@@ -42,6 +42,12 @@ def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
     assert not merge_status("app", "p", {"p-0": document("RUNNING", 4), "p-1": None})["ready"]
 
 
+def test_a_pod_has_an_old_secret_as_long_as_one_of_its_instances_has() -> None:
+    old, new = (document("RUNNING", 4) | {"kafkaSecretChanged": changed} for changed in (True, False))
+    assert merge_status("app", "p", {"p-0": new, "p-1": old})["kafkaSecretChanged"] is True
+    assert merge_status("app", "p", {"p-0": new, "p-1": document("RUNNING", 4)})["kafkaSecretChanged"] is False
+
+
 @pytest.mark.parametrize(
     ("states", "worst"),
     [

@@ -59,7 +59,7 @@ def test_labels_and_annotations_are_added() -> None:
 def test_environment_and_mounts_are_added_to_the_runtimes_own() -> None:
     made = runtime(env=[{"name": "A", "value": "1"}], volumeMounts=[{"name": "m", "mountPath": "/models"}])
 
-    assert [variable["name"] for variable in made["env"]] == ["POD_IP", "A"]
+    assert [variable["name"] for variable in made["env"]] == ["POD_IP", "NODE_ZONE", "A"]
     assert made["volumeMounts"][-1] == {"name": "m", "mountPath": "/models"}
     assert len(made["volumeMounts"]) > 1
 
@@ -76,12 +76,12 @@ def test_lists_without_names_are_replaced() -> None:
 
 
 def test_a_constraint_over_nodes_is_made_hard() -> None:
-    (made,) = pod(
+    nodes, zones = pod(
         topologySpreadConstraints=[{"topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]
     )["topologySpreadConstraints"]
 
-    assert made["whenUnsatisfiable"] == "DoNotSchedule"
-    assert made["labelSelector"] == {"matchLabels": {"streamsapp.dev/name": "wordcount"}}
+    assert (nodes["whenUnsatisfiable"], zones["whenUnsatisfiable"]) == ("DoNotSchedule", "ScheduleAnyway")
+    assert nodes["labelSelector"] == {"matchLabels": {"streamsapp.dev/name": "wordcount"}}
 
 
 def test_null_removes_a_field() -> None:

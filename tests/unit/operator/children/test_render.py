@@ -136,6 +136,16 @@ def test_the_pod_runs_the_manifest_of_its_revision() -> None:
     }
 
 
+def test_the_pod_learns_its_zone_from_its_label_and_is_spread_over_zones_and_nodes() -> None:
+    spec = find(children(), "StatefulSet")["spec"]["template"]["spec"]
+    environment = {each["name"]: each for each in spec["containers"][0]["env"]}
+
+    field = environment["NODE_ZONE"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert field == "metadata.labels['topology.kubernetes.io/zone']"
+    spread = {each["topologyKey"]: each["whenUnsatisfiable"] for each in spec["topologySpreadConstraints"]}
+    assert spread == dict.fromkeys(("kubernetes.io/hostname", "topology.kubernetes.io/zone"), "ScheduleAnyway")
+
+
 def test_code_is_mounted_under_its_own_paths() -> None:
     files = {"words.py": "x = 1", "package/part.py": "y = 2"}
     made = children(code={"files": files})

@@ -238,7 +238,7 @@ def test_a_revision_whose_configuration_is_gone_can_still_be_scaled_and_nothing_
     assert stage.act(ApplyChildren("lost", 1, 1)) == ["merge StatefulSet/app"]
     assert stage.api.objects["StatefulSet", "app"]["spec"]["replicas"] == 1
     stage.seen = ChildrenSeen(replicas=3, template_revision="another")
-    with pytest.raises(Rejected, match="the configuration of revision lost is gone"):
+    with pytest.raises(Rejected, match="the ConfigMap of revision lost was deleted"):
         stage.act(ApplyChildren("lost", 1, 1))
 
 
@@ -419,7 +419,7 @@ def test_takes_no_pod_by_what_became_too_old_while_the_api_server_answered(stage
         stage.act(evict)
     assert list(stage.api.written()) == []
     assert stage.act(replace(evict, until=stage.clock.at + 3)) == ["evict Pod/app-0"]
-    with pytest.raises(Conflict, match="not any more what it was judged by"):
+    with pytest.raises(Conflict, match="has changed since it was observed"):
         stage.act(replace(evict, until=stage.clock.at + 3))
 
 

@@ -18,7 +18,8 @@ from streamsapp_operator.loop import Key, Loop
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import TopologyShape
-from streamsapp_operator.model.status import AppStatus, RolloutStatus, to_document
+from streamsapp_operator.model.resource_status import to_document
+from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.plan import plan
 from streamsapp_operator.plan.topology_compatibility import encode

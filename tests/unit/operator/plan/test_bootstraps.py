@@ -20,7 +20,8 @@ from streamsapp_operator.model.actions import (
 )
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, JobSeen, JobState
-from streamsapp_operator.model.status import AppStatus, BootstrapStatus, Condition, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus, BootstrapStatus, Condition
 from streamsapp_operator.plan import ReconcilePlan
 
 NOTHING: dict[str, Any] = {"replicas": None, "template_revision": None, "max_unavailable": None}

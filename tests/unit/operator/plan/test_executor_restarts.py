@@ -84,8 +84,8 @@ def test_an_executor_is_replaced_only_when_the_last_one_took_part_in_a_batch() -
         assert evicted(waits) is None, "it is ready, and the query has not gone on with it"
     (blocker,) = reconciles.status.restart.blockers
     assert blocker.pod == "app-1"
-    assert "its state is JOINING, not RUNNING, as it took part in no batch yet; if two" in blocker.reason
-    assert "its log and the driver's tell why" in blocker.reason
+    assert "its state is JOINING, not RUNNING, as it took part in no batch yet; if that" in blocker.reason
+    assert "see its log and the driver's" in blocker.reason
 
     third = reconciles.plan(executors("one", "two"), driver=driver(), **query("two"))
     assert (revisions(third), evicted(third)) == (("two", "one", True), "app-0")

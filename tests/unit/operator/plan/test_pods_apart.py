@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace as changed
 
 from observed_builders import ROLLOUT, SHAPE, passed, wanted
@@ -16,7 +17,8 @@ from simulated_operator import SimulatedOperator
 from streamsapp_operator.model.actions import ApplyChildren, DeleteCheck, Evict, StartCheck
 from streamsapp_operator.model.desired_state import AnnotationRequests
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, PodSeen, TopologyShape
-from streamsapp_operator.model.status import AppStatus, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.topology_compatibility import conflicts, encode
 
@@ -353,7 +355,7 @@ def test_what_an_older_operator_remembered_of_revisions_in_the_way_is_read() -> 
     reconciles = recreating()
     rollout = changed(reconciles.rollout, revision="three", shape=None, checked=False, phase="Checking")
     kept = {**(encode(SHAPE) or {}), "apart": {"two": ["store counts moved"]}}
-    document = to_document(changed(reconciles.status, shape=kept, shapes={}, rollout=rollout))
+    document = to_builtins(changed(reconciles.status, shape=kept, shapes={}, rollout=rollout))
     del document["shapes"], document["trial"]
     reconciles.status = from_document(document)
     change(reconciles, "one")

@@ -13,7 +13,8 @@ from streamsapp.manifest.model import PreviewSpec
 from streamsapp_operator.model.actions import ApplyChildren, DeletePreview, Evict, StartPreview
 from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState
 from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen
-from streamsapp_operator.model.status import Condition, PreviewStatus, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import Condition, PreviewStatus
 from streamsapp_operator.plan import ReconcilePlan
 
 ASKED = structs.replace(ROLLOUT, preview=PreviewSpec(records=500, max_differences=2))

@@ -294,7 +294,7 @@ def test_no_deadline_runs_for_a_pod_that_cannot_be_made_and_its_message_says_whe
     for _ in range(10):
         reconciles.plan(left, replicas=3, template_revision="two", after=50)
     assert phase(reconciles) == "Blocked"
-    assert f"pod {evicted} is not made: a quota" in (reconciles.rollout.message or "")
+    assert f"pod {evicted} does not exist yet: a quota" in (reconciles.rollout.message or "")
     late = replace(
         next(it for it in three() if it.name == evicted),
         uid="anew", revision="two", ready=False, report=None, created_at=reconciles.now,

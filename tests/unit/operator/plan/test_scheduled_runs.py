@@ -30,7 +30,8 @@ from streamsapp_operator.model.observed_state import (
     PreviewSeen,
     RunSeen,
 )
-from streamsapp_operator.model.status import AppStatus, Condition, ScheduleStatus, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus, Condition, ScheduleStatus
 from streamsapp_operator.plan import ReconcilePlan
 
 APP = wanted("two", engine="spark", schedule="0 * * * *")

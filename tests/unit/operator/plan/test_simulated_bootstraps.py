@@ -13,7 +13,8 @@ from observed_builders import NOW, observed, passed, wanted
 from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteBootstrap, StartBootstrap
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import JobSeen, JobState
-from streamsapp_operator.model.status import AppStatus, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.plan import plan
 
 

@@ -17,7 +17,7 @@ from streamsapp.manifest.model import MaintenanceWindow, RolloutSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict
 from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState
 from streamsapp_operator.model.observed_state import PodSeen
-from streamsapp_operator.model.status import from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.rollout_holds import is_open
 from streamsapp_operator.spec_reader import orders_of

@@ -17,8 +17,10 @@ from streamsapp_operator.model.observed_state import (
     TopologyShape,
     Trouble,
 )
-from streamsapp_operator.model.status import AppStatus, Condition, from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
+from streamsapp_operator.model.status import AppStatus, Condition
 from streamsapp_operator.plan import plan
+from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.plan.topology_compatibility import compatibility, decode, encode
 
 
@@ -264,3 +266,21 @@ def test_a_sum_of_lags_is_no_larger_than_the_resource_takes() -> None:
     reconciles = Reconciles(wanted())
     reconciles.plan([pod(it, active(f"0_{it}", input_lag=2**63 - 1)) for it in range(3)])
     assert reconciles.status.input_lag == 2**63 - 1
+
+
+def test_columns_have_pods_the_rollout_and_what_is_wrong_as_texts() -> None:
+    reconciles = Reconciles(wanted())
+    reconciles.plan(pods("one", "one", "one"))
+    assert (reconciles.status.pods, reconciles.rollout.pods, reconciles.status.message) == ("3/3", "3/3", "")
+    reconciles.plan([*pods("one", "one"), broken(2, "CrashLoopBackOff", "one", last_exit=f"exit 1: {'x' * 300}")])
+    assert (reconciles.status.pods, reconciles.rollout.pods) == ("2/3", "2/3")
+    assert reconciles.status.message.startswith("app-2: CrashLoopBackOff: exit 1: xxx")
+    assert (len(reconciles.status.message), reconciles.status.message[-3:]) == (160, "...")
+
+
+def test_the_message_is_there_where_nothing_runs_or_a_reconcile_fails() -> None:
+    invalid = InvalidSpec("app", "ns", "uid", 1, ("spec.replicas: expected an integer",))
+    never = plan(invalid, observed([], replicas=None), AppStatus(), NOW).status
+    assert (never.pods, never.message) == ("", "spec.replicas: expected an integer")
+    troubled = with_trouble(never, Trouble("NameTaken", "Service app exists"), 1, NOW)
+    assert troubled.message == "Service app exists"

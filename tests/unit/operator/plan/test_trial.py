@@ -14,7 +14,7 @@ from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict
 from streamsapp_operator.model.desired_state import AnnotationRequests
 from streamsapp_operator.model.observed_state import HangReport, PodSeen, ReportedRole, TopologyShape
-from streamsapp_operator.model.status import from_document, to_document
+from streamsapp_operator.model.resource_status import from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.topology_compatibility import encode
 
@@ -87,7 +87,7 @@ def test_a_restart_begins_the_time_anew_and_three_lead_back() -> None:
     planned = look(reconciles, new(restarts=3, running_since=reconciles.now, last_exit="exit 1: boom"), after=1)
     assert "RollingBack" in told(planned)
     assert (phase(reconciles), reconciles.status.failed_revision) == ("RollingBack", "two")
-    assert "app-2 cannot run: it was started 3 times again, the last time after exit 1: boom" in (
+    assert "app-2 cannot run: it restarted 3 times, the last time after exit 1: boom" in (
         reconciles.rollout.failure or ""
     )
     assert only(planned, ApplyChildren).revision == "one"

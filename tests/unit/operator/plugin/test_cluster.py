@@ -132,7 +132,7 @@ def test_when_no_pod_tells_the_topology_each_ones_reason_is_told(asked: Any) -> 
     with pytest.raises(PluginError) as failed:
         asked(secret("old"), admits(TODAY)).topology("wordcount", [pod_document(0), pod_document(1)], "text")
     assert str(failed.value).splitlines() == [
-        "no pod tells its topology:",
+        "no pod reports its topology:",
         "  wordcount-0: it does not accept the token in Secret wordcount-http",
         "  wordcount-1: it does not accept the token in Secret wordcount-http",
     ]

@@ -131,7 +131,7 @@ def test_a_terminal_that_is_closed_does_not_end_what_nohup_runs(cluster: FakeClu
           "reason": "Unschedulable", "message": "0/1 nodes: too little memory"}]}}, [],
          "Unschedulable: 0/1 nodes: too little memory"),
         ({"metadata": {}, "status": {"phase": "Failed", "message": "evicted"}}, [], "evicted"),
-        (None, [], "somebody deleted it"),
+        (None, [], "it was deleted"),
     ],
 )  # fmt: skip
 def test_a_pod_that_does_not_start_is_told_with_the_reason_and_deleted(
@@ -185,7 +185,7 @@ def test_a_reset_that_can_ask_nobody_needs_to_be_told_yes(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(PluginError, match="give --yes"):
+    with pytest.raises(PluginError, match="pass --yes"):
         run(cluster, "reset", "wordcount")
     assert cluster.created == []
     assert run(cluster, "reset", "wordcount", "--dry-run") == 0

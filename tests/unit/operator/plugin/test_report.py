@@ -32,6 +32,9 @@ UNKNOWN = {
     "wJalrXUtnFEMI": "AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI",
     "AKIAIOSFODNN7EXAMPLE": "credentials of AKIAIOSFODNN7EXAMPLE were refused",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0abc.sig": "token was eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0abc.sig today",
+    "pwdvalue1": "DB_PWD=pwdvalue1 is set",
+    "passvalue2": "MQTT_PASS: passvalue2",
+    "me:infovalue": "basic.auth.user.info=me:infovalue",
     "abcdef0123456789": "Authorization: Bearer abcdef0123456789",
     "me:pw12345": "GET https://me:pw12345@registry.example/subjects",
     "f00dfacef00dface": "PUT /key?X-Amz-Signature=f00dfacef00dface&x=1",
@@ -111,6 +114,23 @@ def test_the_file_is_its_users_alone_and_replaces_none(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(PluginError, match="cannot be written"):
         run(path, cluster())
+
+
+def test_its_size_has_a_bound_and_a_log_keeps_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_MOST_OF_ONE", 1000)
+    monkeypatch.setattr(report, "_MOST", 2500)
+    long = f"password=first {'x' * 5000} the end"
+    parts = [ReportPart(f"wordcount-{number}/runtime.log", long) for number in range(5)]
+    parts.insert(1, ReportPart("events.json", ["y" * 5000]))
+    path = tmp_path / "report.tar.gz"
+    run(path, FakeCluster([app_document(healthy_status())], parts=parts))
+
+    files = bundle(path)
+    assert list(files) == ["wordcount-0/runtime.log", "events.json", "wordcount-1/runtime.log", "missing.txt"]
+    assert all(len(text) < 1100 for text in files.values())
+    assert files["wordcount-0/runtime.log"].endswith("the end")
+    assert files["events.json"].startswith('[\n "yyy')
+    assert files["missing.txt"].startswith("wordcount-2/runtime.log and all after it: the report has 2.4 KiB")
 
 
 def test_a_part_of_a_longer_secret_hides_no_rest_of_it() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as msgspec_replace
 
 from kubectl_parts import (
     FakeCluster,
@@ -183,7 +185,7 @@ def test_says_nothing_of_operators_where_one_runs_or_cannot_be_seen() -> None:
 def test_says_that_a_change_was_not_taken_notice_of_where_operators_cannot_be_seen() -> None:
     changed = app_document(healthy_status())
     changed["metadata"]["generation"] = 5
-    assert "The last change was not taken notice of yet" in status_of(FakeCluster([changed]))
+    assert "No operator has seen the last change yet" in status_of(FakeCluster([changed]))
 
 
 def test_does_not_complain_about_the_operator_of_an_application_that_was_just_made() -> None:
@@ -251,3 +253,22 @@ def test_a_bootstrap_is_told_while_it_matters(bootstrap: dict[str, object], line
 def test_a_bootstrap_that_is_done_is_not_told() -> None:
     bootstrap = {"phase": "Done", "startedAt": ago(90), "finishedAt": ago(9)}
     assert "history" not in status_of(FakeCluster([app_document(healthy_status(bootstrap=bootstrap))]))
+
+
+@pytest.mark.parametrize(
+    ("restarts", "remedy"),
+    [(False, "restart them: kubectl streamsapp restart wordcount"), (True, "they restart one by")],
+)
+def test_pods_that_have_read_an_old_secret_are_mentioned_with_the_remedy(restarts: bool, remedy: str) -> None:
+    accepted = {"revision": "a", "replicas": 1, "restartOnChange": restarts}
+    answer = report(active("0_0"))
+    assert answer.report is not None
+    old = msgspec_replace(answer.report, kafka_secret_changed=True)
+    cluster = FakeCluster(
+        [app_document(healthy_status(workingMemory={"accepted": accepted}))],
+        pod_documents=[pod_document(0)],
+        answers={"wordcount-0": replace(answer, report=old)},
+    )
+    told = status_of(cluster)
+    assert "the Secret of spec.kafka.secretRef has changed" in told
+    assert remedy in told
