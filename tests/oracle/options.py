@@ -84,7 +84,7 @@ def materialized(step: Step) -> Materialized[Any, Any] | None:
         store=options.get("engine", "rocksdb"),
         logging=options.get("logging", True),
         caching=options.get("caching", True),
-        emit=options.get("emit", "update"),
+        emit=options.get("emit"),
         retention=options.get("retention"),
         versioned=options.get("versioned"),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kafka_cluster import Kafka
 from oracle import class_path
@@ -45,12 +45,12 @@ def output_topics(kafka: Kafka) -> tuple[str, str, str]:
     )
 
 
-def topology(topics: Topics) -> Topology:
-    """The program."""
+def topology(topics: Topics, emit: Literal["update", "commit"] | None = None) -> Topology:
+    """The program. ``emit`` is that of the lengths, as Kafka Streams has no caches here."""
     builder = StreamsBuilder()
     lines = builder.stream(topics.source, Consumed(_TEXT, _TEXT))
     total = lines.group_by_key().aggregate(
-        lambda: 0, lambda _, line, length: length + len(line), Materialized("lengths", _TEXT, _LONG)
+        lambda: 0, lambda _, line, length: length + len(line), Materialized("lengths", _TEXT, _LONG, emit=emit)
     )
     total.to_stream().to(topics.lengths, Produced(_TEXT, _LONG))
     by_parity = total.group_by(

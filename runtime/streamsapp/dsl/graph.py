@@ -43,6 +43,11 @@ class GraphNode(ABC):
         self._children: dict[GraphNode, None] = {}
 
     @property
+    def drops_late(self) -> bool:
+        """Says whether it drops records that come too late for the stream time that it has seen."""
+        return self.closes_after_ms is not None
+
+    @property
     def parents(self) -> list[GraphNode]:
         return list(self._parents)
 

@@ -20,6 +20,8 @@ class StreamJoinNode(GraphNode):
     """Joins two streams behind the nodes that keep their records. It writes one node for each side and a merging one,
     or a single node if a stream is joined with itself and the optimisation is on."""
 
+    drops_late = True
+
     def __init__(
         self,
         name: str,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.foreign_key_join import join_tables
+from streamsapp.dsl.graph import find_downstream
 from streamsapp.dsl.join_options import TableJoined
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import ToStream
@@ -238,7 +239,8 @@ class KTable(JavaNames, Generic[K, V]):
         """Groups the rows: ``selector(key, value)`` returns the group and the value of the row there, as a pair.
 
         A row belongs to no group if the pair, the group or the value is ``None``. Updates travel through a repartition
-        topic.
+        topic. The changes of a row within a commit travel as one, unless its table was given
+        ``Materialized(emit="update")``.
         """
         from streamsapp.dsl.kgroupedtable import KGroupedTable  # a table is grouped, and grouped it makes tables
 
@@ -246,10 +248,15 @@ class KTable(JavaNames, Generic[K, V]):
         require("group_by", grouped, Grouped, "Grouped(key_serde, value_serde)")
         options = grouped or Grouped[KR, VR]()
         name = self._names.named(options.name, "KTABLE-SELECT-")
-        node = ProcessorGraphNode(name, lambda: RegroupTable(selector))
+        node = ProcessorGraphNode(name, lambda: RegroupTable(selector, combines=self._combines_above(node)))
         place = self._place.then(node, options.key_serde, options.value_serde, key_changed=False)
         self._table.enable_sending_old_values(force=True)
         return KGroupedTable(place, options)
+
+    def _combines_above(self, groups: ProcessorGraphNode) -> bool:
+        """Says whether changes of rows are combined in front of their groups: unless the user said when updates go, or
+        the time of changes that were held could be too late for windows below."""
+        return self._table.emit is None and find_downstream(groups, lambda node: node.drops_late) is None
 
     def _join(
         self, join: TableJoinType, other: Any, arguments: tuple[Any, ...], options: dict[str, Any]

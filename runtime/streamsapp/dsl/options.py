@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args, overload
 
 from streamsapp.dsl.arguments import Option
 from streamsapp.dsl.arity import require_arity
@@ -27,6 +27,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 VO = TypeVar("VO")
 KO = TypeVar("KO")
+
+#: When the updates of a table go downstream, where the user says so.
+Emit: TypeAlias = Literal["update", "commit"]
 
 
 @java_names("Named")
@@ -230,11 +233,14 @@ class Materialized(Option, Generic[K, V]):
     ``store`` is the engine. ``logging=False`` leaves the changelog topic out: the store is then lost with the instance.
     ``log_config`` holds settings of the changelog topic.
 
-    ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
-    it happens. ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table
-    without windows keeps the earlier values of its keys (KIP-914): updates that come out of order do not replace later
-    ones then. Durations are ``timedelta`` or whole milliseconds. ``caching`` changes neither
-    results nor emission, here as in Kafka Streams' semantics: reads and writes of a task always meet in memory first.
+    ``emit`` says when updates go downstream. By default each does when it happens; only the changes that a ``group_by``
+    of the table sends to an aggregation are combined, into one for each row and commit. With ``"update"`` these go at
+    once, too. With ``"commit"`` the last update of each key goes downstream when the task commits.
+
+    ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table without windows keeps
+    the earlier values of its keys (KIP-914): updates that come out of order do not replace later ones then. Durations
+    are ``timedelta`` or whole milliseconds. ``caching`` changes neither results nor emission, here as in Kafka Streams'
+    semantics: reads and writes of a task always meet in memory first.
     """
 
     store_name: str | None = None
@@ -244,7 +250,7 @@ class Materialized(Option, Generic[K, V]):
     retention: Duration | None = None
     logging: bool = True
     caching: bool = True
-    emit: Literal["update", "commit"] = "update"
+    emit: Emit | None = None
     log_config: dict[str, str] = field(default_factory=dict)
     versioned: Duration | None = None
 
@@ -261,7 +267,7 @@ class Materialized(Option, Generic[K, V]):
         retention: Duration | None = None,
         logging: bool = True,
         caching: bool = True,
-        emit: Literal["update", "commit"] = "update",
+        emit: Emit | None = None,
         log_config: dict[str, str] | None = None,
         versioned: Duration | None = None,
     ) -> None: ...
@@ -276,7 +282,7 @@ class Materialized(Option, Generic[K, V]):
         retention: Duration | None = None,
         logging: bool = True,
         caching: bool = True,
-        emit: Literal["update", "commit"] = "update",
+        emit: Emit | None = None,
         log_config: dict[str, str] | None = None,
         versioned: Duration | None = None,
     ) -> None: ...
@@ -287,8 +293,8 @@ class Materialized(Option, Generic[K, V]):
         super().__post_init__()
         if self.store not in ("rocksdb", "memory"):
             raise TopologyError(f"Materialized(store={self.store!r}): use 'rocksdb' or 'memory'")
-        if self.emit not in ("update", "commit"):
-            raise TopologyError(f"Materialized(emit={self.emit!r}): use 'update' or 'commit'")
+        if self.emit not in (None, *get_args(Emit)):
+            raise TopologyError(f"Materialized(emit={self.emit!r}): use 'update' or 'commit', or leave it out")
 
 
 @java_names("Branched")

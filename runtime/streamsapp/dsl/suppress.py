@@ -9,6 +9,7 @@ from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.suppress import Suppress, SuppressedView
 from streamsapp.dsl.operators.table_views import TableView
+from streamsapp.dsl.options import Emit
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.table_supplier import TableSupplier
@@ -63,6 +64,10 @@ class SuppressedTable(TableSupplier):
     @property
     def holds_updates(self) -> bool:
         return self._parent.holds_updates
+
+    @property
+    def emit(self) -> Emit | None:
+        return self._parent.emit
 
     def view(self) -> TableView:
         return SuppressedView(self._buffer.name, self._parent.view())

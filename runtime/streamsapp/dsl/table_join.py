@@ -14,7 +14,7 @@ from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_join import JoinTables, StoreJoined
 from streamsapp.dsl.operators.table_views import JoinedView, StoredView, TableView
-from streamsapp.dsl.options import Materialized, Named, table_options
+from streamsapp.dsl.options import Emit, Materialized, Named, table_options
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.table_supplier import TableSupplier
@@ -51,6 +51,7 @@ class JoinedTable(TableSupplier):
         self._right = right
         self._joiner = joiner
         self._store = store
+        self._own_emit = None if store is None else store.emit
         self._left_required, self._right_required = join != "outer_join", join == "join"
         # Without, it would not be known whether a row that is deleted on one side was joined before.
         if not self._right_required:
@@ -98,6 +99,10 @@ class JoinedTable(TableSupplier):
         if self._store is not None:
             return self._store.emit_at_commit
         return self._left.holds_updates or self._right.holds_updates
+
+    @property
+    def emit(self) -> Emit | None:
+        return self._own_emit or ("update" if "update" in (self._left.emit, self._right.emit) else None)
 
     def view(self) -> TableView:
         if self._store is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsapp.dsl.fitting import fitting
 from streamsapp.dsl.names import NameGenerator
-from streamsapp.dsl.options import Materialized
+from streamsapp.dsl.options import Emit, Materialized
 from streamsapp.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import duration_ms
@@ -30,11 +30,17 @@ class TableStore:
 
     builder: StoreBuilder
     queryable: bool
-    emit_at_commit: bool
+    #: When its updates go downstream, if the user said so.
+    emit: Emit | None = None
 
     @property
     def name(self) -> str:
         return self.builder.name
+
+    @property
+    def emit_at_commit(self) -> bool:
+        """Says whether updates wait for the commit."""
+        return self.emit == "commit"
 
     @property
     def wanted(self) -> bool:
@@ -82,8 +88,8 @@ def _kind(materialized: Materialized[Any, Any] | None) -> StoreType:
         return TIMESTAMPED_KEY_VALUE
     if materialized.store == "memory" or materialized.emit == "commit":
         raise TopologyError(
-            f"Materialized({materialized.store_name or ''!r}, versioned=...) needs store='rocksdb' and "
-            "emit='update', which are the defaults: leave store and emit out, or versioned"
+            f"Materialized({materialized.store_name or ''!r}, versioned=...) needs store='rocksdb', which is "
+            "the default, and has no emit='commit': leave store and emit out, or versioned"
         )
     history_ms = duration_ms(materialized.versioned)
     if history_ms < 0:
@@ -170,4 +176,4 @@ def _store(
         log_config=options.log_config,
         caching=options.caching,
     )
-    return TableStore(builder, options.store_name is not None, options.emit == "commit")
+    return TableStore(builder, options.store_name is not None, options.emit)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
+from streamsapp.dsl.options import Emit
 from streamsapp.dsl.table_store import TableStore
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder
@@ -62,6 +63,11 @@ class TableSupplier(ABC):
         return False
 
     @property
+    @abstractmethod
+    def emit(self) -> Emit | None:
+        """The option of the same name, if the user gave it to the table or to those that it is derived from."""
+
+    @property
     def history_ms(self) -> int | None:
         """The time in milliseconds for which the store below :meth:`view` keeps earlier values of its keys; ``None`` if
         it keeps no versions."""
@@ -105,6 +111,10 @@ class TableSource(TableSupplier):
         return self._store.emit_at_commit
 
     @property
+    def emit(self) -> Emit | None:
+        return self._store.emit
+
+    @property
     def history_ms(self) -> int | None:
         return self._store.history_ms
 
@@ -135,6 +145,10 @@ class AggregatedTable(TableSupplier):
         return self._store.emit_at_commit
 
     @property
+    def emit(self) -> Emit | None:
+        return self._store.emit
+
+    @property
     def history_ms(self) -> int | None:
         return self._store.history_ms
 
@@ -158,6 +172,10 @@ class MergedTable(TableSupplier):
 
     def view(self) -> TableView:
         return self._parents[0].view()
+
+    @property
+    def emit(self) -> Emit | None:
+        return self._parents[0].emit
 
     @property
     def history_ms(self) -> int | None:
@@ -184,6 +202,7 @@ class DerivedTable(TableSupplier):
         self._view = view
         self._materialized = materialized
         self._store = store if store is not None and store.wanted else None
+        self._emit = None if store is None else store.emit
         self._make_stored = make_stored
         self._make_unstored = make_unstored
         if self.uses_old_values:
@@ -208,6 +227,10 @@ class DerivedTable(TableSupplier):
     @property
     def holds_updates(self) -> bool:
         return self._parent.holds_updates if self._store is None else self._store.emit_at_commit
+
+    @property
+    def emit(self) -> Emit | None:
+        return self._emit or self._parent.emit
 
     @property
     def history_ms(self) -> int | None:

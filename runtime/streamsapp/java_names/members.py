@@ -94,7 +94,8 @@ MEMBERS: Mapping[str, Mapping[str, str]] = {
             'withStoreType store="rocksdb" or store="memory"',
             'withCachingEnabled emit="commit", which sends the last update of each commit, as a cache does in effect',
         ),
-        "withCachingDisabled": "leave it out: every update is sent on, as without a cache",
+        "withCachingDisabled": 'emit="update", which sends every update on at once, as without a cache; left out, only '
+        "what group_by sends is combined",
     },
     "Joined": _option(
         "with Joined(key_serde, value_serde, other_value_serde)",

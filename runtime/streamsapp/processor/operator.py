@@ -165,6 +165,12 @@ class NodeContext(Protocol):
         ...
 
     @property
+    def combines(self) -> bool:
+        """Says whether changes of a grouped table are combined until the commit: not in a test driver, nor over
+        history, where commits have no meaning."""
+        ...
+
+    @property
     def emit_interval_ms(self) -> int:
         """The interval in milliseconds of wall-clock time at which results that wait for a window to close are looked
         for."""

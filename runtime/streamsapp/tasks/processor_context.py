@@ -179,6 +179,11 @@ class NodeBinding:
         return self.task.execution.emit_interval_ms
 
     @property
+    def combines(self) -> bool:
+        """Says whether changes of a grouped table are combined until the commit."""
+        return self.task.execution.combines
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The same node as user code sees it: one object, whatever wiring is in use."""
         if self._user_context is None:

@@ -149,6 +149,7 @@ class StreamTask:
             config.on_processing_error,
             config.on_production_error,
         )
+        self._failures.held = self._held_records
         self._wire_up(WiredTopology())
         self._group = PartitionGroup(config.max_task_idle_ms)
         self._committed: dict[TopicPartition, int] = {}
@@ -358,19 +359,18 @@ class StreamTask:
     def _fire(self, callback: Callable[[int], None], node: str, timestamp: int) -> None:
         self.context.message = None
         self.context.timestamp = timestamp
+        self._failures.held = None
         try:
             callback(timestamp)
         except Exception as error:
             self._failures.processing(node, error, timestamp, None)
+        finally:
+            self._failures.held = self._held_records
 
     def emit_held(self, limit: int) -> int:
         """Emit results that operators hold back for the commit; returns how many are still held."""
         self._go_through(self.probes.for_results())
-        self._failures.held = self._held_records
-        try:
-            return self._wired.emit_held(limit)
-        finally:
-            self._failures.held = None
+        return self._wired.emit_held(limit)
 
     def _held_records(self) -> str:
         """The records that held results are of, as an error names them. To note the last one of each key costs more

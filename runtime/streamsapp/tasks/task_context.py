@@ -27,21 +27,24 @@ class Execution(NamedTuple):
     emit_interval_ms: int
     #: Says whether its foreign-key joins go on from an answer that came too late.
     asks_again: bool
+    #: Says whether changes of a grouped table are combined until the commit.
+    combines: bool
 
 
 def by_instance() -> Execution:
     """Run by an instance, or by an engine."""
-    return Execution(EMIT_INTERVAL_MS, True)
+    return Execution(EMIT_INTERVAL_MS, asks_again=True, combines=True)
 
 
 def record_by_record() -> Execution:
     """Run by a test driver, which writes what Kafka Streams' test driver writes, record for record."""
-    return Execution(0, False)
+    return Execution(0, asks_again=False, combines=False)
 
 
 def over_history() -> Execution:
-    """In the past: each record looks for results of closed windows, as how fast records come must not matter."""
-    return Execution(0, True)
+    """In the past: each record looks for results of closed windows, and each change goes to its group, as how fast
+    records come must not matter."""
+    return Execution(0, asks_again=True, combines=False)
 
 
 class TaskContext:

@@ -35,7 +35,7 @@ def run_both(
     headers: Headers = [("trace", b"\x00\x01"), ("empty", b""), ("null", None)]
     produce(kafka, source, LINES, headers)
     our_config, their_config = instances.config(), instances.config()
-    instance = instances.start(topology(ours), our_config)
+    instance = instances.start(topology(ours, emit="update"), our_config)
     jvm = start_jvm(theirs, their_config)
     words = sum(len((line or b"").split(b" ")) for _, line, _ in LINES)
     both = (ours.counts, theirs.counts)

@@ -139,6 +139,7 @@ final class Functions {
         "concat", (a, b) -> clip(text(a) + "," + text(b)),
         "sum", (a, b) -> num(a) + num(b),
         "minus", (a, b) -> num(a) - num(b),
+        "minus_or_none", (a, b) -> noneIfZero(num(a) - num(b)),
         "unconcat", (a, b) -> clip(text(a) + "-" + text(b)),
         "latest", (a, b) -> b,
         "null_if_odd_sum", (a, b) -> Math.floorMod(num(a) + num(b), 2L) == 0 ? num(a) + num(b) : null);
@@ -153,6 +154,8 @@ final class Functions {
         "uncount", (k, v, a) -> num(a) - 1,
         "sum", (k, v, a) -> num(a) + num(v),
         "unsum", (k, v, a) -> num(a) - num(v),
+        "uncount_or_none", (k, v, a) -> noneIfZero(num(a) - 1),
+        "unsum_or_none", (k, v, a) -> noneIfZero(num(a) - num(v)),
         "join", (k, v, a) -> clip(text(a) + "+" + text(k) + "=" + text(v)),
         "unjoin", (k, v, a) -> clip(text(a) + "-" + text(k) + "=" + text(v)),
         "null_if_odd", (k, v, a) -> even(v) ? num(a) + num(v) : null);
@@ -211,6 +214,10 @@ final class Functions {
 
     static Predicate<Object, Object> predicate(String name) {
         return named("predicate", PREDICATES, name);
+    }
+
+    private static Object noneIfZero(long number) {
+        return number == 0 ? null : number;
     }
 
     static ValueMapper<Object, Object> valueMapper(String name) {

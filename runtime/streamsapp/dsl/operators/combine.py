@@ -45,7 +45,7 @@ class Merge:
 
 
 #: Classes of keys that are equal if their bytes are, and only then; 0.0 and -0.0 are not, nor many of users' classes.
-_SAME_AS_BYTES = frozenset({str, bytes, int})
+SAME_AS_BYTES = frozenset({str, bytes, int})
 
 
 class Combine(Operator):
@@ -87,7 +87,7 @@ class Combine(Operator):
                 return
             gone = None
             try:
-                identity = key if key.__class__ in _SAME_AS_BYTES else serialize(key)
+                identity = key if key.__class__ in SAME_AS_BYTES else serialize(key)
                 partial = partials.get(identity)
                 if partial is not None and reducer is not None:
                     # Others read the record's own value, which the reducer may change in place.

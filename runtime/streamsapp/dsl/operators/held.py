@@ -35,7 +35,7 @@ class Held:
 
     def __init__(
         self,
-        waiting: dict[Hashable, HeldUpdate] | list[tuple[Any, ...]],
+        waiting: dict[Hashable, Any] | list[tuple[Any, ...]],
         in_order: Callable[[], list[Any]],
         send: Callable[[NodeContext, list[Any]], None],
     ) -> None:
@@ -50,6 +50,21 @@ class Held:
             self._batch = Batch(self._in_order())
             self._waiting.clear()
         self._send(context, self._batch.take(limit))
+        return len(self)
+
+    def emit_oldest(self, context: NodeContext, count: int) -> None:
+        """Sends the entries of a dictionary whose last updates are the earliest, as there are too many. They are not of
+        the record in process."""
+        waiting = self._waiting
+        assert isinstance(waiting, dict)
+        oldest = [waiting.pop(each) for each in list(islice(waiting, count))]
+        record, context.record = context.record, None
+        try:
+            self._send(context, [*self._batch.take(len(self._batch)), *oldest])
+        finally:
+            context.record = record
+
+    def __len__(self) -> int:
         return len(self._batch) + len(self._waiting)
 
 

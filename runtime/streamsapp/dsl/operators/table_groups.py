@@ -5,39 +5,58 @@ Bound on the polling thread when a task is created; pushed on a processing threa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import marshal
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
+from streamsapp.dsl.operators.combine import SAME_AS_BYTES
 from streamsapp.dsl.operators.forward_updates import LateChange, Update
+from streamsapp.dsl.operators.held import Held
 from streamsapp.dsl.operators.stateless import no_pair, pair_of
 from streamsapp.errors import StreamsError
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
 #: Values of one of these classes that are equal have the same bytes.
 _EQUAL_AS_BYTES = frozenset({str, bytes, int, bool})
+#: The version of Python's object format that writes no references, so that equal objects have equal bytes.
+_WITHOUT_REFERENCES = 2
+
+
+#: Rows whose changes are held at most. Those that have not changed for longest are sent when there are more.
+MAX_ROWS = 20_000
+#: The memory of a held change: its key, two rows with their groups, and its place in the dictionary.
+CHANGE_BYTES = 600
+
+#: A row in its group: ``(group, grouped value)``.
+GroupedRow: TypeAlias = tuple[Any, Any]
+#: ``(new, old, timestamp, headers)``: the change of a row in its groups.
+GroupedChange: TypeAlias = tuple[GroupedRow | None, GroupedRow | None, int, Headers | None]
 
 
 class RegroupTable(Operator):
     """Maps the old and the new row of a change into groups: one is to subtract, the other to add.
 
-    Rows that stay in their group travel as one record; otherwise the subtraction goes first.
+    Rows that stay in their group travel as one record; otherwise the subtraction goes first. Combined, the changes of a
+    row travel as one with each commit: what it was before the first of them, and what it is after the last one.
     """
 
-    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any] | None]) -> None:
+    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any] | None], *, combines: bool) -> None:
         self._selector = selector
+        self._combines = combines
+        self._changes: dict[Hashable, GroupedChange] = {}
+        self._held = Held(self._changes, lambda: list(self._changes.values()), _send)
 
     def bind(self, context: NodeContext) -> Push:
-        selector, forward, on_error = self._selector, context.forward, context.on_error
+        if context.forward is nowhere:
+            return nowhere
+        combines = self._combines and context.combines
+        return self._bind_combining(context) if combines else self._bind_sending(context)
 
-        def row(key: Any, value: Any) -> tuple[Any, Any] | None:
-            pair = None if value is None else selector(key, value)
-            if pair is None:
-                return None
-            group, grouped = pair if pair.__class__ is tuple else pair_of(pair)
-            return None if group is None or grouped is None else (group, grouped)
+    def _bind_sending(self, context: NodeContext) -> Push:
+        row, on_error = self._row, context.on_error
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             if change.__class__ is LateChange:
@@ -45,21 +64,74 @@ class RegroupTable(Operator):
             try:
                 if key is None:
                     raise _null_key(context.node_name)
-                new = row(key, change[0])
-                old = row(key, change[1])
-                stays = new is not None and old is not None and _is_same(new[0], old[0])
+                new, old = row(key, change[0]), row(key, change[1])
             except Exception as error:
                 on_error(no_pair(error, "group_by"), key, change, timestamp, headers)
                 return
-            if stays and new is not None and old is not None:
-                forward(new[0], (new[1], old[1]), timestamp, headers)
-                return
-            if old is not None:
-                forward(old[0], (None, old[1]), timestamp, headers)
-            if new is not None:
-                forward(new[0], (new[1], None), timestamp, headers)
+            _forward(context, new, old, timestamp, headers)
 
         return push
+
+    def _bind_combining(self, context: NodeContext) -> Push:
+        row, on_error, changes, held = self._row, context.on_error, self._changes, self._held
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            if change.__class__ is LateChange:
+                return
+            try:
+                if key is None:
+                    raise _null_key(context.node_name)
+                identity = key if key.__class__ in SAME_AS_BYTES else _identity(key)
+                new = row(key, change[0])
+                earlier = changes.get(identity)
+                old = row(key, change[1]) if earlier is None else earlier[1]
+            except Exception as error:
+                on_error(no_pair(error, "group_by"), key, change, timestamp, headers)
+                return
+            if earlier is not None:
+                del changes[identity]  # they are in the order of their last updates
+            changes[identity] = new, old, timestamp, headers
+            if len(changes) > MAX_ROWS:
+                held.emit_oldest(context, MAX_ROWS // 2)
+
+        return push
+
+    def _row(self, key: Any, value: Any) -> GroupedRow | None:
+        pair = None if value is None else self._selector(key, value)
+        if pair is None:
+            return None
+        group, grouped = pair if pair.__class__ is tuple else pair_of(pair)
+        return None if group is None or grouped is None else (group, grouped)
+
+    def emit_held(self, context: NodeContext, limit: int) -> int:
+        return self._held.emit(context, limit)
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._held) * CHANGE_BYTES
+
+
+def _send(context: NodeContext, changes: list[GroupedChange]) -> None:
+    for change in changes:
+        _forward(context, *change)
+
+
+def _forward(
+    context: NodeContext, new: GroupedRow | None, old: GroupedRow | None, timestamp: int, headers: Headers | None
+) -> None:
+    forward = context.forward
+    try:
+        stays = new is not None and old is not None and _is_same(new[0], old[0])
+    except Exception as error:
+        context.on_error(error, None, (new, old), timestamp, headers)
+        return
+    if stays and new is not None and old is not None:
+        forward(new[0], (new[1], old[1]), timestamp, headers)
+        return
+    if old is not None:
+        forward(old[0], (None, old[1]), timestamp, headers)
+    if new is not None:
+        forward(new[0], (new[1], None), timestamp, headers)
 
 
 class AggregateTable(StoredTableOperator):
@@ -126,6 +198,19 @@ def _is_same(group: Any, other: Any) -> bool:
     if kind is not other.__class__ or group != other:
         return False
     return kind in _EQUAL_AS_BYTES or repr(group) == repr(other)
+
+
+def _identity(key: Any) -> Hashable:
+    """Returns what is equal for two keys only if their bytes are, for certain; bytes of lists and dictionaries, which
+    have no hash. The changes of keys that are taken for two travel one after the other, which comes to the same."""
+    try:
+        hash(key)
+    except TypeError:
+        try:
+            return marshal.dumps(key, _WITHOUT_REFERENCES)
+        except ValueError:
+            return object()
+    return key, repr(key)
 
 
 def _null_key(node_name: str) -> StreamsError:
