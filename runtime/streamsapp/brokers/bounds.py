@@ -30,8 +30,8 @@ def throttle(milliseconds: int, broker: object) -> float:
     seconds = max(0, milliseconds) / 1000
     if seconds > LONGEST_THROTTLE:
         log.warning(
-            "broker %s wants to be left alone for %.0f s (throttle_time_ms); it is asked again after %.0f s. Look at"
-            " the quotas of this client and of its user",
+            "broker %s throttles this client for %.0f s (throttle_time_ms); the next request goes out after %.0f s. "
+            "Check the quotas of this client and of its user",
             broker, seconds, LONGEST_THROTTLE,
         )  # fmt: skip
     return min(seconds, LONGEST_THROTTLE)

@@ -362,4 +362,4 @@ def _none(*, compact: bool) -> bytes:
 
 def _check(value: object, *, nullable: bool) -> None:
     if value is None and not nullable:
-        raise ValueError("a value that may not be none is none")
+        raise ValueError("a value is None where the schema needs one")

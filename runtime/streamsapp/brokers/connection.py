@@ -172,7 +172,7 @@ class Connection:
         broker = self._brokers.get(node)
         if broker is None:
             if node not in self._addresses:
-                raise NotSentError(f"broker {node}: it is not known where it is")
+                raise NotSentError(f"broker {node}: its address is not known")
             address = self._addresses[node]
             broker = self._brokers[node] = Broker(self._loop, str(node), address, self._client_id, self._opener)
         return broker

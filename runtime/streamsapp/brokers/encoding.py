@@ -68,7 +68,7 @@ class Reader:
         """The number of items, each of at least so many bytes."""
         count = self.count_or_none(least)
         if count is None:
-            raise ValueError("an array that may not be none is none")
+            raise ValueError("an array is None where the schema needs one")
         return count
 
     def count_or_none(self, least: int = 1) -> int | None:
@@ -84,7 +84,7 @@ class Reader:
         """A text that is not none."""
         found = self._taken(self._length(INT16))
         if found is None:
-            raise ValueError("a text that may not be none is none")
+            raise ValueError("a string is None where the schema needs one")
         return found.decode()
 
     def text_or_none(self, errors: str = "strict") -> str | None:
@@ -96,7 +96,7 @@ class Reader:
         """Bytes that are not none."""
         found = self._taken(self._length(INT32))
         if found is None:
-            raise ValueError("bytes that may not be none are none")
+            raise ValueError("bytes are None where the schema needs some")
         return bytes(found)
 
     def data_or_none(self) -> bytes | None:

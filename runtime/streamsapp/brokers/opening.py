@@ -197,7 +197,7 @@ class _Opening:
         self._send(request.encoded(version, self._requests, self._client_id))
         answer = self._exactly(check_length(self._exactly(4), self._most))
         if number_of(answer) != self._requests:
-            raise WrongAnswerError("it answers something else than it was asked; is it a broker of Kafka's?")
+            raise WrongAnswerError("it answers another request than the one that was sent; is it a Kafka broker?")
         try:
             return request.decoded(answer, version)
         except WrongAnswerError:
@@ -239,5 +239,5 @@ class _Opening:
 def _versions(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
     """The least and the greatest version of each request that a broker knows, by its number."""
     if answer.error_code:
-        raise WrongAnswerError(f"it does not say which requests it knows (error {answer.error_code})")
+        raise WrongAnswerError(f"it does not report the requests that it supports (error {answer.error_code})")
     return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}

@@ -50,7 +50,7 @@ class RequestByHand(ABC, Generic[A]):
         if theirs[1] < least or theirs[0] > greatest:
             told = f", but in {theirs[0]} to {theirs[1]}" if self.API_KEY in known else ""
             raise WrongAnswerError(
-                f"it does not know {self.name} in a version of {least} to {greatest}{told}: it is too old, or too new"
+                f"it does not support {self.name} in version {least} to {greatest}{told}: it is too old, or too new"
             )
         return min(greatest, theirs[1])
 

@@ -41,7 +41,7 @@ class AwayPage:
             try:
                 self._server = HttpServer(self._port, host=self._host, token_file=HTTP_TOKEN_FILE)
             except ConfigError as error:
-                log.info("nobody answers while the application is away: %s", error)
+                log.info("no page is served while the application is away: %s", error)
                 return
             self._over = threading.Event()
             self._server.start(self._routes(self._over))

@@ -88,7 +88,7 @@ def milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{short_repr(text)} is no ISO 8601 time such as 2026-01-31T00:00:00Z") from None
+        raise ValueError(f"{short_repr(text)} is not an ISO 8601 time such as 2026-01-31T00:00:00Z") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -70,5 +70,5 @@ def _written(path: Path, records: Mapping[str, TopicRecords]) -> dict[str, str]:
                 read_record(line, records[topic].key, records[topic].value)
                 found[topic] = json.dumps({name: each for name, each in document.items() if name != "topic"})
         except (ValueError, RecursionError) as error:
-            log.warning("%s, line %d: %s; it is no sample", path, number, error)
+            log.warning("%s, line %d: %s; it is not a sample", path, number, error)
     return found

@@ -53,7 +53,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
             code: int = engine.run(session.session(java))
             if options.report is not None:
                 if told_to_end.is_set():  # by a node that is drained, say; the Job tries again
-                    raise StreamsError("it was told to end before it had caught up; the next try goes on where it was")
+                    raise StreamsError("it was stopped before it had caught up; the next try continues where it was")
                 tasks = engine.status()["tasks"]
                 left = {"inputLag": sum(each["inputLag"] for each in tasks)}
                 options.report.write_bytes(msgspec.json.encode(left))

@@ -144,5 +144,5 @@ def look_at(manifest: Path, stopped: threading.Event) -> ApplicationShape | None
     try:
         return decoded(text[text.rfind(b"\n{") + 1 :], ApplicationShape)  # before it, what the user's modules print
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        log.error("%s: nobody can tell what was saved, as its code writes to stdout at its end: %s", manifest, error)
+        log.error("%s: what was saved is unknown, because the code writes to stdout when it ends: %s", manifest, error)
         return None

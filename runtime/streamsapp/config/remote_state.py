@@ -149,12 +149,12 @@ def _split(name: str, url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise _fault(name, f"is no URL: {error}; correct it") from error
+        raise _fault(name, f"is not a URL: {error}; correct it") from error
 
 
 def _bucket(name: str, prefix: str) -> Bucket:
     if not _BUCKET.fullmatch(name):
-        raise _fault("url", f"{name!r} is no bucket name: 3 to 63 small letters, digits, '-' and '.'")
+        raise _fault("url", f"{name!r} is not a bucket name: 3 to 63 small letters, digits, '-' and '.'")
     if prefix and (not _KEY.fullmatch(prefix) or {".", ".."} & set(prefix.split("/"))):
         raise _fault("url", f"the prefix {prefix!r} is not usable; use letters, digits, '.', '_', '-' and '/'")
     return Bucket(name, prefix)

@@ -112,7 +112,7 @@ class DeclaredSteps:
     def _source(self, written: _Written, path: str, number: str) -> _Source:
         if written.operation in _BUILDER:
             if written.of is not None:
-                self._tell(f"{path}.from", f"{written.operation} begins anew; leave from out")
+                self._tell(f"{path}.from", f"{written.operation} reads its own topic; leave from out")
             return _Source("", Kind.BUILDER)
         if written.of is not None:
             return _Source(str(written.of), self._kind_of(written.of, f"{path}.from"))

@@ -31,7 +31,7 @@ class Option:
         for field_name in ("key_serde", "value_serde", "other_value_serde"):
             serde = getattr(self, field_name, None)
             if serde is not None and not isinstance(serde, Serde):
-                raise TopologyError(f"{type(self).__name__}({field_name}={serde!r}): that is no serde; see Serdes")
+                raise TopologyError(f"{type(self).__name__}({field_name}={serde!r}): that is not a serde; see Serdes")
         for field_name in ("name", "store_name"):
             name = getattr(self, field_name, None)
             if name is not None:

@@ -77,7 +77,7 @@ def require(operation: str, argument: object, kind: type, example: str) -> None:
 def _require_plain(operation: str, function: object) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         name = getattr(function, "__qualname__", function)
-        raise TopologyError(f"{operation}: {name} is a coroutine, which nobody awaits; write it without async")
+        raise TopologyError(f"{operation}: {name} is a coroutine, which is never awaited; write it without async")
 
 
 def _describe(function: Callable[..., Any]) -> str:

@@ -116,7 +116,9 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
         require_arity("cogroup", aggregator, "key", "value", "aggregate")
         grouping = getattr(grouped, "grouping", None)
         if not isinstance(grouping, Grouping):
-            raise TopologyError(f"cogroup: {grouped!r} is no KGroupedStream; use cogroup(stream.group_by_key(), ...)")
+            raise TopologyError(
+                f"cogroup: {grouped!r} is not a KGroupedStream; use cogroup(stream.group_by_key(), ...)"
+            )
         return CogroupedKStream(self._cogroup.with_group(grouping, aggregator))
 
     @overload

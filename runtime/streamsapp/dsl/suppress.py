@@ -27,7 +27,9 @@ class SuppressedTable(TableSupplier):
     def __init__(self, place: Place, parent: TableSupplier, suppressed: Suppressed) -> None:
         """Uses up the names that Kafka Streams uses up here."""
         if not isinstance(suppressed, Suppressed):
-            raise TopologyError(f"suppress: {suppressed!r} is no Suppressed; write Suppressed.until_window_closes(...)")
+            raise TopologyError(
+                f"suppress: {suppressed!r} is not a Suppressed; write Suppressed.until_window_closes(...)"
+            )
         if parent.versioned:
             raise TopologyError(
                 "suppress() is only supported for non-versioned KTables (note that version semantics might be "

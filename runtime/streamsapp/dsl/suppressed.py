@@ -100,7 +100,7 @@ class Suppressed:
 
     def __post_init__(self) -> None:
         if not isinstance(self.buffer, _Buffer):
-            raise TopologyError(f"Suppressed: {self.buffer!r} is no BufferConfig; see Suppressed.BufferConfig")
+            raise TopologyError(f"Suppressed: {self.buffer!r} is not a BufferConfig; see Suppressed.BufferConfig")
         if self.name is not None:
             validate_name(self.name)
 

@@ -23,7 +23,7 @@ def _milliseconds(window: str, field: str, duration: object, *, least: int) -> i
     """Returns a duration of at least ``least`` milliseconds; for less, ``TopologyError`` names the window and the
     field."""
     if not isinstance(duration, (timedelta, int)) or isinstance(duration, bool):
-        raise TopologyError(f"{window}: {field}={duration!r} is no duration; give a timedelta or whole milliseconds")
+        raise TopologyError(f"{window}: {field}={duration!r} is not a duration; give a timedelta or whole milliseconds")
     value = duration_ms(duration)
     if value < least:
         raise TopologyError(f"{window}: {field} must be at least {least} ms, got {value}")
@@ -258,6 +258,6 @@ def require_windows(windows: object) -> None:
     if isinstance(windows, (SlidingWindows, SessionWindows)):
         return
     raise TopologyError(
-        f"windowed_by: {windows!r} is no window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
+        f"windowed_by: {windows!r} is not a window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
         "SessionWindows.of(...), UnlimitedWindows.of() or a subclass of Windows"
     )

@@ -60,7 +60,7 @@ def parse_key(store: StoreInfo, text: str, *, as_bytes: bool) -> bytes:
         key = parser(text)
     except (ValueError, KeyError) as error:
         wanted = "base64" if as_bytes or kind == "bytes" else kind
-        raise InvalidQueryError(f"{text!r} is no key of store {store.name}: expected {wanted}") from error
+        raise InvalidQueryError(f"{text!r} is not a key of store {store.name}: expected {wanted}") from error
     return key if as_bytes else serialize(store, key)
 
 

@@ -280,7 +280,9 @@ def _milliseconds(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InvalidQueryError(f"{name}: {text!r} is no time in milliseconds, as the windows of a key need") from error
+        raise InvalidQueryError(
+            f"{name}: {text!r} is not a time in milliseconds, as the windows of a key need"
+        ) from error
 
 
 def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict[str, Any]:

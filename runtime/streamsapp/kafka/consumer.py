@@ -155,7 +155,7 @@ class PartitionConsumer:
             return self._repeated(lambda: self._cluster.topics(names, REQUEST_TIMEOUT), "looking up the ids of topics")
         except KafkaException as error:
             named = ", ".join(sorted(names))
-            raise StreamsError(f"the brokers do not tell the ids of {named}: {error.args[0].str()}") from error
+            raise StreamsError(f"the brokers do not report the ids of {named}: {error.args[0].str()}") from error
 
     def confirm(self) -> Confirmation:
         """Begin to find out whether all records that were delivered so far are of the topics that their positions

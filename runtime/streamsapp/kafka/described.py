@@ -68,7 +68,7 @@ def check_described(answer: MetadataResponse, names: Collection[str]) -> None:
     for topic in answer.topics:
         numbers = {each.partition_index for each in topic.partitions}
         if len(numbers) < len(topic.partitions) or min(numbers, default=0) < 0:
-            raise WrongAnswerError(f"the answer to Metadata tells no sensible partitions of topic {topic.name}")
+            raise WrongAnswerError(f"the answer to Metadata has impossible partitions of topic {topic.name}")
 
 
 def described(answer: MetadataResponse) -> Described:

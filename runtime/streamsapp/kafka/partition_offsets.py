@@ -85,7 +85,7 @@ def _check(answer: ListOffsetsResponse, asked: Mapping[TopicPartition, tuple[int
     for name, each in told:
         least = 0 if asked[name][1] in (EARLIEST, LATEST) else -1
         if not each.error_code and each.offset < least:
-            raise WrongAnswerError(f"the answer to ListOffsets tells offset {each.offset} of {name}, and no error")
+            raise WrongAnswerError(f"the answer to ListOffsets has offset {each.offset} of {name}, and no error")
 
 
 def _read(answer: ListOffsetsResponse) -> dict[TopicPartition, int]:

@@ -174,12 +174,14 @@ _REMEDIES = {
     KafkaError.INVALID_RECORD: "the topic does not take such a record (a compacted topic none without a key)",
     KafkaError._UNKNOWN_TOPIC: "create the topic",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
-    KafkaError.TOPIC_EXCEPTION: "correct the topic's name, or write to another: nobody may write to this one",
+    KafkaError.TOPIC_EXCEPTION: "correct the topic's name, or write to another: no client may write to this one",
     KafkaError._UNKNOWN_PARTITION: "the partitioner chose a partition that does not exist",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant WRITE on the topic",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IDEMPOTENT_WRITE on the cluster",
     KafkaError._MSG_TIMED_OUT: "the broker was out of reach for too long",
     KafkaError.POLICY_VIOLATION: "the topic's policy refuses the record (a null key on a compacted topic, perhaps)",
-    KafkaError.UNSUPPORTED_COMPRESSION_TYPE: "choose another compression.type: the broker or the topic has none such",
+    KafkaError.UNSUPPORTED_COMPRESSION_TYPE: (
+        "choose another compression.type: the broker or the topic does not support this one"
+    ),
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: "raise message.format.version of the topic: the record needs another",
 }

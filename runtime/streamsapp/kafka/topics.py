@@ -77,7 +77,7 @@ class TopicAdmin:
             try:
                 made = Admin(self._settings)
             except KafkaException as error:
-                log.warning("the admin client stays the one that it is: %s", error)
+                log.warning("the admin client is not replaced: %s", error)
             else:
                 now = time.monotonic()
                 self._before = [each for each in self._before if each[0] > now] + [(now + 2 * TIMEOUT, self._made)]
@@ -182,7 +182,7 @@ class TopicAdmin:
         try:
             return int(self.setting(topic, "max.message.bytes"))
         except KafkaException as error:
-            log.info("how large records of topic %s may be is not known: %s", topic, error.args[0].str())
+            log.info("the largest record that topic %s takes is not known: %s", topic, error.args[0].str())
             return None
 
     def setting(self, topic: str, name: str) -> str:

@@ -262,7 +262,7 @@ class EmbeddedBroker:
             folder.encode("utf-8")
         except UnicodeEncodeError:
             raise UserInputError(
-                f"{os.fsencode(folder)!r}: is no UTF-8, which Java needs; name another folder (`streamsapp local "
+                f"{os.fsencode(folder)!r}: is not UTF-8, which Java needs; name another folder (`streamsapp local "
                 "--data-dir`)"
             ) from None
 

@@ -256,7 +256,7 @@ class GroupMembership:
             self.session.confirm(sent)
             self._delegate.assigned(identity, bytes(answer.assignment))
             return
-        self._rejoin = self._rejoin or "the group began anew"
+        self._rejoin = self._rejoin or "the group started again"
         if code == KafkaError.REBALANCE_IN_PROGRESS:
             return
         if code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):

@@ -176,7 +176,7 @@ def check_committed(answer: OffsetCommitResponse, offsets: Iterable[TopicPartiti
 def check_fenced(answer: InitProducerIdResponse) -> None:
     """Raises ``WrongAnswerError`` for an answer to InitProducerId without an error and without a producer."""
     if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
-        raise WrongAnswerError(f"the answer to InitProducerId names no producer, but {answer.producer_id}")
+        raise WrongAnswerError(f"the answer to InitProducerId has an impossible producer id: {answer.producer_id}")
 
 
 def commit_errors(answer: OffsetCommitResponse) -> dict[TopicPartition, int]:

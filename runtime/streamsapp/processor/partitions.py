@@ -22,7 +22,7 @@ def chosen_partitions(topic: str, chosen: Any) -> tuple[int, ...]:
         pass
     try:
         if isinstance(chosen, (str, bytes)):
-            raise TypeError("text is no collection of partitions")
+            raise TypeError("text is not a collection of partitions")
         return tuple(sorted({index(partition) for partition in chosen}))
     except TypeError as error:
         raise TypeError(

@@ -298,7 +298,7 @@ def serialize(store: StoreInfo, key: Any) -> bytes:
         data: bytes = store.key_serde.serialize(key)
     except Exception as error:
         raise InvalidQueryError(
-            f"{key!r} is no key of store {store.name}, whose keys are {store.key_serde.name}: {error}"
+            f"{key!r} is not a key of store {store.name}, whose keys are {store.key_serde.name}: {error}"
         ) from error
     return data
 

@@ -176,7 +176,7 @@ class RemoteReader:
             following = document.get("next")
             page = Page([_found(store, each) for each in document["entries"]], following and decode(following))
             if page.next is not None and page.next <= keys.start:
-                raise ValueError("its next page is no later one")
+                raise ValueError("its next page is not a later one")
             return page
 
         return self._ask(store, partition, "", parameters, endpoints, patience, read)

@@ -123,7 +123,7 @@ class Bootstraps:
             return decoded(data, kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise StateStoreError(
-                f"{self._key(number, name)} is damaged: {error}; make the state anew: `streamsapp reset`, then "
+                f"{self._key(number, name)} is damaged: {error}; make the state again: `streamsapp reset`, then "
                 "`streamsapp bootstrap`"
             ) from error
 

@@ -128,7 +128,7 @@ class DirectoryStore:
         """An object to read. Others may have put anything here under its name: a pipe, whose writer never comes."""
         with open(self._path(key), "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ObjectDamagedError(f"{self}/{key} is no file")
+                raise ObjectDamagedError(f"{self}/{key} is not a file")
             yield file
 
     def _check_root(self) -> None:

@@ -53,7 +53,9 @@ class ManifestChain:
         if len(believed) < len(named):
             foreign = min(named.keys() - set(believed))
             log.warning(
-                "snapshot %d of task %s is none of ours: no chain gets so far; delete it", foreign, self.task_id
+                "snapshot %d of task %s was not written by this application: no chain has that number; delete it",
+                foreign,
+                self.task_id,
             )
         return {number: named[number] for number in believed}
 

@@ -35,7 +35,7 @@ def make_client(config: RemoteStateConfig, connections: int) -> Any:
     """A client that does not try anything twice: the store does, since it also has to for what it is streaming."""
     if config.ca_file is not None and not config.ca_file.is_file():
         raise UnfitObjectStoreError(
-            f"remote_state.ca_file: {config.ca_file} is not there; mount it, or leave it out to trust the system's"
+            f"remote_state.ca_file: {config.ca_file} does not exist; mount it, or leave it out to trust the system's"
         )
     if (logger := logging.getLogger("botocore")).level == logging.NOTSET:
         logger.setLevel(logging.INFO)  # it writes signed requests, session tokens included, at level DEBUG

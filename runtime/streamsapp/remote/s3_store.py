@@ -153,7 +153,7 @@ class S3Store:
             self.put_new(key, b"again")
             raise UnfitObjectStoreError(
                 f"{self} at {self._endpoint} ignores conditional writes (If-None-Match: *): two instances could both "
-                "write the same snapshot. Use Amazon S3 or a server that has them, in a version that has them"
+                "write the same snapshot. Use Amazon S3 or a server and version that support them"
             )
 
     def _upload_parts(self, key: str, parts: Sequence[FilePart]) -> None:
@@ -235,7 +235,7 @@ class S3Store:
         if (begin, end + 1) != wanted:
             raise ObjectDamagedError(
                 f"the server at {self._endpoint} sent other bytes of {self._url(key)} than were asked for; use one "
-                "that knows ranges, and no cache before it that does not"
+                "that supports ranges, without a cache that does not"
             )
 
     def _call(self, verb: str, key: str, operation: Callable[..., Any], **parameters: Any) -> Any:

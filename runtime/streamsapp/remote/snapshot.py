@@ -192,7 +192,7 @@ def _unsealed(data: bytes) -> bytes:
         raise ValueError(f"its manifest has {len(data)} bytes, at most {DOCUMENT_LIMIT} are read")
     body, seal = data[:-_SEAL_LENGTH] + b"}", data[-_SEAL_LENGTH:]
     if not (seal.startswith(_SEAL) and seal.endswith(b'"}')):
-        raise ValueError("its manifest does not end with its sha256, so it is cut off or no manifest")
+        raise ValueError("its manifest does not end with its sha256, so it is cut off, or it is not a manifest")
     if seal[len(_SEAL) : -2] != hashlib.sha256(body).hexdigest().encode():
         raise ValueError("its manifest is not the one that was written: the sha256 differs")
     return body

@@ -223,7 +223,7 @@ def _check_current(snapshot: Snapshot, directory: Path) -> None:
     """``CURRENT`` is the one file whose text is taken for the name of another."""
     text = (directory / "CURRENT").read_bytes()
     if text.decode("ascii", "replace").removesuffix("\n") not in {file.name for file in snapshot.files}:
-        raise SnapshotInvalidError(f"its file CURRENT names {text[:100]!r}, which is none of its files")
+        raise SnapshotInvalidError(f"its file CURRENT names {text[:100]!r}, which is not one of its files")
 
 
 def _remove(path: Path) -> None:

@@ -287,7 +287,7 @@ def _files_of(directory: Path) -> Iterator[Path]:
         if is_file_name(path.name):
             yield path
         elif not _NOT_NEEDED.fullmatch(path.name) or (path.suffix == ".log" and path.stat().st_size):
-            raise StateStoreError(f"{path} is no file of a flushed checkpoint; no snapshot is made of it")
+            raise StateStoreError(f"{path} is not a file of a flushed checkpoint; the snapshot is not taken")
 
 
 def _identity(path: Path) -> _Identity:

@@ -106,7 +106,7 @@ def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:
                 f"task {task.id}: the group has no offsets of its inputs any more. Its last snapshot stands at {at}, "
                 f"and its state goes further: store {store} stands at offset {stands} of its changelog, the snapshot "
                 f"at {offset}. Records read since would count twice: set the group's offsets to where the application "
-                "had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
+                "had stopped (kafka-consumer-groups --reset-offsets), or start again from nothing (streamsapp reset)"
             )
 
 
@@ -122,9 +122,10 @@ def refuse_to_begin_anew(admin: TopicAdmin, task: StreamTask, unknown: Exception
     if stands.get(store) and (unread := with_records(admin, list(task.plan.inputs))):
         raise StateStoreError(
             f"task {task.id}: the group has no offsets of {', '.join(map(str, unread))}, and its state is not new: "
-            f"store {store} stands at offset {stands[store]} of its changelog. The object store does not tell where "
-            f"the task goes on ({unknown}): start again when it does, if it was away, set the group's offsets to where "
-            "the application had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
+            f"store {store} stands at offset {stands[store]} of its changelog. The object store does not report "
+            f"the task's position ({unknown}): start again when it does, if it was away, set the group's offsets to "
+            "where the application had stopped (kafka-consumer-groups --reset-offsets), or start again from nothing "
+            "(streamsapp reset)"
         )
 
 

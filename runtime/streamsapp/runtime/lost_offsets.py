@@ -57,9 +57,9 @@ def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin:
     if unknown := with_records(admin, read_again):
         named = ", ".join(map(str, unknown[:_NAMED])) + (", ..." if len(unknown) > _NAMED else "")
         raise TopicError(
-            f"group {config.application_id} has no offsets, and {shown}: nothing tells how far {named} were "
+            f"group {config.application_id} has no offsets, and {shown}: nothing shows how far {named} were "
             "read, and what is read again would count twice. Set the group's offsets to where the application had "
-            "stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
+            "stopped (kafka-consumer-groups --reset-offsets), or start again from nothing (streamsapp reset)"
         )
 
 

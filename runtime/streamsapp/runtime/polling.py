@@ -162,7 +162,7 @@ class PollingThread(threading.Thread):
         try:
             self._commit_rest()
         except (AbortableError, FencedError) as error:
-            log.warning("%s; what was not committed is processed again by whoever gets the tasks", error)
+            log.warning("%s; records that were not committed are processed again by the next owner of the tasks", error)
 
     def _commit_rest(self) -> None:
         """A commit under way when closing began leaves out what was processed meanwhile: that takes one more, and

@@ -301,7 +301,7 @@ class RestorationThread(threading.Thread):
             lows, highs = self.reading.ends([here.task])
         except KafkaException as error:
             raise StateStoreError(
-                f"the broker does not tell where the changelogs of task {here.task.id} end: {error.args[0].str()}"
+                f"the broker does not report where the changelogs of task {here.task.id} end: {error.args[0].str()}"
             ) from error
         self._start(here, lows, highs)
 

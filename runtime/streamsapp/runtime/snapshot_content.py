@@ -41,4 +41,4 @@ def input_points(inputs: Inputs) -> tuple[InputPoint, ...]:
 
 def unknown_changelogs(task: TaskId, error: KafkaException) -> StateStoreError:
     """Returns the error of a task whose changelogs the broker does not report."""
-    return StateStoreError(f"the broker does not tell of the changelogs of task {task}: {error.args[0].str()}")
+    return StateStoreError(f"the broker does not describe the changelogs of task {task}: {error.args[0].str()}")

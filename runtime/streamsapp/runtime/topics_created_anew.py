@@ -95,8 +95,8 @@ def ended(topic: str) -> TopicError:
 def tell_created_anew(task_id: TaskId, partition: TopicPartition, before: TopicIdentity, now: TopicIdentity) -> None:
     """Log where a task goes on in a source topic."""
     log.warning(
-        "task %s: topic %s was deleted and created again (%s before, %s now): %s is read from its beginning, and what "
-        "was not read of the topic before is lost; state that came of it is kept",
+        "task %s: topic %s was deleted and created again (%s before, %s now): %s is read from its beginning. "
+        "Records of the topic before that were not read are lost; state that was made of it is kept",
         task_id, partition.topic, before, now, partition,
     )  # fmt: skip
 
@@ -105,8 +105,8 @@ def lost_records(task_id: TaskId, topic: str) -> TopicError:
     """The error of a repartition topic that was created anew."""
     return TopicError(
         f"task {task_id}: repartition topic {topic} was deleted and created again: records that the application had "
-        "written to it and not read are lost. Begin anew (streamsapp reset); or, to go on without them, set the "
-        "group's offsets of the topic (kafka-consumer-groups --reset-offsets --to-earliest), then restart"
+        "written to it and not read are lost. Start again from nothing (streamsapp reset); or, to go on without them, "
+        "set the group's offsets of the topic (kafka-consumer-groups --reset-offsets --to-earliest), then restart"
     )
 
 

@@ -62,7 +62,7 @@ def java_uuid(text: str) -> uuid.UUID:
     lowest bits count. Raises ``ValueError`` for any other text."""
     parts = text.split("-")
     if len(parts) != len(_UUID_BITS) or len(text.encode("utf-16-le", "surrogatepass")) > 2 * _UUID_LENGTH:
-        raise ValueError(f"{text!r:.100} is no UUID such as 123e4567-e89b-12d3-a456-426614174000")
+        raise ValueError(f"{text!r:.100} is not a UUID such as 123e4567-e89b-12d3-a456-426614174000")
     bits = 0
     for part, size in zip(parts, _UUID_BITS, strict=True):
         bits = bits << size | _from_hex(text, part) & ((1 << size) - 1)
@@ -77,7 +77,7 @@ def _from_hex(text: str, part: str) -> int:
         if not 0 <= number <= _MAX_LONG:
             break
     if not digits or not 0 <= number <= _MAX_LONG:
-        raise ValueError(f"{text!r:.100} is no UUID: {part!r:.40} is no number of base 16 in 63 bits")
+        raise ValueError(f"{text!r:.100} is not a UUID: {part!r:.40} is not a number of base 16 in 63 bits")
     return number
 
 

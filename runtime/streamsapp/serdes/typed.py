@@ -60,7 +60,7 @@ def protobuf_of(kind: type[M]) -> Serde[M]:
     Equal messages have equal bytes, so they can be keys.
     """
     if not (hasattr(kind, "SerializeToString") and hasattr(kind, "ParseFromString")):
-        raise TopologyError(f"Serdes.protobuf: {_name(kind)} is no class of Protobuf messages; give a generated one")
+        raise TopologyError(f"Serdes.protobuf: {_name(kind)} is not a class of Protobuf messages; give a generated one")
     name = f"protobuf({_name(kind)})"
 
     def serialize(message: M) -> bytes:

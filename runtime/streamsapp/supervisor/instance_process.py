@@ -157,7 +157,7 @@ class InstanceProcess(threading.Thread):
         try:
             told = _first_line(lifeline)
         except OSError as error:
-            log.error("%s tells no port within %.0f s: %s; it is killed", self.instance, START_SECONDS, error)
+            log.error("%s reports no port within %.0f s: %s; it is killed", self.instance, START_SECONDS, error)
             self.kill()
             return None
         return int(told) if told.isdigit() else None

@@ -45,4 +45,4 @@ def _as_bytes(data: Any) -> bytes | None:
         return data.encode()
     if isinstance(data, (bytearray, memoryview)):
         return bytes(data)
-    raise TypeError(f"its serializer gave {type(data).__name__}, which is no bytes")
+    raise TypeError(f"its serializer gave {type(data).__name__}, which is not bytes")

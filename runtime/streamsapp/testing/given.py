@@ -41,7 +41,7 @@ def require_serdes(topic: str, key: object, value: object) -> None:
     """Raises ``UserInputError`` for a serde that is none."""
     for part, serde in (("key", key), ("value", value)):
         if not isinstance(serde, Serde):
-            raise UserInputError(f"topic {topic}: {part}_serde={serde!r} is no serde; give one of Serdes")
+            raise UserInputError(f"topic {topic}: {part}_serde={serde!r} is not a serde; give one of Serdes")
 
 
 def as_bytes(serde: AnySerde, topic: str, part: str, value: Any) -> bytes | None:

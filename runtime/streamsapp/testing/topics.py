@@ -67,7 +67,7 @@ class TestInputTopic(JavaNames):
         """Processes one record, given whole. Raises ``UserInputError`` for anything else."""
         if not isinstance(record, Record):
             raise UserInputError(
-                f"topic {self._topic}: {record!r:.100} is no Record; pairs of key and value go to pipe_key_values"
+                f"topic {self._topic}: {record!r:.100} is not a Record; pairs of key and value go to pipe_key_values"
             )
         self.pipe_input(record.key, record.value, record.timestamp, record.headers or None, partition)
 

@@ -144,8 +144,8 @@ class _Counts:
             listed = ", ".join(f"{topic}: {count}" for topic, count in sorted(fixed.items()))
             raise TopicError(
                 f"topics that are joined are not co-partitioned ({listed}); they need the same number of partitions: "
-                f"recreate those that have not {max(fixed.values())} partitions with as many, or send one side of the "
-                "join through repartition(Repartitioned(partitions=...)), with as many as the other side has"
+                f"recreate those that do not have {max(fixed.values())} partitions with as many, or send one side of "
+                "the join through repartition(Repartitioned(partitions=...)), with as many as the other side has"
             )
         count = max((fixed or self.known)[topic] for topic in (fixed or group))
         self.known.update(dict.fromkeys(group, count))

@@ -47,7 +47,7 @@ def _check_takes_nothing(name: str, supplier: Callable[..., object]) -> None:
     except TypeError:
         raise TopologyError(
             f"processor {name}: the supplier is called without arguments and makes a Processor; a function of a record "
-            "is no supplier: write a class with process(self, record), or use map, filter or foreach"
+            "is not a supplier: write a class with process(self, record), or use map, filter or foreach"
         ) from None
     except ValueError:  # some built-ins have no signature
         return
@@ -57,7 +57,9 @@ def _check_plain(name: str, kind: type) -> None:
     for method in ("init", "process", "close"):
         if inspect.iscoroutinefunction(getattr(kind, method, None)):
             what = f"{kind.__name__}.{method}"
-            raise TopologyError(f"processor {name}: {what} is a coroutine, which nobody awaits; write it without async")
+            raise TopologyError(
+                f"processor {name}: {what} is a coroutine, which is never awaited; write it without async"
+            )
 
 
 def supplied_stores(supplier: NodeSupplier) -> Iterable[StoreBuilder]:

@@ -160,7 +160,7 @@ class Bootstrap:
     def _refuse_change(self, begun: BootstrapBegun, layout: ApplicationLayout) -> None:
         """Refuses a change of the application: the same command must go on with the begun work."""
         since = f"began at {begun.begun_at}"
-        differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
+        differs = "start again from nothing with `streamsapp reset`, then `streamsapp bootstrap`"
         if self._group.committed():
             raise ManifestError([f"{self._id} has run since its bootstrap {since}; {differs}"])
         if begun.fingerprints != _fingerprints(layout):

@@ -16,7 +16,7 @@ from streamsapp.remote.manifest_chain import chains_of
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp_spark.snapshots.publisher import WRITER
 
-INSTEAD = "stop every instance and run `streamsapp reset` to make the state anew, or give it another application id"
+INSTEAD = "stop every instance and run `streamsapp reset` to make the state again, or give it another application id"
 
 
 def refuse_running(group: GroupAdmin, application_id: str) -> None:

@@ -95,8 +95,8 @@ def refuse_other(fixed: Collection[HistoryRange], until: str, since: str) -> Non
         end = each.start if wanted[each.of] == BEGINNING else wanted[each.of]
         if end not in (END, each.until):
             differs = f"{end} for {each.of}, and the bootstrap {since} with offset {each.until}"
-            anew = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
-            raise ManifestError([f"--until: {differs}; leave it out, or {anew}"])
+            again = "start again from nothing with `streamsapp reset`, then `streamsapp bootstrap`"
+            raise ManifestError([f"--until: {differs}; leave it out, or {again}"])
 
 
 def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -111,7 +111,7 @@ def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartit
         for number in of_topic:
             if not _PARTITION.fullmatch(number):
                 raise ManifestError(
-                    [f"--until: {number!r:.60} of topic {topic} is no partition; partitions are numbers"]
+                    [f"--until: {number!r:.60} of topic {topic} is not a partition; partitions are numbers"]
                 )
     found = {
         TopicPartition(topic, int(number)): offset
@@ -119,7 +119,7 @@ def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartit
         for number, offset in of_topic.items()
     }
     for partition in sorted(found.keys() - known.keys()):
-        raise ManifestError([f"--until: {partition} is no input of the application; it reads: {_named(known)}"])
+        raise ManifestError([f"--until: {partition} is not an input of the application; it reads: {_named(known)}"])
     for partition in sorted(known.keys() - found.keys()):
         raise ManifestError([f"--until: {partition} is missing; -1 stands for its end"])
     return found

@@ -45,8 +45,8 @@ def from_kafka(of: HistoryRange, config: StreamsConfig) -> InputBatches:
             fetched = consumer.poll(BATCH, _WAIT)
             if fetched.out_of_range:
                 raise StreamsError(
-                    f"records of {of.of} from offset {position} on were deleted while they were read; begin anew: "
-                    "`streamsapp reset`, then `streamsapp bootstrap`"
+                    f"records of {of.of} from offset {position} on were deleted while they were read; start again from "
+                    "nothing: `streamsapp reset`, then `streamsapp bootstrap`"
                 )
             idle = 0.0 if fetched.records or fetched.ends else idle + _WAIT
             if idle > TIMEOUT:

@@ -175,7 +175,7 @@ def seeding(options: Mapping[str, str], schema: StructType, *, overwrite: bool) 
 def _check_store(builder: StoreBuilder) -> None:
     if not isinstance(builder.type, KeyValueType):
         raise ConfigError(
-            f"option 'store': {builder.name} is no key-value store: windows, sessions and versions are made of "
+            f"option 'store': {builder.name} is not a key-value store: windows, sessions and versions are made of "
             "records; take the history of its topics, `streamsapp bootstrap`"
         )
     if not builder.logging or builder.changelog_topic is not None:

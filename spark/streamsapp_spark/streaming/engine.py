@@ -93,7 +93,7 @@ class SparkEngine:
                     if (pages := spark.sparkContext.uiWebUrl) is not None:
                         log.info("Spark's pages are on %s", pages)
                     while self._run(spark, admin, layouts, claim):
-                        log.info("the query begins anew with the topics that there are now")
+                        log.info("the query starts again with the topics that exist now")
         except BaseException:
             self._state.to(ClientState.PENDING_ERROR)
             self._state.to(ClientState.ERROR)
@@ -205,7 +205,7 @@ class SparkEngine:
         why = "something else stopped it" if error is None else reason(error)
         if not service.closing.is_set():
             return StreamsError(f"the query failed: {why}")
-        log.warning("the query ended first: %s; the next one does what it has not committed", why)
+        log.warning("the query ended first: %s; the next one processes what it has not committed", why)
         try:
             if not goes_on:
                 service.check_snapshots()

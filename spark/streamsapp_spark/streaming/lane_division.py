@@ -51,7 +51,7 @@ class LaneDivision:
             self._begun = True
             return planner.given_up(lanes)
         if not self.unfenced:
-            log.info("there are %d cores, and tasks in %d lanes: they are divided anew", self.cores, planner.lanes)
+            log.info("there are %d cores, and tasks in %d lanes: they are divided again", self.cores, planner.lanes)
             planner.divide(max(planner.lanes, min(self.cores, planner.tasks)))
             self._begun, self.unfenced = False, True
         try:

@@ -58,7 +58,7 @@ class ExecutorMemory:
         share = left // self.workers
         if share < MINIMUM_BYTES:
             log.warning(
-                "%d MiB of memory, of which Java takes %d MiB, leave %d MiB for each of %d Python workers, who need "
+                "%d MiB of memory, of which Java takes %d MiB, leave %d MiB for each of %d Python workers, which need "
                 "%d MiB: raise the memory limit of executors, or lower spark.executor.cores or spark.executor.memory",
                 total // MIB, (total - left) // MIB, max(0, share) // MIB, self.workers, MINIMUM_BYTES // MIB,
             )  # fmt: skip

@@ -56,7 +56,7 @@ class StoreColumns:
             )
         if self.changes and self.versioned:
             raise ConfigError(
-                f"option 'changes': store {self.store} keeps versions, which tell of changes themselves; read it with "
+                f"option 'changes': store {self.store} keeps versions, which show changes themselves; read it with "
                 "'asOf' at both times"
             )
 

@@ -57,7 +57,7 @@ def _in_kafka(app: StoredApplication, store: str) -> int:
         found = AdminClient(client_properties.admin(app.config)).list_topics(topic, timeout=_TIMEOUT).topics[topic]
     except KafkaException as error:
         raise StreamsError(
-            f"option 'partitions': Kafka does not tell of {topic}: {error.args[0].str()}; give the number of tasks"
+            f"option 'partitions': Kafka does not describe {topic}: {error.args[0].str()}; give the number of tasks"
         ) from error
     if found.error is not None or not found.partitions:
         why = (

@@ -111,7 +111,7 @@ SHARED = [
         {"errors": {"deadLetterTopic": "a b"}},
     ),
     Refused(URL, "expected s3://bucket/prefix", {"remoteState": {"url": "ftp://bucket"}}),
-    Refused(URL, "'Bucket' is no bucket name: 3 to 63 small letters", {"remoteState": {"url": "s3://Bucket/x"}}),
+    Refused(URL, "'Bucket' is not a bucket name: 3 to 63 small letters", {"remoteState": {"url": "s3://Bucket/x"}}),
     Refused(URL, PREFIX, {"remoteState": {"url": "s3://bucket/a b"}}),
     Refused(URL, PREFIX, {"remoteState": {"url": "s3://bucket/../b"}}),
     Refused(URL, CREDENTIALS, {"remoteState": {"url": "s3://key:secret@bucket/x"}}),

@@ -144,7 +144,7 @@ def test_tasks_without_snapshots_do_not_read_everything_again_when_the_group_has
 ) -> None:
     with_snapshots(app).run(LaneOrder(0, (), gives_up=True))
     lose_offsets(app)
-    with pytest.raises(TopicError, match=rf"nothing tells how far {app.words}-0, {app.words}-1 were read"):
+    with pytest.raises(TopicError, match=rf"nothing shows how far {app.words}-0, {app.words}-1 were read"):
         app.layout()
     app.check()
 

@@ -102,7 +102,7 @@ def test_a_group_without_offsets_stops_without_the_server_and_goes_on_where_its_
     error = remote.start().wait(TIMEOUT)
 
     assert isinstance(error, StateStoreError)
-    for told in (f"no offsets of {remote.source}-0", "store counts", "does not tell where the task goes on"):
+    for told in (f"no offsets of {remote.source}-0", "store counts", "does not report the task's position"):
         assert told in str(error)
     server.start()
     remote.feed()

@@ -116,7 +116,7 @@ def test_finds_what_is_altered_missing_or_doubled_and_nothing_in_what_is_right(
     ) == 1
     code, _, errors = app.run("audit", "--store", "count")
     assert code == 2
-    assert "--store: no snapshot holds a store 'count'; those that do: counts" in errors
+    assert "--store: no snapshot holds a store 'count'; the stores that snapshots hold: counts" in errors
 
 
 COUNTED_BY_KEY = """

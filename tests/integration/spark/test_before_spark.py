@@ -141,12 +141,12 @@ def test_an_interrupted_bootstrap_says_how_to_go_on_and_goes_on_with_the_same_of
     assert (code, "with kafka; say so again" in errors) == (2, True), errors
     other, unknown = (json.dumps({waiting.words: offsets}) for offsets in ({"0": 1}, {"0": 2, "7": 1}))
     for until, fault in ((other, f"--until: 1 for {waiting.words}-0, and the bootstrap began at "),
-                         (unknown, f"--until: {waiting.words}-7 is no input of the application")):  # fmt: skip
+                         (unknown, f"--until: {waiting.words}-7 is not an input of the application")):  # fmt: skip
         code, _, errors = app.run("bootstrap", "--until", until)
         assert (code, fault in errors) == (2, True), errors
     assert "2 records" in app.bootstrap()
     for until, fault in ((other, f"--until: 1 for {waiting.words}-0, and the bootstrap was done at "),
-                         (unknown, f"--until: {waiting.words}-7 is no input of the application")):  # fmt: skip
+                         (unknown, f"--until: {waiting.words}-7 is not an input of the application")):  # fmt: skip
         code, _, errors = app.run("bootstrap", "--until", until)
         assert (code, fault in errors) == (2, True), errors
     same = json.dumps({waiting.words: {"0": 2}})

@@ -42,7 +42,7 @@ def test_a_query_reads_topics_that_match_its_pattern_from_when_they_come(instanc
         driver.terminate()
         code, _, errors = finished(driver)
     assert code == 0, errors[-6000:]
-    assert "the query begins anew" in errors
+    assert "the query starts again" in errors
     assert _results(instances, sink, b"late") == [1, 2, 3, 4, 5]
     early = _results(instances, sink, b"early")
     assert early == list(range(1, len(early) + 1)), "none is lost or counted twice when the query begins anew"

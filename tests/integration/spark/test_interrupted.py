@@ -151,7 +151,7 @@ def test_tells_what_is_wrong_with_offsets(instances: Instances, kafka: Kafka) ->
     for document, fault in (
         ({counting.words: {"0": 1}}, f"--until: {counting.words}-1 is missing; -1 stands for its end"),
         ({counting.words: {"0": 1, "1": 9_999}}, f"--until: 9999 is not an offset of {counting.words}-1"),
-        ({"other": {"0": 1}}, "--until: other-0 is no input of the application; it reads:"),
+        ({"other": {"0": 1}}, "--until: other-0 is not an input of the application; it reads:"),
     ):
         path.write_text(json.dumps(document))
         code, _, errors = app.run("bootstrap", "--until", str(path))

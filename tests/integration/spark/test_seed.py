@@ -67,7 +67,7 @@ spark.stop()
 """
 
 REFUSED = [
-    "windows is no key-value store",
+    "windows is not a key-value store",
     "there is no store 'count'; there are: counts, windows",
     "the table has no column 'timestamp'; it has key, value",
     "column 'value' is int, and has to be bigint; cast it",

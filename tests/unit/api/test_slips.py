@@ -63,14 +63,14 @@ BUILDING = [
         "store 'a b' (added at ",
     ),
     Slip("async def double(value): return value\nstream().map_values(double)  # here", "map_values: double is a corou"),
-    Slip("async def keep(k, v): return True\nstream().filter(keep)  # here", "filter: keep is a coroutine, which nobo"),
+    Slip("async def keep(k, v): return True\nstream().filter(keep)  # here", "filter: keep is a coroutine, which is ne"),
     Slip(
         "class P(Processor):\n    async def process(self, record): ...\nstream().process(P)  # here",
-        "P.process is a coroutine, which nobody awaits; write it without async",
+        "P.process is a coroutine, which is never awaited; write it without async",
     ),
     Slip(
         "stream().process(lambda record: record)  # here",
-        "is called without arguments and makes a Processor; a function of a record is no supplier: write a "
+        "is called without arguments and makes a Processor; a function of a record is not a supplier: write a "
         "class with process(self, record), or use map, filter or foreach",
     ),
     Slip("stream().process(lambda: 5)  # here", "the supplier made a int, not a Processor"),

@@ -256,6 +256,6 @@ def test_a_request_that_the_broker_does_not_know_fails_alone(brokers: VirtualBro
     brokers.versions = {12: (5, 9)}
     unknown = brokers.ask()
 
-    assert_lost(unknown, "it does not know HeartbeatRequest in a version of 0 to 4, but in 5 to 9")
+    assert_lost(unknown, "it does not support HeartbeatRequest in version 0 to 4, but in 5 to 9")
     assert not brokers.peer().gone
     assert brokers.peer().requests() == []

@@ -265,7 +265,7 @@ def test_an_answer_that_is_too_short_is_none(opened: Opened, kind: int) -> None:
     [
         (struct.pack(">i", 1 << 30), "answer of 1073741824 bytes"),
         (struct.pack(">i", -1), "answer of -1 bytes"),
-        (struct.pack(">ii", 10, 77) + b"\0" * 6, "something else"),
+        (struct.pack(">ii", 10, 77) + b"\0" * 6, "another request"),
         (struct.pack(">iihi", 10, 1, 0, 1 << 30), "cannot be read"),
         (b"", "closed by the broker"),
     ],
@@ -280,7 +280,7 @@ def test_what_no_broker_says_ends_the_connection(opened: Opened, answer: bytes, 
 def test_a_broker_without_sasl_is_named(opened: Opened) -> None:
     with (
         HandshakingBroker({API_VERSIONS: lambda _: versions({API_VERSIONS: (0, 4)})}) as broker,
-        pytest.raises(NotSentError, match="does not know SaslHandshake"),
+        pytest.raises(NotSentError, match="does not support SaslHandshake"),
     ):
         opened(broker.address, ANNA)
 

@@ -70,7 +70,7 @@ def test_each_client_has_a_nonce_of_its_own() -> None:
         (b"m=x," + CHALLENGE, "extension"),
         (CHALLENGE + b",i=8192", "twice"),
         (b"e=unknown-user", "unknown-user"),
-        (b"\xff", "no text"),
+        (b"\xff", "is not text"),
         (b"", "nonce"),
     ],
 )

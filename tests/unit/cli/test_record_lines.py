@@ -53,7 +53,7 @@ def test_a_time_may_be_written_as_people_write_it() -> None:
         ('{"value": "a", "timestamp": -1}', "timestamp: expected milliseconds"),
         ('{"value": "a", "timestamp": 0}', "timestamp: expected milliseconds since the epoch, from 1 on"),
         ('{"value": "a", "timestamp": true}', "timestamp: expected milliseconds"),
-        ('{"value": "a", "timestamp": "soon"}', "timestamp: 'soon' is no ISO 8601 time"),
+        ('{"value": "a", "timestamp": "soon"}', "timestamp: 'soon' is not an ISO 8601 time"),
         ('{"value": "a", "timestamp": "1900-01-01"}', "timestamp: expected milliseconds"),
         ('{"value": "a", "partition": "1"}', "partition: expected a number from 0, got '1'"),
         ('{"value": "a", "headers": {}}', "headers: expected a list of pairs"),

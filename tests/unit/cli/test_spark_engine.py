@@ -57,7 +57,7 @@ class Engine:
     ("early", "code", "said"),
     [
         (False, 0, '{"inputLag":7}'),
-        (True, 1, "it was told to end before it had caught up; the next try goes on where it was"),
+        (True, 1, "it was stopped before it had caught up; the next try continues where it was"),
     ],
 )
 def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(

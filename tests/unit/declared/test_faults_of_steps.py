@@ -152,7 +152,7 @@ def test_faults_of_windows_suppression_and_joins_name_the_remedy() -> None:
         ({"groupByKey": "x"}, "steps[1].groupByKey: expected a mapping, got 'x'"),
         ({"to": "t", "as": "x"}, "steps[1].as: to gives nothing to be named; leave as out"),
         ({"peek": "a:b", "as": 3}, "steps[1].as: expected a name, got 3"),
-        ({"table": "t", "from": "x"}, "steps[1].from: table begins anew; leave from out"),
+        ({"table": "t", "from": "x"}, "steps[1].from: table reads its own topic; leave from out"),
         (
             {"stream": {"topic": "a", "topics": ["b"]}},
             ("steps[1].stream: expected exactly one of topic, topics, pattern, got topic and topics"),

@@ -134,7 +134,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: stream().merge(stream()), "another StreamsBuilder"),
     (lambda: stream().group_by_key().count("a", "b"), "count: 'b' is one option too many"),
     (lambda: stream().process(Pass, Named("a"), named="b"), "named twice, b and a"),
-    (lambda: Grouped(ANY), r"Grouped\(key_serde=.*that is no serde"),
+    (lambda: Grouped(ANY), r"Grouped\(key_serde=.*that is not a serde"),
     (lambda: Repartitioned(partitions=0), "at least one partition"),
     (lambda: Materialized(emit=ANY), "use 'update' or 'commit'"),
     (lambda: Materialized(store=ANY), "use 'rocksdb' or 'memory'"),

@@ -92,5 +92,5 @@ class WithoutSize(Wrong):
 
 
 def test_windows_without_a_size_are_refused_when_the_program_is_built() -> None:
-    with pytest.raises(TopologyError, match="WithoutSize: size_ms=None is no duration"):
+    with pytest.raises(TopologyError, match="WithoutSize: size_ms=None is not a duration"):
         StreamsBuilder().stream("in", as_text).group_by_key().windowed_by(WithoutSize())

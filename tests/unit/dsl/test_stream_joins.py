@@ -46,7 +46,9 @@ def test_topics_that_are_joined_have_equally_many_partitions(operation: str) -> 
     builder = StreamsBuilder()
     orders, payments = streams(builder)
     getattr(orders, operation)(payments, both, WINDOWS)
-    with pytest.raises(TopicError, match=r"\(orders: 2, payments: 3\).*recreate those that have not 3 .*Repartitioned"):
+    with pytest.raises(
+        TopicError, match=r"\(orders: 2, payments: 3\).*recreate those that do not have 3 .*Repartitioned"
+    ):
         partition_counts(builder.build().sub_topologies(), "app", {"orders": 2, "payments": 3})
 
 

@@ -38,7 +38,7 @@ def test_a_table_without_windows_cannot_wait_until_they_close() -> None:
 
 def test_only_suppressed_says_when_updates_go_on() -> None:
     table: Any = StreamsBuilder().table("in", Consumed(Serdes.string(), Serdes.string()))
-    with pytest.raises(TopologyError, match="is no Suppressed"):
+    with pytest.raises(TopologyError, match="is not a Suppressed"):
         table.suppress(None)
 
 

@@ -56,9 +56,9 @@ def test_emit_strategies_have_kafka_streams_names() -> None:
     ("make", "names"),
     [
         (lambda: TimeWindows.of(0), "size must be at least 1 ms, got 0"),
-        (lambda: TimeWindows.of("10s"), "size='10s' is no duration"),  # type: ignore[arg-type]
-        (lambda: TimeWindows.of(1.5), "size=1.5 is no duration"),  # type: ignore[arg-type]
-        (lambda: TimeWindows.of(True), "size=True is no duration"),
+        (lambda: TimeWindows.of("10s"), "size='10s' is not a duration"),  # type: ignore[arg-type]
+        (lambda: TimeWindows.of(1.5), "size=1.5 is not a duration"),  # type: ignore[arg-type]
+        (lambda: TimeWindows.of(True), "size=True is not a duration"),
         (lambda: TimeWindows.of(10, grace=-1), "grace must be at least 0 ms, got -1"),
         (lambda: TimeWindows.of(10).advance_by(11), "advance=11 ms is more than size=10 ms"),
         (lambda: TimeWindows.of(10).advance_by(0), "advance must be at least 1 ms"),

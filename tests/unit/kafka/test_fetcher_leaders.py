@@ -187,7 +187,7 @@ def test_brokers_that_tell_no_ids_are_an_error_that_names_librdkafka(start: Star
     brokers = start({"a": 1})
     ids, brokers.ids = brokers.ids, {}
     reader = read(brokers, {A: 0})
-    with pytest.raises(TooOldError, match=r"the brokers tell no id of topic a.* client: librdkafka"):
+    with pytest.raises(TooOldError, match=r"the brokers report no id of topic a.* client: librdkafka"):
         reader.until(lambda: False)
     brokers.ids = ids
 

@@ -135,7 +135,7 @@ def test_offsets_that_an_answer_leaves_out_are_not_committed(
 
 def test_an_end_without_a_next_producer_is_no_answer() -> None:
     request = EndTxnRequest("t", Producer(3, 1), committed=True, implicit=True)
-    with pytest.raises(WrongAnswerError, match="names no producer"):
+    with pytest.raises(WrongAnswerError, match="impossible producer id"):
         answered(request, EndTxnResponse(throttle_time_ms=9, error_code=0, version=5), 5)
 
 

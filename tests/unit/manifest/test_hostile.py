@@ -136,7 +136,7 @@ def with_spec(**spec: Any) -> dict[str, Any]:
         ({"kafka": {"properties": {"a": "https://me:secret@idp"}}}, "spec.kafka.properties.a: must not carry credent"),
         ({"remoteState": {"url": "s3://me:secret@bucket"}}, "spec.remoteState.url: must not carry credentials; put"),
         ({"remoteState": {"url": "x://me:secret@bucket"}}, "spec.remoteState.url: expected s3://bucket/prefix or fi"),
-        ({"remoteState": {"url": "s3://[bucket"}}, "spec.remoteState.url: is no URL: Invalid IPv6 URL; correct it"),
+        ({"remoteState": {"url": "s3://[bucket"}}, "spec.remoteState.url: is not a URL: Invalid IPv6 URL; correct it"),
         (
             {"remoteState": {"url": "s3://bucket", "endpoint": "https://me:secret@s3"}},
             "spec.remoteState.endpoint: must not carry credentials; put them into the secret's files",

@@ -148,7 +148,7 @@ def test_a_secret_of_remote_state_that_is_not_mounted_or_empty_is_told(tmp_path:
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        ({"url": "s3://B/x"}, r"^spec\.remoteState\.url: 'B' is no bucket name"),
+        ({"url": "s3://B/x"}, r"^spec\.remoteState\.url: 'B' is not a bucket name"),
         ({"url": "s3://bucket/x", "endpoint": "minio"}, r"^spec\.remoteState\.endpoint: expected http://host:port"),
         (
             {"url": "s3://bucket/x", "kmsKeyId": "k"},

@@ -159,7 +159,7 @@ def test_windows_come_from_the_instance_that_has_them(host: QueryHost) -> None:
 @pytest.mark.parametrize(
     ("path", "parameters", "why"),
     [
-        ("/state/counts/a", {"from": "noon"}, "from: 'noon' is no time in milliseconds"),
+        ("/state/counts/a", {"from": "noon"}, "from: 'noon' is not a time in milliseconds"),
         ("/state/counts", {"fromTime": "x"}, "fromTime: cannot use 'x'"),
         ("/state/counts", {"fromTime": 5, "toTime": 4}, "no time from 5 to 4"),
         ("/state/counts", {"fromTime": -1}, "no time from -1"),

@@ -135,9 +135,9 @@ def test_a_pipe_in_place_of_an_object_is_a_damaged_object_whose_writer_nobody_wa
     os.mkfifo(tmp_path / "objects" / "a" / "pipe")
 
     assert [info.key for info in store.list("a/")] == ["a/pipe"]
-    with pytest.raises(ObjectDamagedError, match="a/pipe is no file"):
+    with pytest.raises(ObjectDamagedError, match="a/pipe is not a file"):
         store.read("a/pipe", 100)
-    with pytest.raises(ObjectDamagedError, match="a/pipe is no file"):
+    with pytest.raises(ObjectDamagedError, match="a/pipe is not a file"):
         store.download("a/pipe", tmp_path / "target", 0)
     with pytest.raises(ObjectExistsError):
         store.put_new("a/pipe", b"x")

@@ -50,7 +50,7 @@ def test_a_number_that_no_chain_gets_to_does_not_use_up_the_numbers_there_are(ca
 
     assert claimed.number == 3
     assert chain.numbers() == [3, 2]
-    assert "snapshot 5000000000 of task 0_3 is none of ours" in caplog.text
+    assert "snapshot 5000000000 of task 0_3 was not written by this application" in caplog.text
 
 
 def test_an_application_whose_name_starts_alike_has_a_chain_of_its_own() -> None:

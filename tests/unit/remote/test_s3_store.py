@@ -314,5 +314,5 @@ def test_addresses_buckets_by_path_or_by_host(credentials: Path, settings: dict[
 
 
 def test_certificates_that_are_not_there_are_told_when_the_store_is_opened(credentials: Path) -> None:
-    with pytest.raises(UnfitObjectStoreError, match=r"remote_state\.ca_file: .*ca\.crt is not there"):
+    with pytest.raises(UnfitObjectStoreError, match=r"remote_state\.ca_file: .*ca\.crt does not exist"):
         S3Store(RemoteStateConfig(url="s3://bucket", ca_file=credentials / "ca.crt"))

@@ -272,7 +272,7 @@ def test_refuses_a_directory_that_is_no_flushed_checkpoint(
     directory = checkpoint(tmp_path / "1", {8: b"eight"})
     (directory / name).write_bytes(data)
 
-    with pytest.raises(StateStoreError, match=f"{name} is no file of a flushed checkpoint"):
+    with pytest.raises(StateStoreError, match=f"{name} is not a file of a flushed checkpoint"):
         claimed(objects).publish(directory, content_of(10))
     assert objects.asked("upload") == []
 

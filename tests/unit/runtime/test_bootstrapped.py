@@ -99,7 +99,7 @@ def test_a_task_without_offsets_does_not_begin_anew_while_nobody_tells_whether_t
 
     ((failed, error),) = heir.thread.failed
     assert failed == TASK
-    assert "The object store does not tell where the task goes on (no answer)" in error
+    assert "The object store does not report the task's position (no answer)" in error
 
 
 @pytest.mark.parametrize("engine", Engine)

@@ -76,7 +76,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def test_a_task_with_stores_in_memory_only_does_not_read_again_what_its_changelog_has_already(broker: Broker) -> None:
-    with pytest.raises(TopicError, match="nothing tells how far in-1 were read"):
+    with pytest.raises(TopicError, match="nothing shows how far in-1 were read"):
         broker.look(counting(on_disk=False))
     assert broker.consumer.closed
 
@@ -138,7 +138,7 @@ def test_a_task_without_offsets_does_not_begin_anew_while_the_object_store_does_
             ((failed, error),) = heir.thread.failed
             task.stores.close()
         assert failed == task.id
-        for told in ("store s stands at offset 2", "does not tell where the task goes on (no answer)"):
+        for told in ("store s stands at offset 2", "does not report the task's position (no answer)"):
             assert told in error
     monkeypatch.undo()
     objects.before = lambda operation, key: None
@@ -219,7 +219,7 @@ def test_a_database_that_was_kept_does_not_begin_anew_while_the_object_store_doe
     restored(kept)
 
     ((_, error),) = kept.thread.failed
-    assert "does not tell where the task goes on (no answer)" in error
+    assert "does not report the task's position (no answer)" in error
 
 
 def test_a_snapshot_of_a_changelog_that_was_created_again_tells_a_kept_database_nothing(kept: Heir) -> None:
@@ -242,7 +242,7 @@ def test_a_kept_database_without_offsets_does_not_begin_anew_where_its_snapshot_
     restored(kept)
 
     ((_, error),) = kept.thread.failed
-    for told in ("does not tell where the task goes on (snapshot", "is not to be used", "created again"):
+    for told in ("does not report the task's position (snapshot", "is not to be used", "created again"):
         assert told in error
 
 

@@ -256,7 +256,10 @@ def test_a_task_whose_changelog_does_not_answer_fails_and_says_which(it: Restori
     assert it.failed == [
         (
             TaskId(0, 0),
-            "the broker does not tell where the changelogs of task 0_0 end: not allowed to describe app-s-changelog-0",
+            (
+                "the broker does not report where the changelogs of task 0_0 end: "
+                "not allowed to describe app-s-changelog-0"
+            ),
         ),
     ]
     assert it.restored == [TaskId(0, 1)]

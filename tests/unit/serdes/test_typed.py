@@ -112,7 +112,7 @@ def test_values_of_another_type_are_not_written(serde: AnySerde) -> None:
 def test_a_type_that_nothing_can_be_read_into_is_refused_when_the_serde_is_made() -> None:
     with pytest.raises(TopologyError, match="complex"):
         Serdes.json(dict[str, complex] | dict[str, set[complex]])  # type: ignore[arg-type]
-    with pytest.raises(TopologyError, match=r"Serdes\.protobuf: Order is no class of Protobuf messages"):
+    with pytest.raises(TopologyError, match=r"Serdes\.protobuf: Order is not a class of Protobuf messages"):
         Serdes.protobuf(Order)  # type: ignore[type-var]
 
 
@@ -224,7 +224,7 @@ def test_a_manifest_names_serdes_of_its_codes_types(
         ("protobuf", "'protobuf' needs code: {protobuf: module:attribute}"),
         ('{jsn: "a:B"}', "did you mean 'json'?"),
         ('{json: "typed_shop:Missing"}', "has no attribute 'Missing'"),
-        ('{protobuf: "typed_shop:Order"}', "Order is no class of Protobuf messages"),
+        ('{protobuf: "typed_shop:Order"}', "Order is not a class of Protobuf messages"),
         ('{json: "typed_shop:number"}', "5 has no serde"),
     ],
 )

@@ -368,5 +368,5 @@ def test_a_key_that_is_too_short_is_refused_by_name_when_it_is_restored(stores: 
         RawRecord("c", 0, 3, window_key(b"a", 0), b"x", 7),
         RawRecord("c", 0, 4, b"foreign", b"x", 7),
     ]
-    with pytest.raises(StateStoreError, match=r"record c-0@4 is nothing .* reset the application"):
+    with pytest.raises(StateStoreError, match=r"record c-0@4 is not an entry .* reset the application"):
         stores.restore("w", records, 5)

@@ -88,7 +88,10 @@ def test_a_result_that_the_serde_of_the_test_does_not_read_is_named(drive: Drive
     [
         (lambda topic: topic.pipe_key_values(["ab"]), "record 1 of topic in is a str: 'ab', not a pair"),
         (lambda topic: topic.pipe_key_values([("a", "b"), ("c",)]), "record 2 of topic in is a tuple of 1"),
-        (lambda topic: topic.pipe_records([("a", "b")]), "topic in: .* is no Record; pairs .* go to pipe_key_values"),
+        (
+            lambda topic: topic.pipe_records([("a", "b")]),
+            "topic in: .* is not a Record; pairs .* go to pipe_key_values",
+        ),
         (lambda topic: topic.pipe_input("a", "b", "now"), "milliseconds since 1970"),
         (lambda topic: topic.pipe_input("a", "b", datetime(2026, 1, 1)), "zone"),  # noqa: DTZ001 - refused for it
     ],
@@ -102,7 +105,7 @@ def test_what_is_no_record_is_refused(drive: Drive, pipe: Callable[[TestInputTop
 def test_a_serde_that_is_none_is_named(drive: Drive, create: Callable[[Any], Callable[..., Any]]) -> None:
     it = drive(through()).driver
     topic = "in" if create(it) == it.create_input_topic else "out"
-    with pytest.raises(UserInputError, match=f"topic {topic}: value_serde=<class 'str'> is no serde"):
+    with pytest.raises(UserInputError, match=f"topic {topic}: value_serde=<class 'str'> is not a serde"):
         create(it)(topic, text, str)
 
 

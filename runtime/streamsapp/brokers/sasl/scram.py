@@ -40,22 +40,22 @@ def scram(mechanism: str, username: str, password: str, nonce: str | None = None
     last = _fields((yield f"{final},p={base64.b64encode(proof).decode()}".encode()))
     shown = _decoded(last, "v")
     if not hmac.compare_digest(shown, keyed(keyed(salted, b"Server Key"), said)):
-        raise WrongAnswerError("it does not know the password itself, as its signature shows; it may be another's")
+        raise WrongAnswerError("its signature is wrong, so it does not know the password; it may be another server")
 
 
 def _challenge(fields: dict[str, str], nonce: str) -> tuple[bytes, int, str]:
     """Salt, iterations and the nonce of both."""
     both, count = fields.get("r", ""), fields.get("i", "")
     if "m" in fields:
-        raise WrongAnswerError("it wants an extension of SCRAM that is not known")
+        raise WrongAnswerError("it needs an extension of SCRAM that this client does not know")
     if not both.startswith(nonce) or len(both) == len(nonce):
-        raise WrongAnswerError("its answer to SCRAM has not this client's nonce and its own")
+        raise WrongAnswerError("its answer to SCRAM lacks this client's nonce or its own")
     if not (count.isascii() and count.isdigit() and len(count) < 10):
-        raise WrongAnswerError("its answer to SCRAM names no number of iterations")
+        raise WrongAnswerError("its answer to SCRAM has no number of iterations")
     if not _LEAST_ITERATIONS <= int(count) <= _MOST_ITERATIONS:
         raise WrongAnswerError(
-            f"it wants {count} iterations for SCRAM, where {_LEAST_ITERATIONS} to {_MOST_ITERATIONS} are taken; set the"
-            " user's password anew, with kafka-configs.sh"
+            f"it needs {count} iterations for SCRAM, and this client supports {_LEAST_ITERATIONS} to"
+            f" {_MOST_ITERATIONS}; set the user's password again, with kafka-configs.sh"
         )
     return _decoded(fields, "s"), int(count), both
 
@@ -74,11 +74,11 @@ def _fields(message: bytes) -> dict[str, str]:
     try:
         text = message.decode()
     except UnicodeDecodeError as error:
-        raise WrongAnswerError("its answer to SCRAM is no text") from error
+        raise WrongAnswerError("its answer to SCRAM is not text") from error
     pairs = [each.partition("=") for each in text.split(",")]
     fields = {key: value for key, _, value in pairs}
     if len(fields) < len(pairs):
-        raise WrongAnswerError("its answer to SCRAM names something twice")
+        raise WrongAnswerError("its answer to SCRAM has a field twice")
     if "e" in fields:
         raise WrongAnswerError(f"it ends SCRAM with an error: {fields['e'][:100]!r}")
     return fields

@@ -73,7 +73,7 @@ class FetchAnswers:
             if broker.late > min(_NO_ANSWER, self._settings.reaching.answer):
                 self._lose(source, ConnectionError("it does not answer"))
             elif not self._assignment.others_for(source):  # it stands still, perhaps
-                self._lose(source, ConnectionError("it does not answer, and leads nothing any more"))
+                self._lose(source, ConnectionError("it does not answer, and leads no partition any more"))
 
     def _lose(self, source: int, error: Exception) -> None:
         """Forget a broker until it is tried again."""

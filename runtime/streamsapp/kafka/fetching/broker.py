@@ -117,7 +117,7 @@ class BrokerConnection:
         answer, self._answer, self._read = self._answer, bytearray(), 0
         self._answers = True
         if _SIZE.unpack_from(answer)[0] != self.requests or self.asked is None:
-            raise ConnectionError("it answers something else than it was asked")
+            raise ConnectionError("it answers another request than the one that was sent")
         return answer
 
     def _read_into(self, buffer: bytearray) -> None:

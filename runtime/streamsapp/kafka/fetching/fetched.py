@@ -112,6 +112,6 @@ def gone(topic: str, text: str) -> TopicGoneError:
 def without(partition: TopicPartition, count: int) -> TopicError:
     """The error of a topic that was made anew with fewer partitions."""
     return TopicError(
-        f"topic {partition.topic} has no partition {partition.partition}, and {count} in all; make it anew with as many"
-        " as it had, then restart"
+        f"topic {partition.topic} has no partition {partition.partition}, and {count} in all; create it again with as"
+        " many as it had, then restart"
     )

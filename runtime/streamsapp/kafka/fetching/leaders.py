@@ -182,7 +182,7 @@ class Leaders:
             self._note(topic, KafkaError(found.error))
             return
         if not found.topic.topic_id:
-            raise TooOldError(f"the brokers tell no id of topic {topic}")
+            raise TooOldError(f"the brokers report no id of topic {topic}")
         for name in wanted:
             if name.partition not in found.leaders and self._misses(name):
                 self._failures[name] = without(name, len(found.leaders))

@@ -105,7 +105,7 @@ def offsets(answer: bytearray, asked: Collection[TopicPartition]) -> tuple[int, 
         check_told("ListOffsets", asked, (name for name, *_ in told))
     for name, code, offset in told:
         if not code and offset < 0:
-            raise WrongAnswerError(f"the answer to ListOffsets tells offset {offset} of {name}, and no error")
+            raise WrongAnswerError(f"the answer to ListOffsets has offset {offset} of {name}, and no error")
     return read.throttle_time_ms, told
 
 
@@ -114,7 +114,7 @@ def lacks(versions: Mapping[int, tuple[int, int]]) -> bool:
     if it knows none of their kind."""
     wanted = {FETCH_KEY: FETCH_VERSION, ListOffsetsRequest.API_KEY: OFFSETS_VERSION}
     if not wanted.keys() <= versions.keys():
-        raise WrongAnswerError("it knows no Fetch or ListOffsets requests; is it a broker of Kafka's?")
+        raise WrongAnswerError("it does not support Fetch or ListOffsets requests; is it a Kafka broker?")
     return any(not versions[key][0] <= version <= versions[key][1] for key, version in wanted.items())
 
 

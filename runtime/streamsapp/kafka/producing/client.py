@@ -272,7 +272,7 @@ def _name(given: Any) -> str:
     """A topic's name, which C ends at a zero."""
     name = _text(given)
     if "\0" in name:
-        raise ValueError(f"a topic has no zero in its name: {name!r}")
+        raise ValueError(f"a topic's name cannot contain a zero byte: {name!r}")
     return name
 
 

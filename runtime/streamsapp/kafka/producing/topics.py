@@ -102,7 +102,7 @@ class Topics:
             return
         count = len(topic.partitions)
         if {each.partition_index for each in topic.partitions} != {*range(count)}:
-            log.warning("a broker told of topic %s without some of its partitions; it is asked again", known_as)
+            log.warning("a broker described topic %s without some of its partitions; the request is repeated", known_as)
             self._stale = True
             return
         self._errors.pop(known_as, None)

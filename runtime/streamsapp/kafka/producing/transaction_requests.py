@@ -112,7 +112,7 @@ class EndTxnRequest(RequestByHand["EndTxnAnswer"]):
         next_one = Producer(*reader.read(_PRODUCER)) if version >= _IMPLICIT[0] else None
         reader.skip_tags()
         if next_one is not None and not code and min(next_one) < 0:
-            raise WrongAnswerError(f"the answer to EndTxn names no producer, but {next_one}")
+            raise WrongAnswerError(f"the answer to EndTxn has an impossible producer id: {next_one}")
         return EndTxnAnswer(code, next_one, throttled)
 
 

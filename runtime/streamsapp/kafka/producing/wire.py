@@ -81,7 +81,8 @@ def check_producer(answer: InitProducerIdResponse) -> None:
     """Raises ``WrongAnswerError`` for an answer to InitProducerId without an error and without a producer."""
     if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
         raise WrongAnswerError(
-            f"the answer to InitProducerId names no producer, but {answer.producer_id} in epoch {answer.producer_epoch}"
+            f"the answer to InitProducerId has an impossible producer id: {answer.producer_id} in epoch"
+            f" {answer.producer_epoch}"
         )
 
 

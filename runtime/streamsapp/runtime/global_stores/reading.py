@@ -123,7 +123,9 @@ class GlobalReading:
         """The offsets between which this consumer may read: it must not wait for an open transaction."""
         found = self._consumer.watermarks(partition, cached=False)
         if found is None:
-            raise StateStoreError(f"the broker does not tell where {partition} ends, which fills global store {store}")
+            raise StateStoreError(
+                f"the broker does not report where {partition} ends, which fills global store {store}"
+            )
         return found
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:

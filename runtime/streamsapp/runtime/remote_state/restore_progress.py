@@ -103,7 +103,7 @@ class RestoreProgress:
         """So many more bytes have come, none at the beginning of a file; raises ``ObjectStoreError`` when no thread
         waits for them any more."""
         if self._item.cancelled.is_set():
-            raise ObjectStoreError("nobody waits for this snapshot any more")
+            raise ObjectStoreError("nothing waits for this snapshot any more")
         with self._lock:
             self.timing.moved_bytes += count
             self._moved += count

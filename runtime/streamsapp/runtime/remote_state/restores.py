@@ -127,9 +127,7 @@ class Restores:
             try:
                 self.local(task.id).write_epoch(None)
             except OSError as error:
-                log.warning(
-                    "task %s: its local state counts as one that was not left in good order: %s", task.id, error
-                )
+                log.warning("task %s: its local state is treated like that of a crash: %s", task.id, error)
 
     # ---- threads of its own ------------------------------------------------------------------------------------
 
@@ -194,7 +192,7 @@ class Restores:
                 raise fault
             return self._outage.observed(chain.newest)
         except ObjectStoreError as error:
-            log.warning("task %s: who has had it since, and where its last snapshot stands, is not known: %s",
+            log.warning("task %s: its owners since then and its last snapshot are not known: %s",
                         task.id, error)  # fmt: skip
             return error
 
@@ -222,7 +220,7 @@ class Restores:
         number, newest = asked
         if newest is not None and newest.number == number and newest.epoch == epoch:
             return True
-        log.info("task %s: others have had it since epoch %d; local state is not used", task.id, epoch)
+        log.info("task %s: other instances have owned it since epoch %d; local state is not used", task.id, epoch)
         return False
 
     # ---- the snapshot ------------------------------------------------------------------------------------------

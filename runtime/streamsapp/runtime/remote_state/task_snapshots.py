@@ -153,7 +153,7 @@ class SnapshotTaker:
             log.info("%s", error)
             return False
         it.claimed(claimed.epoch)
-        log.info("task %s: its snapshots are written here now, under epoch %d", it.task.id, claimed.epoch)
+        log.info("task %s: this instance writes its snapshots now, under epoch %d", it.task.id, claimed.epoch)
         return True
 
     def _is_same(self, it: TaskSnapshots, point: CommitPoint) -> bool:
@@ -180,7 +180,7 @@ class SnapshotTaker:
             # A task that has left is prepared anew, perhaps, and that preparation clears its directory.
             raise StateStoreError(
                 f"no snapshot of task {it.task.id} was made, its copy in {copy} cannot be read: {error}; "
-                "is the disk of the state directory full, or did somebody else remove files there?"
+                "is the disk of the state directory full, or did another process remove files there?"
             ) from error
         finally:
             shutil.rmtree(copy, ignore_errors=True)

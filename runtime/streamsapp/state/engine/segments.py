@@ -136,8 +136,8 @@ class Segments:
         except error as cause:
             where = f"{record.topic()}-{record.partition()}@{record.offset()}"
             raise StateStoreError(
-                f"record {where} is nothing that a store with a retention holds: its key ends before the time of the "
-                "entry. Keep others from writing to the changelog, and reset the application"
+                f"record {where} is not an entry of a store with a retention: its key ends before the time of the "
+                "entry. Stop other writers of the changelog, and reset the application"
             ) from cause
         return timed
 

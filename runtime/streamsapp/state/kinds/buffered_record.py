@@ -102,7 +102,7 @@ def decode(data: bytes) -> Buffered:
     try:
         return _Reader(data).buffered()
     except (error, UnicodeDecodeError) as cause:
-        raise ValueError("it ends in the middle, or has bytes that are no text") from cause
+        raise ValueError("it ends in the middle, or has bytes that are not text") from cause
 
 
 class _Reader:
@@ -193,6 +193,6 @@ class BufferedFormat:
     def _unreadable(self, record: InputRecord, why: str) -> StateStoreError:
         where = f"{record.topic()}-{record.partition()}@{record.offset()}"
         return StateStoreError(
-            f"record {where} is nothing that a buffer of {self._operator} holds: {why}. Let the application that "
+            f"record {where} is not an entry of a buffer of {self._operator} holds: {why}. Let the application that "
             "wrote it send all that it holds, or reset this one"
         )

@@ -23,7 +23,7 @@ def fault(until: str) -> str:
 
 def test_a_partition_with_more_digits_than_python_reads_is_told() -> None:
     assert fault(f'{{"t": {{"{"9" * 5000}": 1}}}}').startswith("--until: '999")
-    assert fault('{"t": {"²": 1}}').endswith("of topic t is no partition; partitions are numbers")
+    assert fault('{"t": {"²": 1}}').endswith("of topic t is not a partition; partitions are numbers")
 
 
 def test_a_file_of_offsets_that_is_no_text_is_told(tmp_path: Path) -> None:
