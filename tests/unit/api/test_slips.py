@@ -63,7 +63,7 @@ BUILDING = [
         "store 'a b' (added at ",
     ),
     Slip("async def double(value): return value\nstream().map_values(double)  # here", "map_values: double is a corou"),
-    Slip("async def keep(k, v): return True\nstream().filter(keep)  # here", "filter: keep is a coroutine, which is ne"),
+    Slip("async def keep(k, v): return True\nstream().filter(keep)  # here", "filter: keep is a coroutine, which is n"),
     Slip(
         "class P(Processor):\n    async def process(self, record): ...\nstream().process(P)  # here",
         "P.process is a coroutine, which is never awaited; write it without async",
