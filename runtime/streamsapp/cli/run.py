@@ -11,7 +11,6 @@ import os
 import socket
 from contextlib import closing
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 from streamsapp.cli.arguments import (
     add_instance_options,
@@ -32,6 +31,7 @@ from streamsapp.cli.pod import (
     tell_supervisor,
 )
 from streamsapp.cli.progress import RestoreBar
+from streamsapp.cli.secret_routes import secret_routes
 from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
@@ -45,11 +45,8 @@ from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 from streamsapp.web import HttpServer
 from streamsapp.web.endpoint import endpoint_of
-from streamsapp.web.request_routing import Route, Routes, json_response
+from streamsapp.web.request_routing import Routes
 from streamsapp.web.server import ALL_INTERFACES
-
-if TYPE_CHECKING:
-    from streamsapp.runtime.instance import StreamsRuntime
 
 log = logging.getLogger(__name__)
 
@@ -136,8 +133,8 @@ def run_instance(
     more: Routes = MappingProxyType({}),
     secret: KafkaSecret | None = None,
 ) -> int:
-    """Run until closed, with ``more`` routes at the port; returns the exit code. ``/status`` says whether ``secret``
-    has changed since."""
+    """Run until closed, with ``more`` routes at the port; returns the exit code. ``secret`` is the one that ``config``
+    was read with."""
     # Late: Kafka's client and RocksDB are loaded by the commands that use them only.
     from streamsapp.runtime.instance import StreamsRuntime
 
@@ -145,7 +142,7 @@ def run_instance(
     runtime = StreamsRuntime(topology, config)
     runtime.set_global_state_restore_listener(RestoreBar())
     if secret is not None:
-        more = {**more, "/status": Route(lambda _: json_response(status_of(runtime, secret)))}
+        more = {**more, **secret_routes(runtime, secret)}
     error = run_until_closed(runtime, server, config.application_server, shutdown_timeout, more)
     if error is None:
         return 0
@@ -155,8 +152,3 @@ def run_instance(
     log.error("%s failed: %s", config.application_id, error)
     tell_supervisor(error)
     return 1
-
-
-def status_of(runtime: StreamsRuntime, secret: KafkaSecret) -> dict[str, Any]:
-    """Returns the document of ``/status`` of a process that has read a Secret."""
-    return runtime.status() | {"kafkaSecretChanged": secret.has_changed()}

@@ -59,7 +59,7 @@ def test_applies_removes_what_is_no_more_in_the_document_and_leaves_the_rest(cli
 
 @pytest.mark.parametrize("among_pods", [False, True])
 def test_the_egress_policy_of_applications_is_taken_whole(client: Client, namespace: str, among_pods: bool) -> None:
-    """Whether it is enforced is the network's part, which no API server has."""
+    """An API server enforces none: that is the part of a network."""
     rules = (
         {"to": [{"namespaceSelector": {"matchLabels": {"team": "kafka"}}}], "ports": [{"port": 9092, "endPort": 9094}]},
         {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}], "ports": [{"port": 443}]},
@@ -199,7 +199,7 @@ def test_a_watcher_that_tells_nothing_makes_the_operator_unhealthy(
     assert health.healthy() == (True, "stands by")
     health.working = (age, _NoLoops())
     until(lambda: not health.healthy()[0], "it is found out")
-    assert "a watcher has not told" in health.healthy()[1]
+    assert "a watcher has missed for" in health.healthy()[1]
 
 
 class _NoLoops:
