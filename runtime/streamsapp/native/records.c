@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include "base/large_pages.h"
+#include "base/shapes.h"
 #include "cells/cell.h"
 #include "cells/cell_log.h"
 #include "cells/cell_run.h"
@@ -29,6 +30,8 @@
 static PyMethodDef functions[] = {
     {"answer", sa_answer, METH_O, "answer(bytes): FetchAnswer"},
     {"by_last_update", sa_by_last_update, METH_O, "by_last_update([(cell, key, ...)]): the same by last update"},
+    {"fits", (PyCFunction)(void (*)(void))sa_fits, METH_FASTCALL,
+     "fits(value, shape): True if it has just those types"},
     {"results", (PyCFunction)(void (*)(void))sa_results, METH_FASTCALL | METH_KEYWORDS,
      "results(*, held, topic, deleted_at, before, behind): records of [(cell, key, ...)]"},
     {"stamped", (PyCFunction)(void (*)(void))sa_stamped, METH_FASTCALL | METH_KEYWORDS,

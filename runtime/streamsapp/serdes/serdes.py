@@ -20,7 +20,8 @@ from streamsapp.serdes.java_text import java_uuid, replacing_string
 from streamsapp.serdes.json_text import read_json, write_whatever
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
-from streamsapp.serdes.read_back import written_to_last
+from streamsapp.serdes.read_back import written_as_shaped, written_to_last
+from streamsapp.serdes.shapes import PLAIN
 from streamsapp.serdes.suggestion import wrong_type
 from streamsapp.serdes.typed import M, json_of, msgpack_of, protobuf_of
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
@@ -110,7 +111,9 @@ _BOOLEAN: Serde[bool] = Serde(_serialize_boolean, _deserialize_boolean, immutabl
 _UUID: Serde[uuid.UUID] = FixedSizeSerde(
     _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(_plain_uuid, str), size=_UUID_SIZE
 )
-_JSON: Serde[Any] = Serde(written_to_last("json", write_whatever, read_json), read_json, name="json")
+_JSON: Serde[Any] = Serde(
+    written_as_shaped(write_whatever, PLAIN, written_to_last("json", write_whatever, read_json)), read_json, name="json"
+)
 _MSGPACK: Serde[Any] = msgpack_of(object)
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
 

@@ -17,7 +17,8 @@ from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import PlainForm, Serde
 from streamsapp.serdes.examples import example_of
 from streamsapp.serdes.json_text import write_json
-from streamsapp.serdes.read_back import written_to_last
+from streamsapp.serdes.read_back import written_as_shaped, written_to_last
+from streamsapp.serdes.shapes import NoShapeError, shape_of
 from streamsapp.serdes.suggestion import wrong_type
 from streamsapp.structs import converted, decoder, described
 
@@ -42,7 +43,7 @@ def json_of(kind: type[T]) -> Serde[T]:
         return _pydantic(kind, name)
     read = _checked_kind(kind, lambda: decoder(kind, "json"))
     encode = msgspec.json.Encoder(order=_order(kind)).encode
-    return Serde(_checking(kind, name, written_to_last(name, encode, read)), read, name=name, plain=_plain(kind))
+    return Serde(_written(kind, name, encode, read), read, name=name, plain=_plain(kind))
 
 
 def msgpack_of(kind: type[T]) -> Serde[T]:
@@ -50,7 +51,7 @@ def msgpack_of(kind: type[T]) -> Serde[T]:
     name = "msgpack" if kind in (Any, object) else f"msgpack({_name(kind)})"
     read = _checked_kind(kind, lambda: decoder(kind, "msgpack"))
     encode = msgspec.msgpack.Encoder(order=_order(kind)).encode
-    return Serde(_checking(kind, name, written_to_last(name, encode, read)), read, name=name, plain=_plain(kind))
+    return Serde(_written(kind, name, encode, read), read, name=name, plain=_plain(kind))
 
 
 def protobuf_of(kind: type[M]) -> Serde[M]:
@@ -119,6 +120,14 @@ def _names_a_set(schema: Any) -> bool:
     if isinstance(schema, Mapping):
         return schema.get("type") in ("set", "frozenset") or any(map(_names_a_set, schema.values()))
     return isinstance(schema, list | tuple) and any(map(_names_a_set, schema))
+
+
+def _written(kind: Any, name: str, encode: Callable[[T], bytes], read: Callable[[bytes], T]) -> Callable[[T], bytes]:
+    careful = _checking(kind, name, written_to_last(name, encode, read))
+    try:
+        return written_as_shaped(encode, shape_of(described(kind)), careful)
+    except NoShapeError:
+        return careful
 
 
 def _order(kind: Any) -> Literal["deterministic"] | None:
