@@ -100,6 +100,7 @@ def test_the_console_shows_what_happens_and_takes_records_for_what_they_are(
     looks_at_tasks_and_errors(page, shots)
     writes_a_record(page, shots)
     browses_stores(page, shots)
+    fits_a_phone(page, shots)
     goes_by_keyboard_at_200_percent(page, shots)
     takes_the_token_that_is_in_the_address(page, console.url)
 
@@ -241,6 +242,20 @@ def does_not_show_a_late_answer(page: Page) -> None:
     page.value("new Promise((go) => setTimeout(go, 200))")
     assert "from the form" in page.text("#entries")
     assert "1 entry" in page.text("#store-told")
+
+
+def fits_a_phone(page: Page, shots: Path) -> None:
+    """Nothing is beside the page in any view, and each cell has the title of its column."""
+    for dark in (False, True):
+        page.look(width=390, height=844, dark=dark)
+        for view in ("topology", "hour", "tasks", "stores", "errors", "produce"):
+            page.click(f"nav a[href='#{view}']")
+            page.until(f"!document.querySelector('#{view}').hidden")
+            assert page.value("document.documentElement.scrollWidth <= innerWidth"), view
+            page.screenshot(shots / f"phone-{view}-{'dark' if dark else 'light'}.png")
+    titles = "[...document.querySelectorAll('#task-table tbody tr:first-child td')].map((td) => td.dataset.title)"
+    assert page.value(titles)[:4] == ["Task", "Instance", "Role", "State"]
+    page.look()
 
 
 def goes_by_keyboard_at_200_percent(page: Page, shots: Path) -> None:

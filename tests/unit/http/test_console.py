@@ -180,6 +180,12 @@ def test_other_sites_get_nothing_from_a_port_without_a_token() -> None:
                 assert response.status == 403
 
 
+def test_the_page_asks_at_once_for_all_its_modules() -> None:
+    """Not for one after the other, as each names the next."""
+    preloaded = re.findall(r'modulepreload" href="([^"]+)', PAGE["index.html"])
+    assert sorted(preloaded) == sorted(name for name in PAGE if name.endswith(".js") and name != "main.js")
+
+
 @pytest.mark.parametrize("name", sorted(PAGE))
 def test_the_page_loads_nothing_from_elsewhere_and_makes_no_markup_of_texts(name: str) -> None:
     text = PAGE[name]

@@ -68,6 +68,7 @@ function main() {
   const [tasks, errors, charts] = [new Tasks(), new Errors(), new Charts(byId("hour"))];
   let before = new Map();
   let shownState = null;
+  let drawn = () => undefined; // shows the last figures in the graph, which may come after them
   const events = new Events(({ instances, failures, history }, first) => {
     if (history) charts.take(history);
     errors.ended(failures ?? []);
@@ -80,9 +81,11 @@ function main() {
     const state = instances.find((each) => each.state !== "RUNNING")?.state ?? "RUNNING";
     setText(byId("state"), state);
     byId("state").className = `badge ${mood(state)}`;
-    if (first || state !== shownState) application.load().catch((error) => told(error.message, "bad"));
+    const groups = groupsOf(before);
+    drawn = () => application.graph?.show(nodesOf(instances), groups, instances.map((each) => each.figures));
+    if (first || state !== shownState) application.load().then(() => drawn(), (error) => told(error.message, "bad"));
     shownState = state;
-    application.graph?.show(nodesOf(instances), groupsOf(before), instances.map((each) => each.figures));
+    drawn();
     tasks.show(instances, before);
     errors.show(instances, [...before.values()].reduce((sum, each) => sum + (each.figures?.dropped ?? 0), 0));
     return undefined;

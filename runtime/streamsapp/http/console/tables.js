@@ -2,7 +2,7 @@
 
 import { byId, element, setText, Table } from "./dom.js";
 import { restored, snapshotAge } from "./model.js";
-import { decoded, duration, number, rate, time } from "./values.js";
+import { day, decoded, duration, number, rate, zone } from "./values.js";
 
 export class Tasks {
   constructor() {
@@ -19,7 +19,11 @@ export class Tasks {
 
   show(instances, tasks) {
     const notes = instances.flatMap((each) => [...each.notes, ...each.outages.map((it) => `${it.name} ${it.address}: ${it.message}`)]);
-    byId("notes").replaceChildren(...[...new Set(notes)].map((each) => element("p", { class: "warn" }, each)));
+    const known = [...new Set(notes)];
+    if (this.notes !== String(known)) {
+      this.notes = String(known);
+      byId("notes").replaceChildren(...known.map((each) => element("p", { class: "warn" }, each)));
+    }
     this.instances.show(instances.map((each) => [each.instance, [
       each.instance, { value: each.state, class: mood(each.state) }, each.ready ? "yes" : "no", each.generation,
       each.tasks.filter((task) => task.role === "active").length,
@@ -33,7 +37,7 @@ export class Tasks {
 export class Errors {
   constructor() {
     this.table = new Table(byId("mishaps"), [
-      ["Time"], ["What became of it"], ["Node"], ["Record"], ["Task"], ["Why", "text"], ["Key", "text"], ["Value", "text"],
+      [`Time (${zone()})`], ["What became of it"], ["Node"], ["Record"], ["Task"], ["Why", "text"], ["Key", "text"], ["Value", "text"],
     ]);
     this.failures = new Map();
   }
@@ -61,7 +65,7 @@ export class Errors {
 
   fill(mishaps) {
     const before = [...this.failures.values()].map((it) => ({
-      at_ms: it.atMs, outcome: "ended", node: it.node, record: it.record, task: it.task, reason: it.message, key: null, value: null,
+      at_ms: it.atMs, outcome: "ended", node: it.node, record: it.record, task: it.task, reason: it.message,
     }));
     const found = [...mishaps, ...before].sort((one, other) => other.at_ms - one.at_ms);
     const seen = new Map();
@@ -69,8 +73,8 @@ export class Errors {
       const key = [it.at_ms, it.task, it.node, it.record].join(" ");
       seen.set(key, (seen.get(key) ?? 0) + 1);
       return [`${key} ${seen.get(key)}`, [
-        time(it.at_ms), { value: OUTCOMES[it.outcome] ?? it.outcome, class: /fail|ended/.test(it.outcome) ? "bad" : "warn" },
-        it.node, it.record || (it.outcome === "ended" ? "" : "a punctuator"), it.task, it.reason, decoded(it.key), decoded(it.value),
+        day(it.at_ms), { value: OUTCOMES[it.outcome] ?? it.outcome, class: /fail|ended/.test(it.outcome) ? "bad" : "warn" },
+        it.node, it.record || (it.outcome === "ended" ? "" : "a punctuator"), it.task, it.reason, ...[it.key, it.value].map((each) => (each === undefined ? "" : decoded(each))),
       ]];
     }));
   }

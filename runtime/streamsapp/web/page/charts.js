@@ -8,16 +8,19 @@ import { clock, day, duration, number, rate, zone } from "./values.js";
 
 const sum = (values) => values.reduce((one, other) => one + other, 0);
 const most = (values) => Math.max(...values);
+// Steps of the axes: of durations in milliseconds, of numbers of records, and of time in seconds.
 const TIMES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 12e5, 18e5, 36e5, 72e5, 144e5, 288e5, 864e5];
+const COUNTS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
+const CLOCK = [10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600];
 
 // What is drawn: the field of a moment, how it reads, and how the figures of several instances become one.
 const CHARTS = [
   { field: "rate", title: "Processed records", unit: "records a second", told: rate, of: sum },
-  { field: "lag", title: "Input lag", unit: "records that wait", told: number, of: sum },
+  { field: "lag", title: "Input lag", unit: "records that wait", told: number, of: sum, incrs: COUNTS },
   { field: "latenessMs", title: "Lateness", unit: "average of the latest task", told: duration, of: most, incrs: TIMES },
   { field: "commitMs", title: "Commit", unit: "time a commit takes", told: duration, of: most, incrs: TIMES },
-  { field: "restoring", title: "To restore", unit: "records until tasks go on", told: number, of: sum },
-  { field: "replicaLag", title: "Replicas", unit: "records behind", told: number, of: sum },
+  { field: "restoring", title: "To restore", unit: "records until tasks go on", told: number, of: sum, incrs: COUNTS },
+  { field: "replicaLag", title: "Replicas", unit: "records behind", told: number, of: sum, incrs: COUNTS },
   { field: "snapshotAgeMs", title: "Oldest snapshot", unit: "age", told: duration, of: most, incrs: TIMES },
 ];
 const COLOURS = 8;
@@ -27,6 +30,7 @@ export class Charts {
   constructor(place) {
     this.place = place;
     this.history = new History();
+    this.recoloured = false; // light or dark has changed since the last drawing
     this.chosen = null; // a span that the user wants; otherwise the shortest that has everything
     this.buttons = SPANS.map((span) => element("button", { type: "button", "aria-pressed": "false", onclick: () => this.choose(span) }, duration(span)));
     this.legend = element("ul", { class: "legend", "aria-label": "Instances" });
@@ -39,7 +43,7 @@ export class Charts {
       element("div", { class: "charts" }, ...this.drawn.map((each) => each.figure)),
     );
     new ResizeObserver(() => this.draw()).observe(place);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(true));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.recoloured = true; this.draw(); });
     setInterval(() => this.draw(), this.history.step / 2); // time goes on without news, too
   }
 
@@ -59,7 +63,7 @@ export class Charts {
     this.draw();
   }
 
-  draw(anew = false) {
+  draw() {
     if (!this.place.clientWidth) return; // it is not seen
     const now = Date.now();
     this.history.forget(now);
@@ -70,7 +74,8 @@ export class Charts {
     this.showLegend(names);
     const troubles = this.history.troubles(now - span, now);
     this.showTroubles(troubles);
-    for (const each of this.drawn) each.draw(names, now - span, now, troubles, anew);
+    for (const each of this.drawn) each.draw(names, now - span, now, troubles, this.recoloured);
+    this.recoloured = false;
   }
 
   showLegend(names) {
@@ -114,7 +119,8 @@ class Chart {
     this.figure.hidden = found.every((each) => each === null);
     if (this.figure.hidden) return;
     [this.names, this.troubles, this.from, this.to] = [names, troubles, from / 1000, to / 1000];
-    this.tell(found);
+    this.tell(found, this.history.last(this.about.field, to));
+    if (!globalThis.uPlot) return; // it did not come: the figures are in words and in the table
     const data = [times.map((each) => each / 1000), ...lines];
     const form = `${names}`;
     if (this.plot !== null && (anew || this.form !== form)) {
@@ -131,17 +137,17 @@ class Chart {
     this.plot.setData(data);
   }
 
-  tell(found) {
+  tell(found, last) {
     const { title, unit, told, of } = this.about;
-    const last = found.filter((each) => each !== null && each.last !== null).map((each) => each.last);
-    setText(this.value, last.length ? told(of(last)) : "no figures now");
+    const now = last.filter((each) => each !== null);
+    setText(this.value, now.length ? told(of(now)) : "not known now");
     const known = found.filter((each) => each !== null);
     const bounds = `lowest ${told(Math.min(...known.map((each) => each.lowest)))}, highest ${told(Math.max(...known.map((each) => each.highest)))}`;
     this.area.setAttribute("aria-label", `${title}, ${unit}, from ${clock(1000 * this.from)} to ${clock(1000 * this.to)}: now ${this.value.textContent}, ${bounds}`);
     this.bounds = bounds;
     if (!this.pointed) setText(this.readout, bounds);
     this.table.show(this.names.map((name, at) => [name, found[at] === null ? [name, "–", "–", "–"] : [
-      name, told(found[at].last), told(found[at].lowest), told(found[at].highest),
+      name, told(last[at]), told(found[at].lowest), told(found[at].highest),
     ]]));
   }
 
@@ -151,12 +157,12 @@ class Chart {
     const { told, incrs } = this.about;
     const axis = { stroke: colour("--faint"), font: "12px system-ui, sans-serif", grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false } };
     return {
-      width, height: HEIGHT, padding: [8, 12, 0, 0],
+      width, height: HEIGHT, padding: [8, 20, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "hour" }, drag: { x: false, y: false }, y: false, points: { size: 7 } },
       scales: { x: { range: () => [this.from, this.to] }, y: { range: (plot, low, high) => [0, high > 0 ? 1.08 * high : 10] } },
       axes: [
-        { ...axis, space: 64, size: 26, values: (plot, splits, at, space, step) => splits.map((each) => clock(1000 * each, step < 60)) },
+        { ...axis, space: 64, size: 26, incrs: CLOCK, values: (plot, splits, at, space, step) => splits.map((each) => clock(1000 * each, step < 60)) },
         { ...axis, space: 32, gap: 6, ...(incrs && { incrs }), size: 62, // the same for all, so that the same time is at the same place
           values: (plot, splits) => splits.map((each) => told(each)) },
       ],

@@ -48,6 +48,14 @@ export class History {
     return [times, ...this.names.map((name) => this.line(this.instances.get(name), field, first, times.length))];
   }
 
+  // What each instance measured last; null if it has measured nothing for a while.
+  last(field, now) {
+    return this.names.map((name) => {
+      const moment = this.instances.get(name).at(-1);
+      return now - moment.atMs < 3 * this.step ? moment[field] : null;
+    });
+  }
+
   line(moments, field, first, length) {
     const found = new Array(length).fill(null);
     let last = null;
@@ -87,9 +95,9 @@ export class History {
   }
 }
 
-// The lowest, the highest and the last of the figures of a line; null without any.
+// The lowest and the highest figure of a line; null without any.
 export function extremes(line) {
   const known = line.filter((each) => each !== null);
   if (!known.length) return null;
-  return { lowest: Math.min(...known), highest: Math.max(...known), last: line.at(-1) ?? line.at(-2) ?? line.at(-3) ?? null };
+  return { lowest: Math.min(...known), highest: Math.max(...known) };
 }

@@ -120,7 +120,11 @@ export class Events {
       for (const data of parser.take(value)) {
         this.pause = 500;
         this.told("live", "good");
-        this.take(JSON.parse(data), first);
+        try {
+          this.take(JSON.parse(data), first);
+        } catch (error) {
+          reportError(error); // a fault of the page; the connection is well
+        }
         first = false;
       }
     }

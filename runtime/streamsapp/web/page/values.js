@@ -19,9 +19,10 @@ export function duration(ms) {
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
+// The timestamp of a record, which is data: in UTC.
 export function time(ms) {
   const moment = new Date(ms);
-  return ms >= 0 && !Number.isNaN(moment.getTime()) ? moment.toISOString().replace("T", " ").replace("Z", "") : "–";
+  return ms >= 0 && !Number.isNaN(moment.getTime()) ? moment.toISOString().replace("T", " ") : "–";
 }
 
 // Moments in the viewer's own time: of the day, with the day, and the name of their zone.
