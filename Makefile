@@ -143,7 +143,9 @@ COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-u
 screenshots: setup
 	@$(SETUP) development kubernetes browser
 	@STREAMSAPP_SCREENSHOTS=build/screenshots $(PYTEST) --quiet -m long tests/integration/console
-	@cp build/screenshots/console.png build/screenshots/cluster.png build/screenshots/hour.png docs/assets/
+	@PYTHONPATH=tests/support $(RUN)/python -m benchmarks.console_page
+	@cp build/screenshots/console.png build/screenshots/cluster.png docs/assets/
+	@cp build/screenshots/hour-1280-light.png docs/assets/hour.png
 
 lock:
 	@$(COMPILE) $(LOCK_OPTIONS) --extra local --extra s3 --extra operator --extra spark --extra registry --extra tracing --extra dev --output-file requirements.lock pyproject.toml

@@ -134,6 +134,7 @@ def serving(view: MadeUpInstance) -> Iterator[str]:
 def first_paint(page: Page, url: str, view: str, drawn: str) -> tuple[float, float]:
     """Returns the milliseconds until something is seen, and until all of it is."""
     page.open("about:blank")
+    page.until("location.href === 'about:blank'")  # else the address differs by its hash only, and nothing is loaded
     noted = (
         f"const look = () => {{ if ({drawn}) window.drawnAt = performance.now(); else setTimeout(look, 5); }}; look();"
     )

@@ -42,6 +42,7 @@ class Applications {
 function told(words, mood) {
   setText(byId("connection"), words);
   byId("connection").className = mood;
+  document.body.classList.toggle("lost", mood === "bad"); // what is shown is of the past
 }
 
 function fault(words) {

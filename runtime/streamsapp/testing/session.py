@@ -182,9 +182,9 @@ class _Driver(TopologyTestDriver):
         return list(self._outputs[topic])
 
     def total_written(self) -> int:
-        """The number of records that sinks have written."""
-        changelogs = {each.topic for each in self._task.plan.changelogs.values()}
-        return sum(len(records) for topic, records in self._outputs.items() if topic not in changelogs)
+        """The number of records that sinks have written, without those that the topology reads itself."""
+        own = {each.topic for each in (*self._task.plan.changelogs.values(), *self._task.queues)}
+        return sum(len(records) for topic, records in self._outputs.items() if topic not in own)
 
     def dropped(self) -> int:
         return self._task.context.dropped_records

@@ -134,8 +134,10 @@ def comes_back_when_the_connection_was_lost(page: Page) -> None:
     page.offline(True)
     page.value("document.dispatchEvent(new Event('visibilitychange'))")  # a stream that is open stays; begin another
     page.until("/trying again/.test(document.querySelector('#connection').innerText)")
+    assert page.value("document.body.classList.contains('lost')")
     page.offline(False)
     page.until("document.querySelector('#connection').innerText === 'live'")
+    assert not page.value("document.body.classList.contains('lost')")
 
 
 def shows_a_task_that_does_not_run(world: World, page: Page, shots: Path) -> None:

@@ -205,4 +205,3 @@ def shows_the_gap_when_it_is_back(shop: Shop, page: Page, shots: Path) -> None:
     page.until("/it was away/.test(document.querySelector('.troubles').innerText)", 300)
     page.until("/\\/s$/.test(document.querySelector('#hour figcaption strong').innerText)", 300)
     pictures(page, shots, "outage-instance-back")
-    page.screenshot(shots / "hour.png")

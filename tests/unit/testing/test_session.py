@@ -213,7 +213,7 @@ def test_its_calls_are_drawn_as_charts_without_a_script() -> None:
         fed, rate, results, dropped, lateness = charts(it)
         assert fed == "Records fed of the last 3 calls: last 0, highest 2"
         assert rate.startswith("Processed of the last 3 calls: last not known, highest ")
-        assert results == "Results of the last 3 calls: last 0, highest 4"
+        assert results == "Results of the last 3 calls: last 0, highest 2"
         assert dropped == "Dropped of the last 3 calls: last 0, highest 0"
         assert lateness == "Lateness, average of the last 3 calls: last not known, highest 0 ms"
         assert "<script" not in it._repr_html_()
