@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from api_server import ApiServer
@@ -78,6 +79,21 @@ def test_a_status_with_every_field_comes_back_as_it_was_written(applications: Ap
     written = applications.write_status(created, to_document(STATUS))
 
     assert from_document(written["status"]) == STATUS
+
+
+def test_the_memory_of_an_operator_that_kept_it_among_the_other_fields_is_read_and_moved(
+    applications: Applications,
+) -> None:
+    """As after an upgrade: the resource keeps fields that it does not know, until they are written elsewhere."""
+    left = applications.write_status(applications.create(document()), to_builtins(STATUS))
+
+    read = from_document(left["status"])
+    moved = applications.write_status(left, to_document(read))
+
+    assert read == STATUS
+    assert {"shape", "knownTasks", "accepted"} <= left["status"].keys()
+    assert not {"shape", "knownTasks", "accepted"} & moved["status"].keys()
+    assert from_document(moved["status"]) == STATUS
 
 
 def test_an_empty_status_comes_back_as_it_was_written(applications: Applications) -> None:
