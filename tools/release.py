@@ -107,7 +107,8 @@ def image_list(root: Path) -> str:
 
 
 def sbom_of(version: str, locks: list[Path]) -> dict[str, Any]:
-    """All locked packages with their hashes, as CycloneDX 1.5, each with the locks that have it."""
+    """All locked packages with their hashes, and the vendored library, as CycloneDX 1.5; each with the locks that have
+    it."""
     components: dict[tuple[str, str], dict[str, Any]] = {}
     for lock in locks:
         for name, locked, hashes in _packages(lock):
@@ -136,7 +137,23 @@ def sbom_of(version: str, locks: list[Path]) -> dict[str, Any]:
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             }
         },
-        "components": [components[key] for key in sorted(components)],
+        "components": [*(components[key] for key in sorted(components)), _uplot()],
+    }
+
+
+def _uplot() -> dict[str, Any]:
+    """The library that is part of the wheel: it draws the charts of the consoles."""
+    script = (ROOT / "runtime/streamsapp/web/uplot/uPlot.iife.min.js").read_bytes()
+    version = re.search(rb"\(v([0-9.]+)\)", script[:200])
+    assert version is not None
+    found = version[1].decode()
+    return {
+        "type": "library",
+        "name": "uplot",
+        "version": found,
+        "purl": f"pkg:npm/uplot@{found}",
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(script).hexdigest()}],
+        "licenses": [{"license": {"id": "MIT"}}],
     }
 
 

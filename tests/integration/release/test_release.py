@@ -145,6 +145,8 @@ def test_the_bill_of_materials_has_every_package_of_the_images(dist: Path) -> No
     sbom = json.loads((dist / f"streamsapp-{release.project_version()}.cdx.json").read_text())
     listed = {each["name"]: each for each in sbom["components"]}
     assert {"confluent-kafka", "rocksdict", "kopf", "pyspark"} <= listed.keys()
+    uplot = listed.pop("uplot")
+    assert (uplot["purl"], uplot["licenses"]) == ("pkg:npm/uplot@1.6.32", [{"license": {"id": "MIT"}}])
     assert all(
         each["hashes"] and each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}" for each in listed.values()
     )

@@ -52,6 +52,13 @@ def test_it_says_under_which_license_it_is_and_names_no_host_that_nobody_has(whe
     assert told.get_all("Project-URL") is None
 
 
+def test_it_has_the_library_of_the_charts_with_its_license(wheel: ZipFile) -> None:
+    folder = "streamsapp/web/uplot/"
+    packed = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
+    assert packed == {"LICENSE", "uPlot.iife.min.js", "uPlot.min.css"}
+    assert b"MIT License" in wheel.read(f"{folder}LICENSE")
+
+
 def test_it_is_for_this_python_and_platform_with_the_compiled_part_and_none_of_its_sources(wheel: ZipFile) -> None:
     packed = [name for name in wheel.namelist() if name.startswith("streamsapp/native/")]
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
