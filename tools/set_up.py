@@ -70,9 +70,7 @@ def main() -> int:
         environment = partial(set_up_environment, (LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
     wanted: list[Callable[[], None]] = [environment, *(PARTS[name] for name in PARTS if name in sys.argv)]
     try:
-        with ThreadPoolExecutor(len(wanted)) as threads:
-            for done in [threads.submit(set_up) for set_up in wanted]:
-                done.result()
+        _beside_each_other(wanted)
     except SetupError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
@@ -81,12 +79,19 @@ def main() -> int:
     return 0
 
 
+def _beside_each_other(parts: Sequence[Callable[[], None]]) -> None:
+    """Each in a thread; the error of the first that failed is raised when all have ended."""
+    with ThreadPoolExecutor(len(parts)) as threads:
+        for done in [threads.submit(part) for part in parts]:
+            done.result()
+
+
 def set_up_environment(locks: Sequence[Path]) -> None:
-    """The virtual environment with exactly the locked packages and this project, editable."""
-    _install_packages_of(locks)
-    _install_tree()
-    if "broker" in sys.argv:
-        _install_java()
+    """The virtual environment with exactly the locked packages and this project, editable. Once the packages that
+    compile are there, the C part is compiled and Java comes beside the others."""
+    _install_packages_of(BUILD_LOCKS)
+    parts: list[Callable[[], None]] = [partial(_install_packages_of, locks), _install_tree]
+    _beside_each_other([*parts, _install_java] if "broker" in sys.argv else parts)
 
 
 def set_up_build() -> None:
@@ -109,7 +114,7 @@ def _install_packages_of(locks: Sequence[Path]) -> None:
         return
     if not _works(VENV_PYTHON):
         _make_environment(VENV)
-    with step("locked packages"):
+    with step("packages that compile" if tuple(locks) == BUILD_LOCKS else "locked packages"):
         run([*_PIP, "install", "--require-hashes", *(option for lock in locks for option in ("-r", str(lock)))])
         surplus = _surplus_packages()
         if surplus:
