@@ -38,8 +38,8 @@ class PlainSink(NamedTuple):
     value: AnySerde
 
 
-#: A push function has it if it does nothing but hand on, or write to a topic (``native.Sink``).
-_HANDS_ON, _SINK = "hands_on", "plain_sink"
+#: A push function has it if it does nothing but hand on, or write to a topic (``native.Sink``), or knows old values.
+_HANDS_ON, _SINK, _KNOWS_OLD = "hands_on", "plain_sink", "knows_old"
 
 
 def handing_on(push: Push, to: Push) -> Push:
@@ -51,6 +51,22 @@ def handing_on(push: Push, to: Push) -> Push:
 def sink_of(push: Push) -> PlainSink | None:
     """Returns the sink that a push function is, if it is known to be no more."""
     return getattr(push, _SINK, None)
+
+
+def knowing_old(push: Push, knows: Callable[[Any], bool]) -> Push:
+    """Notes that a push function leaves out the old value of a change if ``knows`` says so of its key."""
+    vars(push)[_KNOWS_OLD] = knows
+    return push
+
+
+def old_known_by(push: Push) -> Callable[[Any], bool]:
+    """Returns the function that says of a key whether the old value of its next change may be anything."""
+    known: Callable[[Any], bool] = getattr(push, _KNOWS_OLD, _unknown)
+    return known
+
+
+def _unknown(key: Any) -> bool:
+    return False
 
 
 def handed_on_to(push: Push) -> Push | None:

@@ -15,7 +15,7 @@ from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update, VersionedTable, forward_updates
 from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
 from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
-from streamsapp.processor.operator import NodeContext, Operator, Push, Reason, nowhere
+from streamsapp.processor.operator import NodeContext, Operator, Push, Reason, nowhere, old_known_by
 from streamsapp.record import Headers
 from streamsapp.serdes.api import identity
 from streamsapp.serdes.serdes import require_bytes
@@ -75,7 +75,8 @@ class StoredTableOperator(Operator):
 
     def _rereads(self, store: Any) -> bool:
         """Says whether an old value is read from its bytes once more before it is sent, as Kafka Streams' caches do:
-        a function that changes its aggregate in place has spoilt the one that it was given."""
+        a function that changes its aggregate in place has spoilt the one that it was given. It need not be right for a
+        key whose old value is known below."""
         return self._send_old_values and store.from_stored is not identity
 
     def _short_cut(self, context: NodeContext, store: Any) -> ShortCut | None:
@@ -142,6 +143,7 @@ class Aggregate(StoredTableOperator):
         # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value; sent at
         # commits, a deletion has its record's time.
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
+        old_is_known = old_known_by(context.forward)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -157,7 +159,7 @@ class Aggregate(StoredTableOperator):
                     deleting(context)
                 else:
                     new_stored = to_stored(key, new)
-                if rereads:
+                if rereads and not old_is_known(key):
                     aggregate = initializer() if stored is None else from_stored(stored)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
@@ -190,6 +192,7 @@ class Reduce(StoredTableOperator):
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         reducer, at_commit, rereads = self._reducer, self._emit_at_commit, self._rereads(store)
+        old_is_known = old_known_by(context.forward)
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
         on_error, dropped = context.on_error, context.dropped
@@ -206,7 +209,7 @@ class Reduce(StoredTableOperator):
                 old = None if stored is None else from_stored(stored)
                 new = value if old is None else reducer(old, value)
                 new_stored = None if new is None else to_stored(key, new)
-                if rereads and old is not None:
+                if rereads and old is not None and not old_is_known(key):
                     old = from_stored(stored)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
