@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
+from unittest.mock import patch
 
 from options import serde
 from oracle import Oracle
@@ -21,6 +22,7 @@ from streamsapp.errors import StreamsAppError
 from streamsapp.record import Headers
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.kinds.session import SessionType
+from streamsapp.tasks.task_context import Execution
 from streamsapp.testing import TestInputTopic, TopologyTestDriver
 
 Program = dict[str, Any]
@@ -126,9 +128,12 @@ def run_here(program: Program, **settings: Any) -> Outcome:
     """Returns the outcome of a program in streamsapp, with further settings of ``StreamsConfig``."""
     settings = handlers(program) | settings
     config = StreamsConfig(application_id=_APPLICATION, bootstrap_servers="unused:9092", **settings)
+    cached, combines = program.get("cache", False), program.get("combines", False)
+    execution = Execution(0, asks_again=False, combines=combines, without_caches=not cached)
     try:
         topology = build(program)
-        driver = TopologyTestDriver(topology, config)
+        with patch("streamsapp.testing.driver.record_by_record", lambda: execution):
+            driver = TopologyTestDriver(topology, config)
     except StreamsAppError as error:
         return {"error": type(error).__name__, "message": str(error)}
     with driver:

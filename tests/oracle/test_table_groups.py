@@ -14,7 +14,6 @@ import pytest
 from compare import Outcome, Program, outcome_difference, report, run_here
 from generate_table_groups import TableGroupGenerator
 from oracle import Oracle
-from streamsapp.tasks.task_context import Execution
 from streamsapp.testing import TopologyTestDriver
 
 EVENTS = 60
@@ -51,10 +50,7 @@ def _run(program: Program, records: int, monkeypatch: pytest.MonkeyPatch) -> Out
 
     Driver.records = records
     monkeypatch.setattr("compare.TopologyTestDriver", Driver)
-    monkeypatch.setattr(
-        "streamsapp.testing.driver.record_by_record", lambda: Execution(0, asks_again=False, combines=True)
-    )
-    return run_here(program)
+    return run_here(program | {"combines": True})
 
 
 def _tables(outcome: Outcome) -> dict[str, Any]:
@@ -77,7 +73,7 @@ def _sent(outcome: Outcome, kind: str) -> list[Any]:
 def test_the_last_tables_of_combined_changes_are_those_of_kafka_streams(
     seed: int, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = TableGroupGenerator(seed).generate(EVENTS, emit=None)
+    program = TableGroupGenerator(seed).generate(EVENTS, emit=None) | {"cache": True}
     theirs = oracle.ask(kind="run", **program)
     ours = _run(program, Random(seed).randint(2, EVENTS), monkeypatch)
     assert _tables(ours) == _tables(theirs)

@@ -111,6 +111,7 @@ class Context:
         return 0
 
     combines = True
+    without_caches = False
 
     default_serdes = DefaultSerdes(Serdes.string(), Serdes.json())
 

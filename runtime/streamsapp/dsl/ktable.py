@@ -251,6 +251,8 @@ class KTable(JavaNames, Generic[K, V]):
         node = ProcessorGraphNode(name, lambda: RegroupTable(selector, combines=self._combines_above(node)))
         place = self._place.then(node, options.key_serde, options.value_serde, key_changed=False)
         self._table.enable_sending_old_values(force=True)
+        if self._table.emit is None:
+            self._table.send_true_old_values()
         return KGroupedTable(place, options)
 
     def _combines_above(self, groups: ProcessorGraphNode) -> bool:

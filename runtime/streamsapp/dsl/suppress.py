@@ -63,6 +63,9 @@ class SuppressedTable(TableSupplier):
     def enable_sending_old_values(self, force: bool) -> bool:
         return True
 
+    def send_true_old_values(self) -> None:
+        self._parent.send_true_old_values()
+
     @property
     def holds_updates(self) -> bool:
         return self._parent.holds_updates

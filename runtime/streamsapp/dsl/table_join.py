@@ -90,6 +90,10 @@ class JoinedTable(TableSupplier):
         self.send_old_values = True
         return True
 
+    def send_true_old_values(self) -> None:
+        self._left.send_true_old_values()
+        self._right.send_true_old_values()
+
     @property
     def history_ms(self) -> int | None:
         return None if self._store is None else self._store.history_ms

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
@@ -50,6 +51,9 @@ class TableSupplier(ABC):
 
         Returns whether they do from now on.
         """
+
+    def send_true_old_values(self) -> None:  # noqa: B027 - those of most tables are
+        """Makes old values the rows that were there, for groups that are combined."""
 
     @abstractmethod
     def view(self) -> TableView:
@@ -126,9 +130,13 @@ class AggregatedTable(TableSupplier):
         self._store = store
         self._make = make
         self._view = view
+        self._sends_true_old = False
 
     def __call__(self) -> Operator:
-        return self._make(self._store.name, self._store.emit_at_commit, self.send_old_values)
+        made = self._make(self._store.name, self._store.emit_at_commit, self.send_old_values)
+        if isinstance(made, StoredTableOperator):
+            made.sends_true_old = self._sends_true_old
+        return made
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return (self._store.builder,)
@@ -136,6 +144,9 @@ class AggregatedTable(TableSupplier):
     def enable_sending_old_values(self, force: bool) -> bool:
         self.send_old_values = True
         return True
+
+    def send_true_old_values(self) -> None:
+        self._sends_true_old = True
 
     def view(self) -> TableView:
         return self._view(self._store.name)
@@ -169,6 +180,10 @@ class MergedTable(TableSupplier):
         for parent in self._parents:
             parent.enable_sending_old_values(force)
         return True
+
+    def send_true_old_values(self) -> None:
+        for parent in self._parents:
+            parent.send_true_old_values()
 
     def view(self) -> TableView:
         return self._parents[0].view()
@@ -220,6 +235,10 @@ class DerivedTable(TableSupplier):
         if self._store is not None or self._parent.enable_sending_old_values(force):
             self.send_old_values = True
         return self.send_old_values
+
+    def send_true_old_values(self) -> None:
+        if self._store is None:
+            self._parent.send_true_old_values()
 
     def view(self) -> TableView:
         return self._view(self._parent.view()) if self._store is None else StoredView(self._store.name)

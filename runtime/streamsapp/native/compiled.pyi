@@ -165,8 +165,9 @@ class CountPush:
     so that it is not called for them.
 
     A count without headers is emitted for ``topic`` if there is one. Else its change is pushed to ``forward``, with the
-    count before if there are ``old_values``. Or, where there is a list ``noted``, the key is noted for the commit as
-    ``(cell, key)``, and the headers of its last record by the cell's ``id``."""
+    count before if there are ``old_values``: for a key's first record 0, or None with ``none_at_first``. Or, where
+    there is a list ``noted``, the key is noted for the commit as ``(cell, key)``, and the headers of its last record by
+    the cell's ``id``."""
 
     def __init__(
         self,
@@ -182,6 +183,7 @@ class CountPush:
         noted_headers: dict[int, Any] | None,
         forward: Callable[..., None] | None,
         old_values: bool = False,
+        none_at_first: bool = False,
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 

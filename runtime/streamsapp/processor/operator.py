@@ -181,6 +181,12 @@ class NodeContext(Protocol):
         ...
 
     @property
+    def without_caches(self) -> bool:
+        """Says whether the old value of a grouped row that was not there is its initial aggregate, as in Kafka Streams
+        without record caches, for comparisons with that."""
+        ...
+
+    @property
     def combines(self) -> bool:
         """Says whether changes of a grouped table are combined until the commit: not in a test driver, nor over
         history, where commits have no meaning."""

@@ -179,6 +179,11 @@ class NodeBinding:
         return self.task.execution.emit_interval_ms
 
     @property
+    def without_caches(self) -> bool:
+        """Says whether old values are those of Kafka Streams without record caches."""
+        return self.task.execution.without_caches
+
+    @property
     def combines(self) -> bool:
         """Says whether changes of a grouped table are combined until the commit."""
         return self.task.execution.combines

@@ -29,6 +29,9 @@ class Execution(NamedTuple):
     asks_again: bool
     #: Says whether changes of a grouped table are combined until the commit.
     combines: bool
+    #: Says whether a grouped row that was not there has the initial aggregate for its old value, as in Kafka Streams
+    #: without record caches, whatever the program says.
+    without_caches: bool = False
 
 
 def by_instance() -> Execution:

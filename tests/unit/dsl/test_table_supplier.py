@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -219,15 +219,21 @@ def test_rows_without_group_or_value_belong_nowhere() -> None:
     assert counts == [("g", 1, 4)]
 
 
-def test_the_initial_aggregate_is_the_old_value_of_a_first_update() -> None:
+@pytest.mark.parametrize(
+    ("emit", "sent"), [("update", [("0", None), ("1", 1)]), (None, [("1", 1)])], ids=["every update", "default"]
+)
+def test_the_initial_aggregate_is_the_old_value_of_a_first_update_where_every_update_is_asked_for(
+    emit: Literal["update"] | None, sent: list[tuple[str, int | None]]
+) -> None:
     builder = StreamsBuilder()
-    counts = builder.stream("in", Consumed(STRING, STRING)).group_by_key().count()
+    kept = Materialized("counts", STRING, LONG, emit=emit)
+    counts = builder.stream("in", Consumed(STRING, STRING)).group_by_key().count(kept)
     by_count = counts.group_by(lambda key, count: (str(count), key), GROUPED).count()
     by_count.to_stream().to("out")
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v")
         # The subtraction from group "0" meets no aggregate and leaves none, yet it is sent.
-        assert driver.create_output_topic("out", STRING, LONG).read_key_values() == [("0", None), ("1", 1)]
+        assert driver.create_output_topic("out", STRING, LONG).read_key_values() == sent
 
 
 def test_to_table_reads_a_stream_as_updates() -> None:

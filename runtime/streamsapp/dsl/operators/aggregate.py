@@ -44,6 +44,10 @@ class _WarnOnce:
 class StoredTableOperator(Operator):
     """An operator whose result is a table in a store."""
 
+    #: Says whether old values are the rows that were there, as with Kafka Streams' caches. Without, a row that was not
+    #: there had the initial aggregate.
+    sends_true_old = False
+
     def __init__(self, store_name: str, emit_at_commit: bool, send_old_values: bool) -> None:
         self._store_name = store_name
         self._send_old_values = send_old_values
@@ -72,6 +76,9 @@ class StoredTableOperator(Operator):
             return self.bind_to_store(context, versions, versions.update)
         update = self._hold or forward_updates(context.forward, self._send_old_values)
         return self.bind_to_store(context, store, update)
+
+    def _true_old(self, context: NodeContext) -> bool:
+        return self._emit_at_commit or (self.sends_true_old and not context.without_caches)
 
     def _rereads(self, store: Any) -> bool:
         """Says whether an old value is read from its bytes once more before it is sent, as Kafka Streams' caches do:
@@ -143,6 +150,7 @@ class Aggregate(StoredTableOperator):
         # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value; sent at
         # commits, a deletion has its record's time.
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
+        true_old = self._true_old(context)
         old_is_known = old_known_by(context.forward)
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -168,7 +176,7 @@ class Aggregate(StoredTableOperator):
             if stored_at > timestamp:
                 changed_at = stored_at
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
-            old = None if at_commit and stored is None else aggregate
+            old = None if true_old and stored is None else aggregate
             if new is None and at_commit:
                 changed_at = timestamp
             if emit is not None and headers is None:
@@ -240,6 +248,7 @@ class Count(CountingOperator):
         cells = self._cells(context, store)
         if cells is None:
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
+            counting.sends_true_old = self.sends_true_old
             return counting.bind_to_store(context, store, update)
         cut = self._short_cut(context, store)
         return native.CountPush(
@@ -254,6 +263,7 @@ class Count(CountingOperator):
             noted_headers=self._noted and self._noted.headers,
             forward=None if self._emit_at_commit or context.forward is nowhere else context.forward,
             old_values=self._send_old_values,
+            none_at_first=self._true_old(context),
         )
 
 

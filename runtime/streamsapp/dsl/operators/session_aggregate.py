@@ -36,7 +36,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         key_bytes_of, near, write, give_up = store.key_bytes, store.near, store.write, store.give_up
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
-        at_commit, rereads = self._emit_at_commit, self._rereads(store)
+        at_commit, rereads, true_old = self._emit_at_commit, self._rereads(store), self._true_old(context)
         gap_ms, open_ms = self._windows.gap_ms, self._windows.gap_ms + self._windows.grace_ms
         time = self._time
 
@@ -80,7 +80,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     update(gone, (key_bytes, other_start, other_end), None, other, other_end, told)
             elif merged:  # the session of this very moment: others would overlap
                 (_, _, _, epoch), other = merged[0]
-                replaced = other if at_commit else None  # its deletion has to be sent
+                replaced = other if true_old else None  # its deletion has to be sent
             write(key_bytes, start, end, new_stored, timestamp, epoch)
             update(windowed(key, start, end), (key_bytes, start, end), new, replaced, end, told)
 

@@ -53,7 +53,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         key_bytes_of, near, write = store.key_bytes, store.near, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
-        at_commit, rereads = self._emit_at_commit, self._rereads(store)
+        at_commit, rereads, true_old = self._emit_at_commit, self._rereads(store), self._true_old(context)
         time = self._time
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -92,7 +92,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                     return
                 changed_at = max(timestamp, stored_at) if folds else stored_at
                 write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
-                if not folds or (at_commit and (stored is None or not own)):
+                if not folds or (true_old and stored is None) or (at_commit and not own):
                     old = None  # at commits, what downstream knows of the window
                 if at_commit and new is None:
                     changed_at = timestamp

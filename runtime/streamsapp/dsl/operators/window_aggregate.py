@@ -35,7 +35,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
-        at_commit, rereads = self._emit_at_commit, self._rereads(store)
+        at_commit, rereads, true_old = self._emit_at_commit, self._rereads(store), self._true_old(context)
         time = self._time
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -67,10 +67,11 @@ class WindowAggregate(WindowedAggregate[Windows]):
                     return
                 changed_at = max(timestamp, stored_at)
                 write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
-                if at_commit:
-                    # A window that comes and goes within a commit is not sent; a deletion has its record's time.
-                    old = None if stored is None else old
-                    changed_at = timestamp if new is None else changed_at
+                # Held, a window that comes and goes within a commit is not sent; a deletion has its record's time.
+                if true_old and stored is None:
+                    old = None
+                if at_commit and new is None:
+                    changed_at = timestamp
                 update(windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push

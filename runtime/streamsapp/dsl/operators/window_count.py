@@ -48,12 +48,14 @@ class WindowCount(CountingOperator, WindowAggregate):
         if cells is None:
             return super()._add(context, store, update)
         forward, send_old_values, windows = context.forward, self._send_old_values, self._windows
+        first_old = None if self._true_old(context) else 0
         # The others are sent when their windows close, or at the commit.
         at_once = self._final is None and not self._emit_at_commit and forward is not nowhere
         cut = self._short_cut(context, store) if at_once else None
 
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
-            forward(windowed(key, start, end), (count, count - 1 if send_old_values else None), changed_at, headers)
+            old = (count - 1 or first_old) if send_old_values else None
+            forward(windowed(key, start, end), (count, old), changed_at, headers)
 
         push = native.WindowPush(
             cells=cells,

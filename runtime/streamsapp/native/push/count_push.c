@@ -5,8 +5,9 @@
 
 typedef struct {
     Counting as;
-    PyObject *forward; /* None: nothing is forwarded at once */
-    char old_values;   /* says whether a change has the count before */
+    PyObject *forward;  /* None: nothing is forwarded at once */
+    char old_values;    /* says whether a change has the count before */
+    char none_at_first; /* says whether that is None, not 0, for the first record of a key */
 } CountPush;
 
 /* Notes a count that is sent at the commit, as (cell, key). */
@@ -22,7 +23,8 @@ static int emit_count(const Counting *self, const Cell *cell, PyObject *key_byte
 /* Pushes the change (count, the one before or None). */
 static int forward_count(const CountPush *self, const Cell *cell, PyObject *const *given) {
     PyObject *count = PyLong_FromLongLong((int64_t)cell->count);
-    PyObject *before = self->old_values ? PyLong_FromLongLong((int64_t)(cell->count - 1)) : Py_NewRef(Py_None);
+    int is_known = self->old_values && (cell->count != 1 || !self->none_at_first);
+    PyObject *before = is_known ? PyLong_FromLongLong((int64_t)(cell->count - 1)) : Py_NewRef(Py_None);
     PyObject *change = count && before ? PyTuple_Pack(2, count, before) : NULL;
     PyObject *timestamp = change ? PyLong_FromLongLong(cell->timestamp) : NULL;
     PyObject *pushed[PUSHED] = {given[KEY], change, timestamp, given[HEADERS]};
@@ -73,6 +75,7 @@ int sa_complete_counting(PyObject *counting) {
 static const Field count_push_fields[] = {COUNTING_FIELDS,
                                           FIELD(CountPush, forward, FUNCTION, .may_be_none = 1),
                                           FIELD(CountPush, old_values, TRUTH, .may_be_left_out = 1),
+                                          FIELD(CountPush, none_at_first, TRUTH, .may_be_left_out = 1),
                                           {0}};
 
 PushType sa_count_push_type = {
