@@ -116,7 +116,7 @@ fuzz: setup
 	@$(RUN)/python tools/fuzz.py --minutes $(or $(MINUTES),2)
 
 bench: setup-services
-	@PYTHONPATH=tests/support:tests/oracle $(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run \
+	@PYTHONPATH=tests/support:tests/oracle:tools $(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run \
 	    $(if $(ONLY),--only $(ONLY)) $(if $(OVER),--over $(OVER)) $(if $(CLIENT),--client $(CLIENT)))
 
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.

@@ -167,7 +167,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--over",
         type=some_of(cases.PLAINTEXT, cases.SASL_SSL),
         default=[cases.PLAINTEXT],
-        help="kinds of connections, in turn: plaintext (default), sasl_ssl; needs PYTHONPATH=tests/support",
+        help="kinds of connections, in turn: plaintext (default), sasl_ssl; needs PYTHONPATH=tests/support:tools",
     )
     parser.add_argument(
         "--client",

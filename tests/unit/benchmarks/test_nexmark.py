@@ -55,18 +55,16 @@ def test_bids_prefer_hot_auctions_and_bidders() -> None:
 
 @pytest.mark.parametrize("name", NEXMARK)
 def test_a_query_gives_the_right_answer(name: str) -> None:
-    messages = 12_000 if name in ("q3", "q8") else 4_000  # sellers and their auctions meet seldom
-
-    expected, found = answers(name, messages)
+    expected, found = answers(name, 1_000 if name == "q5" else 3_000)  # each bid of q5 is in five windows
 
     assert found == expected
     assert expected.items > 0
 
 
-@pytest.mark.parametrize("name", ["q4", "q5", "q19"])
+@pytest.mark.parametrize("name", ["q4", "q19"])
 def test_a_wrong_answer_is_seen(name: str) -> None:
-    expected, _ = answers(name, 3_000)
-    _, found = answers(name, 2_500)
+    expected, _ = answers(name, 1_500)
+    _, found = answers(name, 1_000)
 
     assert found != expected
 
