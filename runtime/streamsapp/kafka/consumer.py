@@ -56,9 +56,9 @@ class PartitionConsumer:
     ) -> None:
         """After the ``deadline`` requests are given up with ``NoAnswerError``. A ``wakeup`` ends the wait for records
         when other threads notify it. After few records the consumer does not look for more for ``rest`` seconds or
-        longer, and not before ``poll_all`` if that is called within ``held`` seconds. A batch for which there is no
-        room raises ``OversizedBatchError`` in ``poll``. If the caller ``has_handler``, a record without key and value
-        takes the place of the batch instead, and its headers raise the error."""
+        longer. If ``poll_all`` is called within ``held`` seconds, it does not look before that. A batch for which there
+        is no room raises ``OversizedBatchError`` in ``poll``. If the caller ``has_handler``, a record without key and
+        value takes the place of the batch instead, and its headers raise the error."""
         self._deadline = deadline
         self._wakeup = wakeup
         self._requests = Requests(deadline)

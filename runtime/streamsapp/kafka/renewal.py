@@ -1,7 +1,7 @@
 """Says when a client of librdkafka's has to be made anew.
 
-It reads the files of TLS once. And a broker that is out of touch with its controller for a moment, as after it stood
-still, may say that there are no brokers at all. librdkafka takes its word, and forgets the brokers it knew, also the
+It reads the files of TLS once. And a broker may lose its controller for a moment, as after it stood still. It then
+may answer that there are no brokers at all. librdkafka believes it, and forgets the brokers it knew, also the
 bootstrap servers. Then each request fails for good, whatever ``metadata.recovery.strategy`` says
 (confluentinc/librdkafka, issue 5301; seen with 2.16.1). A client that is made anew begins with the bootstrap servers.
 

@@ -70,7 +70,7 @@ class Persistence:
         engine.restore(restored, store.layout.take_expired())
         store.facts = store.layout.facts()
         self.offsets[store.name] = next_offset
-        self._database.write(self._stand(self._database.batch(), store, next_offset))
+        self._database.write(self._put_position(self._database.batch(), store, next_offset))
 
     def restore_packed(
         self, store: ManagedStore, packed: native.PackedRecords, next_offset: int, *, at_once: bool
@@ -195,12 +195,12 @@ class Persistence:
 
     def _facts(self, batch: DatabaseBatch) -> DatabaseBatch:
         for name, offset in self.offsets.items():
-            self._stand(batch, self._stores[name], offset)
+            self._put_position(batch, self._stores[name], offset)
         for key, value in self.metadata.items():
             batch.put_metadata(_TASK_PREFIX + key.encode(), value)
         return batch
 
-    def _stand(self, batch: DatabaseBatch, store: ManagedStore, offset: int) -> DatabaseBatch:
+    def _put_position(self, batch: DatabaseBatch, store: ManagedStore, offset: int) -> DatabaseBatch:
         batch.put_metadata(offset_key(store.family), offset.to_bytes(8, "big", signed=True))
         if (kept := self.provenance.get(store.name)) is not None:
             batch.put_metadata(provenance_key(store.family), kept.encode())

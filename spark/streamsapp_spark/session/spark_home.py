@@ -17,7 +17,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from streamsapp_spark.session.class_archive import lasting_home, link_parts
 from streamsapp_spark.session.java_process import java_path
-from streamsapp_spark.session.own_folder import own_folder
+from streamsapp_spark.session.private_folder import private_folder
 
 _VARIABLE = "SPARK_HOME"
 
@@ -34,7 +34,7 @@ def leave_out_archives() -> Path | None:
     java = java_path()
     lasting = None if java is None else lasting_home(installed, java)
     if lasting is None:
-        home = Path(tempfile.mkdtemp(prefix="home-", dir=own_folder()))
+        home = Path(tempfile.mkdtemp(prefix="home-", dir=private_folder()))
         link_parts(home, installed)
     os.environ[_VARIABLE] = str(lasting or home)
     return lasting

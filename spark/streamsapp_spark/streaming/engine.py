@@ -39,7 +39,7 @@ from streamsapp.topology.description import TopologyDescription
 from streamsapp_spark.programs.shipped import ShippedProgram
 from streamsapp_spark.session.driver_port import driver_host
 from streamsapp_spark.session.java_process import reason
-from streamsapp_spark.session.own_folder import own_folder
+from streamsapp_spark.session.private_folder import private_folder
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
 from streamsapp_spark.streaming.executors import Executors
@@ -147,7 +147,7 @@ class SparkEngine:
         if self._closing.is_set():
             service.closing.set()
         server = Server(driver_host(spark), service.serve)
-        with tempfile.TemporaryDirectory(prefix="query-", dir=own_folder()) as checkpoint:
+        with tempfile.TemporaryDirectory(prefix="query-", dir=private_folder()) as checkpoint:
             try:
                 memory = ExecutorMemory.of(spark.sparkContext)
                 job = EngineJob.of(self._config.application_id, self._program, layout.existing, server.address, memory)

@@ -17,9 +17,9 @@ from streamsapp.state.engine.entries import ABSENT, Entry, EntryFormat, Physical
 from streamsapp.state.engine.epoch import Epoch, Living, Range, Staged, Writes, merged, over
 from streamsapp.state.engine.rocksdb import DatabaseBatch, RocksDBStore
 
-#: An epoch that cannot be absorbed by the one before is merged with it into a new one, unless the earlier one is so
-#: many times as large. So few are left to look into, and an entry is copied a few times only, however many commits
-#: wait.
+#: An epoch that cannot be absorbed by the one before is merged with it into a new one. An earlier one that is so many
+#: times as large is left alone. So few are left to look into, and an entry is copied a few times only, however many
+#: commits wait.
 _GROWTH = 4
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
@@ -72,7 +72,7 @@ class BackloggedStore:
     def in_order(self) -> Staged:
         """Returns the entries that RocksDB is to get, by key: it takes neighbours faster. Entries that are deleted
         again with the last batch are left out, and so are expired ones. Expiry goes by the time of the newest waiting
-        epoch, which is committed, and not by the store's own time, which belongs to the running epoch."""
+        epoch, which is committed. The store's own time belongs to the running epoch."""
         return _merged(self._waiting).in_order(self._physical, self._living, self.deleted)
 
     @property

@@ -73,7 +73,7 @@ def _physical_long(entry: Entry) -> bytes:
 
 def _keeping(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     """Returns a serializer for values that are kept. Some serializers, such as orjson's, leave their result in a buffer
-    of 4 KB or of ten times its size, which its length does not show. A copy takes only what it has."""
+    of 4 KB or of ten times its size. Its length does not show that. A copy takes only what it has."""
 
     def kept(value: Any) -> bytes:
         return b"%b" % serialize(value)

@@ -105,8 +105,8 @@ class Epoch(dict[bytes, Entry]):
     """Holds entries by key, and the ranges that are deleted after the entries were written. A store type writes nothing
     to a range that it has expired.
 
-    A dict that only grows keeps its newest keys last, so its keys are brought into order when a caller scans, not when
-    they are written. A scan costs the keys that were written since the last one, and the keys that it reads.
+    A dict that only grows keeps its newest keys last. So its keys are sorted when a caller scans, not when they are
+    written. A scan costs the keys that were written since the last one, and the keys that it reads.
     """
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")

@@ -1,5 +1,5 @@
-"""The windows that a store counts in, by start. The key of a record's count is made of the bytes of the record's key,
-and of the bytes that all windows of one start have around it. A new window costs no look into the store.
+"""The windows that a store counts in, by start. The key of a record's count is made of two parts: the bytes of the
+record's key, and the bytes that all windows of one start have around it. A new window costs no look into the store.
 
 Made with the operator that counts; used on the processing thread that holds the task.
 """

@@ -68,8 +68,8 @@ class Layers(Protocol):
         ...
 
     def on_forgotten(self, told: Callable[[int], None]) -> None:
-        """Has ``told`` called when the cache has forgotten entries, with the latest time at which the window of one of
-        them begins, ``ANY_TIME`` where that is not known."""
+        """Has ``told`` called when the cache has forgotten entries. It gets the latest time at which the window of one
+        of them begins, ``ANY_TIME`` where that is not known."""
         ...
 
     def running(self, key: bytes) -> Entry | None:

@@ -5,7 +5,7 @@ Used by the store's facade on the processing thread that holds the task, and by 
 The value that a key has now lies under ``ff ‖ key`` and costs one look-up. A value that is over lies under ``segment (8
 bytes) ‖ length of key (4 bytes) ‖ key ‖ since (8 bytes)``. It lies in the segment that the end of its validity falls
 into, and a deletion in the segment of its own time. So everything that can no longer be asked for is a range of whole
-segments, as in Kafka Streams (KIP-889), whether its key is ever written again or not. No time before the history is
+segments, as in Kafka Streams (KIP-889). Its key need not be written again for that. No time before the history is
 asked for, and a deletion matters only to earlier versions.
 """
 
@@ -56,8 +56,8 @@ class Version(NamedTuple):
 
 @java_names("VersionedRecord")
 class VersionedRecord(NamedTuple):
-    """A value of a versioned store, the time since when it is valid, and the time until when (``None`` for the latest),
-    in milliseconds since 1970."""
+    """A value of a versioned store, the time since when it is valid, and the time until when (``None`` for the latest).
+    Times are milliseconds since 1970."""
 
     value: Any
     timestamp: int

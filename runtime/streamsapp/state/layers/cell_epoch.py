@@ -40,7 +40,7 @@ class CellEpoch(Mapping[bytes, Entry]):
 
     def __init__(self, log: native.CellLog, since: int, at_hand: Callable[[bytes, int], tuple[Any, bool]]) -> None:
         """Takes the number of the (first) epoch, and a function. The function returns the cell that the caches have of
-        a key, or something else, and whether they have all cells of the epochs since then."""
+        a key, or something else. It also says whether they have all cells of the epochs since then."""
         self._since = since
         self._at_hand = at_hand
         self.log = log

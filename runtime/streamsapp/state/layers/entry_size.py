@@ -18,8 +18,8 @@ _OVERHEAD = 250
 _OF_CELL = 220
 #: A key and value as large as this are assumed before any are known.
 _FIRST_GUESS = bytes(64)
-#: So many of the newest writes are measured. They are measured again after so many questions, when there are a quarter
-#: more or less of them, or while the estimate is a quarter off.
+#: So many of the newest writes are measured, and again after so many questions. They are also measured again when there
+#: are a quarter more or less of them, and while the estimate is a quarter off.
 _SAMPLED, _AGAIN = 8, 16
 
 

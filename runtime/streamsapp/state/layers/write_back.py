@@ -111,8 +111,8 @@ class WriteBack:
         self._dirty[key] = entry
 
     def on_forgotten(self, told: Callable[[int], None]) -> None:
-        """Has ``told`` called, on the processing thread, when the cache has forgotten entries, with the latest time at
-        which the window of one of them begins. The time is ``ANY_TIME`` where that is not known."""
+        """Has ``told`` called, on the processing thread, when the cache has forgotten entries. It gets the latest time
+        at which the window of one of them begins, ``ANY_TIME`` where that is not known."""
         self._on_forgotten = told
 
     def running(self, key: bytes) -> Entry | None:

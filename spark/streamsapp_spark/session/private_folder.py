@@ -21,7 +21,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @functools.cache
-def own_folder() -> Path:
+def private_folder() -> Path:
     """The same folder each time; made, and those of processes that are gone removed, when it is first asked for."""
     temporary = Path(tempfile.gettempdir())
     for left in temporary.glob(f"{_PREFIX}*"):
