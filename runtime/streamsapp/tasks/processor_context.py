@@ -167,11 +167,11 @@ class NodeBinding:
     @property
     def processor_metadata(self) -> dict[str, int]:
         """Numbers that are committed with the offsets and are here again wherever the task goes on."""
-        return self.task.kept.numbers
+        return self.task.processor_metadata.numbers
 
     def keep_stream_time(self, observed: Callable[[], int]) -> int | None:
         """Keep this node's own stream time with the committed offsets."""
-        return self.task.kept.keep_stream_time(self.node_name, observed)
+        return self.task.processor_metadata.keep_stream_time(self.node_name, observed)
 
     @property
     def emit_interval_ms(self) -> int:

@@ -158,7 +158,7 @@ class RecordQueue:
         finally:
             context.message = None
             context.lateness.observe(loop.late, loop.most)
-            self._stand(loop.partition_time, loop.done)
+            self._note_progress(loop.partition_time, loop.done)
 
     def _run(self, control: ProcessingControl, bound: int, limit: int, next_turn: NextTurn | None) -> int:
         # The one loop that every record goes through: everything that can be decided before it, is.
@@ -197,7 +197,7 @@ class RecordQueue:
                         queue._head, queue.head_time = (message, key, value, timestamp, headers), timestamp
                         if next_turn is None:
                             break
-                        queue._stand(partition_time, done)
+                        queue._note_progress(partition_time, done)
                         done = None
                         queue, bound = next_turn(queue)
                         push, (buffer, take, deserialize_key, deserialize_value, trusted, _) = (
@@ -226,10 +226,10 @@ class RecordQueue:
         finally:
             context.message = None
             context.lateness.observe(late, most)
-            queue._stand(partition_time, done)
+            queue._note_progress(partition_time, done)
         return taken
 
-    def _stand(self, partition_time: int, done: InputRecord | None) -> None:
+    def _note_progress(self, partition_time: int, done: InputRecord | None) -> None:
         """Notes how far the partition was processed."""
         self.partition_time = partition_time
         if done is not None:

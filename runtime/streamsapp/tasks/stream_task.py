@@ -199,7 +199,7 @@ class StreamTask:
         )
         for consumed in self.start_offsets.values():
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
-            self.context.kept.start(consumed.processor_metadata)
+            self.context.processor_metadata.start(consumed.processor_metadata)
         self._wire_up(wire(self.plan.sub_topology, wires))
         self._group = PartitionGroup(config.max_task_idle_ms)
         for partition, node in self.plan.inputs.items():
@@ -427,7 +427,7 @@ class StreamTask:
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
         self.touched = False
-        metadata = self.context.kept.to_commit()
+        metadata = self.context.processor_metadata.to_commit()
         offsets = {
             partition: ConsumedOffset(position, queue.partition_time, metadata, topic)
             for partition, queue in self._group.queues.items()

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from streamsapp.clock import Clock
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
-from streamsapp.tasks.kept_metadata import KeptMetadata
 from streamsapp.tasks.lateness import Lateness
 from streamsapp.tasks.mishaps import TaskMishaps
+from streamsapp.tasks.processor_metadata import ProcessorMetadata
 from streamsapp.tasks.punctuation import Firing, PunctuationQueue
 from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 
@@ -59,11 +59,11 @@ class TaskContext:
         "commit_requested",
         "counts",
         "execution",
-        "kept",
         "lateness",
         "message",
         "mishaps",
         "observed_topics",
+        "processor_metadata",
         "stream_time",
         "stream_time_punctuation",
         "task_id",
@@ -104,7 +104,7 @@ class TaskContext:
         self.timestamp = -1
         #: Highest timestamp processed so far; -1 before the first record.
         self.stream_time = -1
-        self.kept = KeptMetadata()
+        self.processor_metadata = ProcessorMetadata()
         self.commit_requested = False
         self.stream_time_punctuation = PunctuationQueue()
         self.wall_clock_punctuation = PunctuationQueue()

@@ -149,7 +149,7 @@ class Replay:
 
     def positions(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumedOffset]:
         """Returns the position of the task: at the ends of its inputs, at the times that it has seen there."""
-        metadata = self._task.context.kept.to_commit()
+        metadata = self._task.context.processor_metadata.to_commit()
         return {
             partition: ConsumedOffset(ends[partition], queue.partition_time, metadata)
             for partition, queue in self._task.queues.items()

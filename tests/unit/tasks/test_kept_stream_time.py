@@ -43,7 +43,7 @@ class Restarted:
 
     def committed(self) -> ConsumedOffset:
         """The offset that a commit would write now, as it is read from the group."""
-        kept = ConsumedOffset(1, 0, self._driver._task.context.kept.to_commit())
+        kept = ConsumedOffset(1, 0, self._driver._task.context.processor_metadata.to_commit())
         return ConsumedOffset.committed(kept.offset, kept.metadata)
 
     def restart(self, committed: ConsumedOffset | None) -> None:
@@ -175,7 +175,7 @@ def test_no_more_times_are_kept_than_there_is_room_for_and_none_of_nodes_that_ar
         return table
 
     with TopologyTestDriver(topology(build)) as driver:
-        driver._task.context.kept.start({"@gone": 5, "of-a-store": 6})
+        driver._task.context.processor_metadata.start({"@gone": 5, "of-a-store": 6})
         committed = Restarted(driver).committed()
         assert 20 < len(committed.processor_metadata) < 100
         assert "@gone" not in committed.processor_metadata

@@ -14,7 +14,7 @@ _ROOM = 2000
 _BYTES_OF_TIME = 12
 
 
-class KeptMetadata:
+class ProcessorMetadata:
     """Kafka Streams' ``ProcessorMetadata``, and the stream times of single nodes."""
 
     def __init__(self) -> None:
