@@ -238,7 +238,7 @@ def processed(status: dict[str, Any], lag: int, job: Job) -> int:
         group, words = ("0_", WORDS_PER_LINE) if job.variant == "combine" else ("1_", 1)
         return sum(words * (task["processedRecords"] or 0) for task in status["tasks"] if task["id"].startswith(group))
     if job.workload in QUERIES and job.workload not in TWO_READERS:
-        return job.records - sum(task["inputLag"] for task in status["tasks"] if task["id"].startswith("0_"))
+        return job.records - sum(int(task["inputLag"]) for task in status["tasks"] if task["id"].startswith("0_"))
     return job.records - lag
 
 

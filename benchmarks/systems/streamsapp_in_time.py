@@ -6,6 +6,7 @@ Built by ``streamsapp_app.py``. Widths and graces are those of ``workloads_in_ti
 from __future__ import annotations
 
 from operator import add
+from typing import Literal
 
 from benchmarks.systems.job import Job
 from benchmarks.workloads_in_time import CUSTOMER_BYTES, HOP, JOIN_WINDOW, MINUTE, SESSION_GAP
@@ -68,5 +69,5 @@ def _grouped(builder: StreamsBuilder, job: Job) -> KGroupedStream[bytes, bytes]:
     return builder.stream(job.input, _CONSUMED).group_by_key(Grouped(_BYTES, _BYTES))
 
 
-def _emit(job: Job) -> str:
+def _emit(job: Job) -> Literal["commit", "update"]:
     return "commit" if job.variant.endswith("commit") else "update"
