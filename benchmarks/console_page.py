@@ -67,7 +67,7 @@ class MadeUpInstance:
             "now": now,
             "tasks": {task: {"buffered": 12, "dropped": 0, "lateness": late} for task in tasks},
             "nodes": {name: {"rate": 812.5, "dropped": 0, "queued": None} for name in nodes},
-            "tapped": {"node": tapped, "records": []}, "mishaps": [],
+            "tapped": {"node": tapped, "records": []}, "record_errors": [],
         }  # fmt: skip
 
     def describe(self) -> TopologyDescription:

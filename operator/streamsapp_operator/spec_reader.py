@@ -31,7 +31,7 @@ class ReadSpec:
     application_id: str
     generation: int
     deleting: bool
-    orders: AnnotationRequests
+    requests: AnnotationRequests
     #: ``None`` if the spec has ``faults``.
     app: StreamsApp | None
     faults: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ def read_spec(document: Object) -> ReadSpec:
         application_id_of(document) if app is None else app.application_id,
         int(metadata.get("generation") or 0),
         "deletionTimestamp" in metadata,
-        orders_of(document),
+        requests_of(document),
         app,
         faults,
     )
@@ -69,7 +69,7 @@ def _judged(document: Object) -> tuple[StreamsApp | None, tuple[str, ...]]:
     return app, ()
 
 
-def orders_of(document: Object) -> AnnotationRequests:
+def requests_of(document: Object) -> AnnotationRequests:
     """Returns the requests of annotations."""
     return AnnotationRequests(
         paused=(annotation(document, PAUSED) or "false") != "false",

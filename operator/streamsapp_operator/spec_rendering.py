@@ -56,14 +56,14 @@ def rendered_spec(
         return _invalid(read, read.faults)
     try:
         rendered = _rendered(read, read.app, settings, config_map)
-        return _undone(rendered, read.orders.undone_to, earlier)
+        return _undone(rendered, read.requests.undone_to, earlier)
     except ManifestError as error:
         return _invalid(read, tuple(error.faults))
 
 
 def _invalid(read: ReadSpec, faults: tuple[str, ...]) -> RenderedSpec:
     owner = read.owner
-    wanted = InvalidSpec(owner.name, owner.namespace, owner.uid, read.generation, faults, read.deleting, read.orders)
+    wanted = InvalidSpec(owner.name, owner.namespace, owner.uid, read.generation, faults, read.deleting, read.requests)
     return RenderedSpec(owner, read.application_id, wanted, None)
 
 
@@ -133,7 +133,7 @@ def _wanted(
         bootstrap=bootstrap,
         preview=preview,
         deleting=read.deleting,
-        orders=read.orders,
+        requests=read.requests,
         engine=spec.engine,
         schedule=spec.spark.schedule if spec.engine == "spark" else None,
         restart_on_change=spec.kafka.restart_on_change,

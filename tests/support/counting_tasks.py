@@ -61,5 +61,5 @@ def play(task: StreamTask, seed: int) -> list[object]:
                 """Another slice: a count is sent as it is then, so it must not be counted up in between."""
         if rng.randrange(4) == 0:
             seen += commit(task)
-        seen += [sorted(map(repr, task.stores.stores[STORE].all())), task.context.mishaps.dropped]
+        seen += [sorted(map(repr, task.stores.stores[STORE].all())), task.context.record_errors.dropped]
     return seen

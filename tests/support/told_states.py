@@ -59,7 +59,7 @@ def suspending() -> Reconciles:
 def paused() -> Reconciles:
     made = rolling()
     assert isinstance(made.app, DesiredState)
-    made.app = replace(made.app, orders=AnnotationRequests(paused=True))
+    made.app = replace(made.app, requests=AnnotationRequests(paused=True))
     _approve_check(made)
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsapp_operator.annotation_requests import approve
 from streamsapp_operator.children.names import PAUSED
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.matrix import away, matrix, snapshots
@@ -12,7 +13,6 @@ from streamsapp_operator.console.tables import PageCell, PageRow, PageTable, moo
 from streamsapp_operator.kube.kinds import Object, annotation
 from streamsapp_operator.model.observed_state import PodSeen, ReportedRole
 from streamsapp_operator.model.status import Blocker
-from streamsapp_operator.orders import approve
 from streamsapp_operator.plugin.documents import AppPod, read_time, seconds_since
 from streamsapp_operator.plugin.status_view import condition_tone, facts, health
 from streamsapp_operator.plugin.style import Style, Tone
@@ -37,7 +37,7 @@ def app_page(look: Look) -> dict[str, Any]:
         "notes": list(look.notes),
         "tables": [each.document() for each in tables],
         "timeline": timeline(look),
-        "orders": _orders(look),
+        "requests": _requests(look),
         "pods": [{"name": pod.name, "uid": pod.uid} for pod in look.seen],
         "console": f"kubectl streamsapp console {app.name} -n {app.namespace}",
     }
@@ -51,7 +51,7 @@ def _facts(look: Look) -> list[tuple[str, str]]:
     return [("pods", f"{app.status.ready_replicas} of {app.replicas} ready, says the operator"), *found[1:]]
 
 
-def _orders(look: Look) -> list[str]:
+def _requests(look: Look) -> list[str]:
     """Returns what the viewer may order now."""
     if not look.may_change:
         return []

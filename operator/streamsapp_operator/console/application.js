@@ -47,7 +47,7 @@ export class Application {
     setText(byId("own-console"), page.console);
     byId("notes").replaceChildren(...page.notes.map((each) => element("p", { class: "warn" }, each)));
     byId("facts").replaceChildren(...page.facts.flatMap(([name, fact]) => [element("dt", {}, name), element("dd", {}, fact)]));
-    this.allow(page.orders);
+    this.allow(page.requests);
     this.choose(page.pods);
     for (const table of page.tables) this.part(table);
   }
@@ -88,10 +88,10 @@ export class Application {
     return link;
   }
 
-  allow(orders) {
-    for (const button of document.querySelectorAll("button[data-order]")) button.hidden = !orders.includes(button.dataset.order);
-    byId("restart-pod").hidden = !orders.includes("restartPod");
-    byId("orders").hidden = !orders.length;
+  allow(requests) {
+    for (const button of document.querySelectorAll("button[data-order]")) button.hidden = !requests.includes(button.dataset.order);
+    byId("restart-pod").hidden = !requests.includes("restartPod");
+    byId("requests").hidden = !requests.length;
   }
 
   choose(pods) {

@@ -17,7 +17,7 @@ from kubernetes import client
 from streamsapp.web.event_streams import EventStreams
 from streamsapp.web.pages import page_routes
 from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, json_response
-from streamsapp_operator import orders
+from streamsapp_operator import annotation_requests
 from streamsapp_operator.console.streams import LookTools, application, applications
 from streamsapp_operator.console.viewer import viewer_of, words
 from streamsapp_operator.kube.errors import ApiError, Forbidden, Gone, Rejected, Unauthorized
@@ -107,16 +107,16 @@ class _Console:
             viewer.annotate(namespace, name, annotations)
         return json_response({"told": f"{name}: {_TOLD[given['order']]}"})
 
-    def _annotations(self, app: Object, given: dict[str, str]) -> orders.Annotations:
+    def _annotations(self, app: Object, given: dict[str, str]) -> annotation_requests.Annotations:
         match given.get("order"):
             case "restart":
-                return orders.restart(self._tools.clock.utc())
+                return annotation_requests.restart(self._tools.clock.utc())
             case "restartPod" if given.get("uid"):
-                return orders.restart_pod(given["uid"])
+                return annotation_requests.restart_pod(given["uid"])
             case "pause":
-                return orders.pause()
+                return annotation_requests.pause()
             case "approve":
-                found = orders.approve(app, read_app(app).status.rollout)
+                found = annotation_requests.approve(app, read_app(app).status.rollout)
                 if found is None:
                     raise Rejected("no rollout waits and none is paused, so there is nothing to approve")
                 return found

@@ -11,11 +11,11 @@ from contextlib import closing, contextmanager
 
 from kubernetes import client
 
+from streamsapp_operator.annotation_requests import Annotations
 from streamsapp_operator.children.names import NAME_LABEL, http_secret_name
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import ApiError, Gone, Unauthorized
 from streamsapp_operator.kube.kinds import EVENT, POD, SECRET, STREAMS_APP, Object
-from streamsapp_operator.orders import Annotations
 from streamsapp_operator.pod_tokens import read_tokens
 
 #: Events that are read at each look: any user with the right to it may make any number.

@@ -45,7 +45,7 @@ class DesiredState:
     preview: str | None = None
     #: The application is being deleted: drain, then let go.
     deleting: bool = False
-    orders: AnnotationRequests = AnnotationRequests()
+    requests: AnnotationRequests = AnnotationRequests()
     engine: Engine = "threads"
     #: With ``engine: spark``: what a driver and its executors must have in common; ``None`` without them.
     program: str | None = None
@@ -68,4 +68,4 @@ class InvalidSpec:
     #: One line per fault, each with the path of its field and the remedy.
     faults: tuple[str, ...]
     deleting: bool = False
-    orders: AnnotationRequests = AnnotationRequests()
+    requests: AnnotationRequests = AnnotationRequests()

@@ -260,7 +260,7 @@ class OperatorMemory(_Fields, frozen=True, kw_only=True):
     failed_revision: str | None = None
     #: The topology of the last good revision, as the check reported it: sources and stores of each sub-topology.
     shape: dict[str, Any] | None = None
-    #: The topologies of other revisions that have pods, without that of the rollout: ``plan.pods_apart``.
+    #: The topologies of other revisions that have pods, without that of the rollout: ``plan.incompatible_pods``.
     shapes: dict[str, dict[str, Any]] = {}
     #: The number of tasks with stores, by sub-topology: a task that no pod reports is missed by this.
     known_tasks: dict[str, int] = {}

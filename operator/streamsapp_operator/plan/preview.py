@@ -39,7 +39,7 @@ def previewed(inputs: PlanInput, rollout: RolloutStatus, *, begins: bool) -> tup
 def why_held(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     """Returns why no pod may be taken for this revision; ``None`` if its preview is not against it."""
     found, asked = rollout.preview, inputs.settings.rollout.preview
-    if asked is None or inputs.app.orders.approved == rollout.revision:
+    if asked is None or inputs.app.requests.approved == rollout.revision:
         return None
     if found is None:
         return "its preview starts in a moment" if _attempt(inputs, rollout) is not None else None
@@ -71,7 +71,11 @@ def _attempt(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     if asked is None or good in {None, rollout.revision} or inputs.settings.replicas == 0:
         return None
     begun = any(pod.revision == rollout.revision for pod in inputs.pods)
-    if begun or rollout.phase not in {"Rolling", "Paused", "Blocked"} or inputs.app.orders.approved == rollout.revision:
+    if (
+        begun
+        or rollout.phase not in {"Rolling", "Paused", "Blocked"}
+        or inputs.app.requests.approved == rollout.revision
+    ):
         return None
     return f"{good}-{rollout.revision}-{inputs.settings.preview}"
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
-from streamsapp_operator.plan import engine_switch, pods_apart, rollout_holds, scheduled_runs, soak
+from streamsapp_operator.plan import engine_switch, incompatible_pods, rollout_holds, scheduled_runs, soak
 from streamsapp_operator.plan.bootstrap_job import prepared
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.preview import previewed
@@ -44,7 +44,7 @@ class RolloutDecision:
     template: str | None
     last_good: str | None
     failed: str | None
-    #: The topology of ``last_good``, and those of other revisions that ``pods_apart`` remembers.
+    #: The topology of ``last_good``, and those of other revisions that ``incompatible_pods`` remembers.
     shape: dict[str, Any] | None
     shapes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     restart: PodSeen | None = None
@@ -72,14 +72,14 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         template=template or status.last_good_revision,
         last_good=status.last_good_revision,
         failed=status.failed_revision if status.failed_revision == rollout.revision else None,
-        shape=pods_apart.shape_of_good(inputs, rollout),
+        shape=incompatible_pods.shape_of_good(inputs, rollout),
         scheduled=scheduled_runs.leads_to(inputs, template or status.last_good_revision),
         driver=engine_switch.driver_revision(inputs),
         before=(*checks, *preparation.actions, *previews),
         bootstrap=preparation.status,
     )
     course = course if waits else _follow(inputs, course, shrinking)
-    return dataclasses.replace(course, shapes=pods_apart.remembered(inputs, course.rollout, course.last_good))
+    return dataclasses.replace(course, shapes=incompatible_pods.remembered(inputs, course.rollout, course.last_good))
 
 
 def _begun(inputs: PlanInput) -> RolloutStatus:
@@ -118,12 +118,12 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     if abandoned is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=abandoned, failed=rollout.revision), shrinking)
     engines = engine_switch.why_alone(inputs, target, refused=refused)
-    topologies = pods_apart.why_alone(inputs, rollout, target)
+    topologies = incompatible_pods.why_alone(inputs, rollout, target)
     reasons = topologies or engines
     # Also pods of a third revision, which was rolled out before this one was asked for.
     third = engine_switch.is_foreign(inputs, target)
     foreign = bool(engines) and (third or any((pod.revision == rollout.revision) == back for pod in inputs.pods))
-    foreign = foreign or (bool(topologies) and pods_apart.is_foreign(inputs, target))
+    foreign = foreign or (bool(topologies) and incompatible_pods.is_foreign(inputs, target))
     if foreign:
         told = f"every pod ends before the first of the other {'topology' if topologies else 'revision'} starts"
         return _alone(inputs, course, target, f"{told}: {'; '.join(reasons)}", refused=refused, back=back)
@@ -138,7 +138,7 @@ def _waits_for(inputs: PlanInput, course: RolloutDecision) -> list[str]:
     good, rollout = course.last_good, course.rollout
     recreates = inputs.settings.rollout.topology_change == "Recreate"
     runs = course.scheduled or any(scheduled_runs.leads_to(inputs, it) for it in (good, rollout.revision))
-    return [] if good is None or recreates or runs else pods_apart.in_the_way(inputs, rollout)
+    return [] if good is None or recreates or runs else incompatible_pods.in_the_way(inputs, rollout)
 
 
 def _waiting(decision: RolloutDecision, waits: list[str]) -> RolloutDecision:
@@ -156,7 +156,7 @@ def _alone(
     if held is not None:
         paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
         # Pods go on as they are: a pod that comes back by itself must not be the first that has to wait.
-        stays = back or target == course.last_good or pods_apart.are_there(inputs, rollout)
+        stays = back or target == course.last_good or incompatible_pods.are_there(inputs, rollout)
         return dataclasses.replace(course, rollout=paused, template=course.template if stays else course.last_good)
     phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"
     stopping = replace(rollout, phase=phase, message=waits, current=None)
@@ -275,7 +275,7 @@ def _counted(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutS
 
 
 def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None:
-    judged = rollout.phase in {"Rolling", "Paused", "Blocked"} and not inputs.app.orders.paused
+    judged = rollout.phase in {"Rolling", "Paused", "Blocked"} and not inputs.app.requests.paused
     failure = failure_of(inputs, rollout) if judged else None
     if failure is None:
         return None
@@ -286,9 +286,9 @@ def _objections(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
     """Returns why the revision cannot work beside the last good one, in words. Before there is one, pods that were
     ready are as good."""
     if inputs.status.last_good_revision is not None:
-        return pods_apart.incompatibilities(inputs, rollout)
+        return incompatible_pods.incompatibilities(inputs, rollout)
     works = any(pod.was_ready or pod.ready for pod in inputs.pods if pod.revision != rollout.revision)
-    return pods_apart.in_the_way(inputs, rollout) if works else []
+    return incompatible_pods.in_the_way(inputs, rollout) if works else []
 
 
 def _is_refused(inputs: PlanInput, rollout: RolloutStatus, reasons: list[str]) -> bool:

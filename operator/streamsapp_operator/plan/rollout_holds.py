@@ -25,7 +25,7 @@ _WINDOW = "it waits for one of spec.rollout.maintenanceWindows"
 
 def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """Returns why no pod may be taken now; ``None`` if nothing is against it."""
-    if inputs.app.orders.paused:
+    if inputs.app.requests.paused:
         return PAUSED
     if target == rollout.revision and (told := preview.why_held(inputs, rollout)) is not None:
         return told
@@ -37,7 +37,7 @@ def waits_for_approval(inputs: PlanInput, rollout: RolloutStatus) -> bool:
     a preview that runs ends by itself."""
     if rollout.phase != "Paused":
         return False
-    if inputs.app.orders.paused or preview.needs_approval(inputs, rollout):
+    if inputs.app.requests.paused or preview.needs_approval(inputs, rollout):
         return True
     return preview.why_held(inputs, rollout) is None and not _is_between_windows(inputs, rollout, rollout.revision)
 
@@ -69,7 +69,7 @@ def is_due(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen, target: str)
 def is_asked_for(inputs: PlanInput, pod: PodSeen) -> bool:
     """Says whether this pod is to be replaced whatever its revision is: the user asks for it, or it runs with a login
     that is no longer the one in its Secret."""
-    return pod.uid == inputs.app.orders.restart_pod or has_old_secret(inputs, pod)
+    return pod.uid == inputs.app.requests.restart_pod or has_old_secret(inputs, pod)
 
 
 def has_old_secret(inputs: PlanInput, pod: PodSeen) -> bool:
@@ -132,7 +132,7 @@ def _first_moment(shown: datetime, zone: ZoneInfo) -> float:
 
 def _partition(inputs: PlanInput, rollout: RolloutStatus, target: str) -> int:
     """Returns the number below which pods keep the last good revision."""
-    good, approved = inputs.status.last_good_revision, inputs.app.orders.approved
+    good, approved = inputs.status.last_good_revision, inputs.app.requests.approved
     if good in {None, rollout.revision} or target != rollout.revision or approved == rollout.revision:
         return 0
     return inputs.settings.rollout.partition

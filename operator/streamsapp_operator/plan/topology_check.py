@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action, DeleteCheck, StartCheck
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState
 from streamsapp_operator.model.status import RolloutStatus
-from streamsapp_operator.plan import pods_apart
+from streamsapp_operator.plan import incompatible_pods
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.topology_compatibility import encode
 
@@ -47,7 +47,7 @@ def _of_others(inputs: PlanInput, rollout: RolloutStatus) -> tuple[str | None, l
     late = inputs.since(rollout.started_at) >= inputs.settings.rollout.progress_deadline_seconds
     if rollout.phase != "Checking" or rollout.checked or late:
         return None, []
-    for revision in pods_apart.lacking(inputs, rollout):
+    for revision in incompatible_pods.lacking(inputs, rollout):
         state = inputs.observed.checks.get(revision, CheckSeen(revision)).state
         if state in {CheckState.ABSENT, CheckState.RUNNING}:
             return revision, [StartCheck(revision)] if state is CheckState.ABSENT else []

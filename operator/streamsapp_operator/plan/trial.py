@@ -38,7 +38,7 @@ def failed(inputs: PlanInput, status: AppStatus) -> AppStatus | None:
     """Returns the status, as it was left, after a trial that has failed: the rollout of that revision leads back to the
     last good one; ``None`` if none has failed."""
     trial = status.trial
-    if trial is None or inputs.app.orders.paused:
+    if trial is None or inputs.app.requests.paused:
         return None
     failure = _failure(inputs, trial)
     if failure is None:

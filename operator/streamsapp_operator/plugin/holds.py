@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from streamsapp_operator import orders
+from streamsapp_operator import annotation_requests
 from streamsapp_operator.children.names import APPROVED
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app
@@ -32,12 +32,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def pause(options: argparse.Namespace, session: CommandSession) -> int:
     said = "paused: no pod is taken for a rollout; approve lets it go on"
-    return _annotate(session, options, orders.pause(), said)
+    return _annotate(session, options, annotation_requests.pause(), said)
 
 
 def approve(options: argparse.Namespace, session: CommandSession) -> int:
     document = session.cluster.app(options.name)
-    changes = orders.approve(document, read_app(document).status.rollout)
+    changes = annotation_requests.approve(document, read_app(document).status.rollout)
     if changes is None:
         raise PluginError(f"{options.name}: no rollout waits and none is paused, so there is nothing to approve")
     approved = changes.get(APPROVED)
@@ -45,7 +45,9 @@ def approve(options: argparse.Namespace, session: CommandSession) -> int:
     return _annotate(session, options, changes, said)
 
 
-def _annotate(session: CommandSession, options: argparse.Namespace, changes: orders.Annotations, said: str) -> int:
+def _annotate(
+    session: CommandSession, options: argparse.Namespace, changes: annotation_requests.Annotations, said: str
+) -> int:
     found = session.cluster.annotate(options.name, changes)
     if options.output == "json":
         metadata = found["metadata"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from streamsapp_operator import orders
+from streamsapp_operator import annotation_requests
 from streamsapp_operator.children.names import RESTARTED_AT
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
         )
     if options.pod is not None:
         return _restart_pod(options, session)
-    changes = orders.restart(session.now())
+    changes = annotation_requests.restart(session.now())
     session.cluster.annotate(before.name, changes)
     if options.output == "text":
         session.print([f"{session.style.title(before.name)}: restart asked for in namespace {before.namespace}"])
@@ -64,7 +64,7 @@ def _restart_pod(options: argparse.Namespace, session: CommandSession) -> int:
     if options.pod not in pods:
         there = f"there are: {', '.join(pods)}" if pods else "there is none"
         raise PluginError(f"--pod: {options.name} has no pod {options.pod!r}; {there}", WRONG_INPUT)
-    session.cluster.annotate(options.name, orders.restart_pod(pods[options.pod]))
+    session.cluster.annotate(options.name, annotation_requests.restart_pod(pods[options.pod]))
     if options.output == "json":
         session.print_json({"name": options.name, "pod": options.pod, "uid": pods[options.pod]})
     else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from streamsapp_operator import orders
+from streamsapp_operator import annotation_requests
 from streamsapp_operator.model.resource_status import to_document
 from streamsapp_operator.model.status import AppStatus, RolloutRecord, RolloutStatus
 from streamsapp_operator.plan.rollout_history import is_undoable, undo_target
@@ -18,7 +18,7 @@ from streamsapp_operator.plugin.session import CommandSession, Document
 from streamsapp_operator.plugin.status_view import rollout_tone
 from streamsapp_operator.plugin.table import Column, Row, TableCell, render
 from streamsapp_operator.plugin.text import age, brief, clean, seconds
-from streamsapp_operator.spec_reader import orders_of
+from streamsapp_operator.spec_reader import requests_of
 
 _LOOK_SECONDS = 0.5
 _COLUMNS = [
@@ -78,7 +78,7 @@ def _observed(options: argparse.Namespace, session: CommandSession) -> StreamsAp
 
 
 def _is_observed(document: Document, app: StreamsAppSummary) -> bool:
-    undone, rollout = orders_of(document).undone_to, app.status.rollout
+    undone, rollout = requests_of(document).undone_to, app.status.rollout
     refused = any(it.type == "Stalled" and it.reason == "InvalidSpec" for it in app.status.conditions)
     taken_up = undone is None or refused or (rollout is not None and rollout.revision == undone)
     return taken_up and app.status.observed_generation >= app.generation
@@ -125,7 +125,7 @@ def _undo(options: argparse.Namespace, session: CommandSession) -> int:
         raise PluginError(
             f"--to-revision: {app.name} has no revision {target!r} to go back to; kept is {kept}", WRONG_INPUT
         )
-    changes = orders.undo(document, target)
+    changes = annotation_requests.undo(document, target)
     session.cluster.annotate(app.name, changes)
     if options.output == "json":
         session.print_json({"name": app.name, "namespace": app.namespace, "revision": target})

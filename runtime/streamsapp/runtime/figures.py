@@ -12,8 +12,8 @@ from typing import Any
 
 from streamsapp.clock import Clock
 from streamsapp.runtime.components import Components
-from streamsapp.tasks.mishaps import Mishap
 from streamsapp.tasks.probes import Probe
+from streamsapp.tasks.record_errors import RecordError
 from streamsapp.tasks.record_queue import RecordQueue
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -41,7 +41,7 @@ def figures(components: Components | None, clock: Clock, tapped: str | None) -> 
         "tasks": {str(task.id): _task(task) for task in tasks},
         "nodes": nodes,
         "tapped": {"node": tapped, "records": sorted(records, key=lambda it: it["timestamp"])[-_TOLD:]},
-        "mishaps": _mishaps(tasks),
+        "record_errors": _record_errors(tasks),
     }
 
 
@@ -66,7 +66,9 @@ def _add_nodes(
         probe = probes.get(node.name)
         if probe is not None and probe.rate is not None:
             told["rate"] = probe.rate + (told["rate"] or 0.0)
-        told["dropped"] += task.context.mishaps.by_node[node.name] + task.context.mishaps.unwritten.by_node[node.name]
+        told["dropped"] += (
+            task.context.record_errors.by_node[node.name] + task.context.record_errors.unwritten.by_node[node.name]
+        )
     for queue in queues:
         told = nodes[queue.source]
         told["queued"] = len(queue) + (told["queued"] or 0)
@@ -76,18 +78,18 @@ def _tapped(task: StreamTask, probe: Probe) -> list[dict[str, Any]]:
     return [{"task": str(task.id), **record._asdict()} for record in list(probe.last)]
 
 
-def _mishaps(tasks: Iterable[StreamTask]) -> list[dict[str, Any]]:
+def _record_errors(tasks: Iterable[StreamTask]) -> list[dict[str, Any]]:
     """The last records that were not processed, the newest first."""
     found = [
-        (mishap, task)
+        (record_error, task)
         for task in tasks
-        for mishaps in (task.context.mishaps, task.context.mishaps.unwritten)
-        for mishap in list(mishaps.last)
+        for record_errors in (task.context.record_errors, task.context.record_errors.unwritten)
+        for record_error in list(record_errors.last)
     ]
     found.sort(key=lambda each: each[0].at_ms, reverse=True)
-    return [{"task": str(task.id), **_mishap(mishap)} for mishap, task in found[:_TOLD]]
+    return [{"task": str(task.id), **_mishap(record_error)} for record_error, task in found[:_TOLD]]
 
 
-def _mishap(mishap: Mishap) -> dict[str, Any]:
-    key, value = (data and base64.b64encode(data).decode("ascii") for data in (mishap.key, mishap.value))
-    return {**mishap._asdict(), "key": key, "value": value}
+def _mishap(record_error: RecordError) -> dict[str, Any]:
+    key, value = (data and base64.b64encode(data).decode("ascii") for data in (record_error.key, record_error.value))
+    return {**record_error._asdict(), "key": key, "value": value}

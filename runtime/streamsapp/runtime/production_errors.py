@@ -91,7 +91,7 @@ class ProductionErrors:
         told = ProductionError(f"{failure}; sent by node {described.node}, {one_of}, for a record of {read}")
         told.happened_at = {"task": str(first.id), "node": described.node, "record": read}
         outcome = response.value if isinstance(response, Response) else Response.FAIL.value
-        first.context.mishaps.unwritten.add(described, self._clock.now_ms(), outcome, str(told), read)
+        first.context.record_errors.unwritten.add(described, self._clock.now_ms(), outcome, str(told), read)
         return told
 
     def _asked(self, described: ErrorContext, failure: ProductionError) -> Response:

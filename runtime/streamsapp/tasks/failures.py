@@ -31,7 +31,7 @@ from streamsapp.processor.operator import Reason
 from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks import remedies
 from streamsapp.tasks.dead_letters import DeadLetters
-from streamsapp.tasks.mishaps import place_of_record
+from streamsapp.tasks.record_errors import place_of_record
 from streamsapp.tasks.remedies import UnwrittenPart
 from streamsapp.tasks.task_context import TaskContext
 
@@ -161,12 +161,12 @@ class FailureHandling:
         self, described: ErrorContext, outcome: str, why: str, line: Callable[[], str], error: Exception | None = None
     ) -> None:
         """Log a record: the first of a kind for all to see, the next ones within a minute at DEBUG."""
-        level = self._context.mishaps.warnings.level(f"node {self.named(described.node)}, {outcome}: {why}")
+        level = self._context.record_errors.warnings.level(f"node {self.named(described.node)}, {outcome}: {why}")
         if log.isEnabledFor(level):
             log.log(level, "%s", line(), exc_info=error, extra=_subject(described))
 
     def _remember(self, described: ErrorContext, outcome: str, reason: str) -> None:
-        self._context.mishaps.add(described, self._context.clock.now_ms(), outcome, reason)
+        self._context.record_errors.add(described, self._context.clock.now_ms(), outcome, reason)
 
     def named(self, node: str) -> str:
         """A node with the line that added it."""

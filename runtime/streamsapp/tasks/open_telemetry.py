@@ -49,7 +49,7 @@ class OpenTelemetry:
         context, tracer, common = self._context, self._tracer, self._common
 
         def traced(key: object, value: object, timestamp: int, headers: Headers | None) -> None:
-            message, dropped = context.message, context.mishaps.dropped
+            message, dropped = context.message, context.record_errors.dropped
             assert message is not None  # a source has nothing but records
             before = propagate.extract(_carried(headers))
             begun_by = trace.get_current_span(before).get_span_context()
@@ -76,8 +76,8 @@ class OpenTelemetry:
                 raise
             finally:
                 detach(token)
-                if context.mishaps.dropped != dropped:
-                    span.set_attribute("streamsapp.dropped", context.mishaps.dropped - dropped)
+                if context.record_errors.dropped != dropped:
+                    span.set_attribute("streamsapp.dropped", context.record_errors.dropped - dropped)
                 span.end()
 
         return traced

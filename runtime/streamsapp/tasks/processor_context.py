@@ -149,7 +149,7 @@ class NodeBinding:
 
     def outdated(self) -> None:
         """Count a record that a newer one has replaced."""
-        self.task.mishaps.dropped += 1
+        self.task.record_errors.dropped += 1
 
     @property
     def record(self) -> InputRecord | None:

@@ -35,4 +35,4 @@ class ScheduledTask:
         infinite if there is none."""
         waits_until = math.inf if self.wake_at_ms is None else self.wake_at_ms
         context = self.task.context
-        return min(waits_until, context.wall_clock_punctuation.next_due, context.mishaps.warnings.next_due)
+        return min(waits_until, context.wall_clock_punctuation.next_due, context.record_errors.warnings.next_due)

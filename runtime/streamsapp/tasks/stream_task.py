@@ -225,7 +225,7 @@ class StreamTask:
         wired, empty = self._wired, WiredTopology()
         wired.close()
         self._wire_up(empty)
-        self.context.mishaps.warnings.tell_all()
+        self.context.record_errors.warnings.tell_all()
 
     def _wire_up(self, wired: WiredTopology) -> None:
         self._wired = wired
@@ -318,7 +318,7 @@ class StreamTask:
         lateness.begin_batch(self.context.clock.now_ms())
         taken = self._group.run(control, limit)
         self.processed_records += taken
-        self.context.mishaps.warnings.taken += taken
+        self.context.record_errors.warnings.taken += taken
         if probed is not None:
             self.probes.took(taken)
         lateness.count(taken)
@@ -346,8 +346,8 @@ class StreamTask:
     def punctuate_wall_clock(self) -> None:
         """Fire the wall-clock callbacks that are due."""
         now = self.context.clock.now_ms()
-        if now >= self.context.mishaps.warnings.next_due:
-            self.context.mishaps.warnings.tell_due(now)
+        if now >= self.context.record_errors.warnings.next_due:
+            self.context.record_errors.warnings.tell_due(now)
         if now >= self.context.wall_clock_punctuation.next_due:
             self.touched = True
             self._go_through(self.probes.for_results())

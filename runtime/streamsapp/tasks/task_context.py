@@ -11,9 +11,9 @@ from streamsapp.clock import Clock
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.lateness import Lateness
-from streamsapp.tasks.mishaps import TaskMishaps
 from streamsapp.tasks.processor_metadata import ProcessorMetadata
 from streamsapp.tasks.punctuation import Firing, PunctuationQueue
+from streamsapp.tasks.record_errors import TaskRecordErrors
 from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 
 #: Results that wait for a window to close are looked for at most once in so many milliseconds of wall-clock time, as in
@@ -61,9 +61,9 @@ class TaskContext:
         "execution",
         "lateness",
         "message",
-        "mishaps",
         "observed_topics",
         "processor_metadata",
+        "record_errors",
         "stream_time",
         "stream_time_punctuation",
         "task_id",
@@ -81,7 +81,7 @@ class TaskContext:
         self.counts: dict[tuple[str, str], Tally] = {}
         #: The records that it could not process, by reason and node; kept when the task starts again.
         warnings = RepeatedWarnings(clock, f"task {task_id}, ")
-        self.mishaps = TaskMishaps(warnings)
+        self.record_errors = TaskRecordErrors(warnings)
         #: Topics for which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()
@@ -89,7 +89,7 @@ class TaskContext:
     @property
     def dropped_records(self) -> int:
         """The records that were skipped by rule, or given up by a handler, and the results that were not written."""
-        return self.mishaps.dropped + self.mishaps.unwritten.dropped
+        return self.record_errors.dropped + self.record_errors.unwritten.dropped
 
     @property
     def firing(self) -> Firing | None:

@@ -240,7 +240,7 @@ def shows_less_to_who_may_less(world: World, page: Page, token: str, shots: Path
     page.click(f"a[href='#app/{world.namespace}/{APP}']")
     page.until("/You may not see pods.*cannot list resource/.test(document.querySelector('#notes').innerText)")
     assert "of 3 ready, says the operator" in page.text("#facts")
-    assert page.value("document.querySelector('#orders').hidden")
+    assert page.value("document.querySelector('#requests').hidden")
     conditions = "[...document.querySelectorAll('#part-conditions tbody tr')].map((row) => row.children[0].innerText)"
     assert page.value(conditions) == [each["type"] for each in world.status()["conditions"]]
     page.screenshot(shots / "cluster-viewer.png")

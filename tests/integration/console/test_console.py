@@ -179,8 +179,8 @@ def looks_at_tasks_and_errors(page: Page, shots: Path) -> None:
     page.screenshot(shots / "tasks-dark.png")
     page.look()
     page.click("nav a[href='#errors']")
-    page.until("/no price in bad order/.test(document.querySelector('#mishaps').innerText)")
-    assert "went to the dead letter topic" in page.text("#mishaps")
+    page.until("/no price in bad order/.test(document.querySelector('#record-errors').innerText)")
+    assert "went to the dead letter topic" in page.text("#record-errors")
     page.screenshot(shots / "errors-light.png")
 
 

@@ -189,7 +189,7 @@ def shows_an_application_that_ends_again_and_again(shop: Shop, page: Page, shots
     page.until("document.body.classList.contains('lost')", 300)
     pictures(page, shots, "outage-instance-away-hour")
     view(page, "errors")
-    page.until("/no price in a bad one/.test(document.querySelector('#mishaps').innerText)", 300)
+    page.until("/no price in a bad one/.test(document.querySelector('#record-errors').innerText)", 300)
     pictures(page, shots, "outage-instance-away-errors")
     view(page, "topology")
     page.until("document.body.classList.contains('lost')", 300)

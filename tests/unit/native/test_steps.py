@@ -132,7 +132,7 @@ def play(task: StreamTask, batches: list[list[InputRecord]], limit: int) -> list
                 taken = task.process(task.control, limit)
             except StreamsError as error:
                 return [*seen, type(error), str(error), repr(error.__cause__), task.take_output(), queue.position]
-            figures = context.lateness.figures(0), context.mishaps.dropped, context.stream_time
+            figures = context.lateness.figures(0), context.record_errors.dropped, context.stream_time
             seen.append([taken, task.take_output(), queue.position, queue.partition_time, *figures, context.message])
     return seen
 

@@ -72,10 +72,15 @@ def test_a_record_that_is_given_up_counts_as_dropped_by_the_node_and_task_that_s
     ((context, _),) = it.handler.asked
     assert (context.node, str(context.task_id)) == ("writing", "0_0" if number == 1 else "-1_-1")
     assert [task.context.dropped_records for task in tasks] == [1, 0][:number]
-    (mishap,) = tasks[0].context.mishaps.unwritten.last
-    assert (mishap.node, mishap.record, mishap.outcome, mishap.key) == ("writing", "in-0@≤7", "continue", b"key")
+    (record_error,) = tasks[0].context.record_errors.unwritten.last
+    assert (record_error.node, record_error.record, record_error.outcome, record_error.key) == (
+        "writing",
+        "in-0@≤7",
+        "continue",
+        b"key",
+    )
     sent_by = "task 0_0" if number == 1 else "one of the tasks 0_0, 0_1"
-    assert mishap.reason.endswith(f"; sent by node writing, {sent_by}, for a record of in-0@≤7")
+    assert record_error.reason.endswith(f"; sent by node writing, {sent_by}, for a record of in-0@≤7")
 
 
 def test_a_record_that_fails_names_node_and_task() -> None:
@@ -89,7 +94,7 @@ def test_a_record_that_fails_names_node_and_task() -> None:
         it.fail()
     assert raised.value.happened_at["node"] == "writing"
     assert task.context.dropped_records == 0
-    assert [each.outcome for each in task.context.mishaps.unwritten.last] == ["fail"]
+    assert [each.outcome for each in task.context.record_errors.unwritten.last] == ["fail"]
 
 
 def test_the_handler_is_shown_the_record_and_told_why() -> None:

@@ -87,8 +87,8 @@ def test_what_is_remembered_of_an_error_that_quotes_broken_text_can_be_sent_as_j
 
     it.handling.processing("node", ValueError("half a pair: \ud83d"), 42, None)
 
-    (mishap,) = it.context.mishaps.last
-    assert mishap.reason == "ValueError: half a pair: \\ud83d"
+    (record_error,) = it.context.record_errors.last
+    assert record_error.reason == "ValueError: half a pair: \\ud83d"
 
 
 @every_stage

@@ -94,7 +94,7 @@ def driven(driver: TopologyTestDriver, tap: Tap, rng: random.Random) -> list[obj
         topics[topic].pipe_input(key, value, at)
         if rng.randrange(10) == 0:
             driver.advance_wall_clock_time(rng.choice([1, 1000]))
-    return [outputs(driver), kept(driver._task), driver._task.context.mishaps.by_node]
+    return [outputs(driver), kept(driver._task), driver._task.context.record_errors.by_node]
 
 
 def outputs(driver: TopologyTestDriver) -> dict[str, list[Record]]:
@@ -253,7 +253,7 @@ def played(task: StreamTask, tap: Tap, clock: MockClock, rng: random.Random) -> 
         if rng.randrange(4) == 0:
             tap.maybe()
             seen += commit(task)
-        seen += [task.take_output(), kept(task), task.context.mishaps.dropped]
+        seen += [task.take_output(), kept(task), task.context.record_errors.dropped]
     return seen
 
 

@@ -36,7 +36,7 @@ export class Tasks {
 
 export class Errors {
   constructor() {
-    this.table = new Table(byId("mishaps"), [
+    this.table = new Table(byId("record-errors"), [
       [`Time (${zone()})`], ["What became of it"], ["Node"], ["Record"], ["Task"], ["Why", "text"], ["Key", "text"], ["Value", "text"],
     ]);
     this.failures = new Map();
@@ -60,14 +60,14 @@ export class Errors {
     setText(byId("errors-told"), total
       ? `${number(total)} records were not processed since their tasks started; these are the last of them, newest first, with the beginning of their bytes.`
       : `Every record was processed since the tasks started${ended ? "; the failures below ended an instance before" : ""}.`);
-    this.fill(instances.flatMap((each) => each.figures.mishaps));
+    this.fill(instances.flatMap((each) => each.figures.record_errors));
   }
 
-  fill(mishaps) {
+  fill(record_errors) {
     const before = [...this.failures.values()].map((it) => ({
       at_ms: it.atMs, outcome: "ended", node: it.node, record: it.record, task: it.task, reason: it.message,
     }));
-    const found = [...mishaps, ...before].sort((one, other) => other.at_ms - one.at_ms);
+    const found = [...record_errors, ...before].sort((one, other) => other.at_ms - one.at_ms);
     const seen = new Map();
     this.table.show(found.map((it) => {
       const key = [it.at_ms, it.task, it.node, it.record].join(" ");

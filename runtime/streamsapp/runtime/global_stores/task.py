@@ -56,8 +56,8 @@ class GlobalTask:
             self._context,
             _send_nothing,
             DeadLetters(config.dead_letter_queue_topic),
-            _without_dead_letters(config.on_deserialization_error, self._context.mishaps.warnings),
-            _without_dead_letters(config.on_processing_error, self._context.mishaps.warnings),
+            _without_dead_letters(config.on_deserialization_error, self._context.record_errors.warnings),
+            _without_dead_letters(config.on_processing_error, self._context.record_errors.warnings),
             config.on_production_error,
         )
         self._control = ProcessingControl()
@@ -119,8 +119,8 @@ class GlobalTask:
         queue = self._queues.get(partition) or self._add_queue(partition)
         queue.add(records)
         queue.run(self._control, NO_BOUND, len(records))
-        self._context.mishaps.warnings.taken += len(records)
-        self._context.mishaps.warnings.tell_due(self._context.clock.now_ms())
+        self._context.record_errors.warnings.taken += len(records)
+        self._context.record_errors.warnings.tell_due(self._context.clock.now_ms())
 
     def _add_queue(self, partition: TopicPartition) -> RecordQueue:
         source, config = self.by_topic[partition.topic].source, self._config
@@ -159,7 +159,7 @@ class GlobalTask:
         self._queues.clear()
         wired, self._wired = self._wired, WiredTopology()
         wired.close()
-        self._context.mishaps.warnings.tell_all()
+        self._context.record_errors.warnings.tell_all()
 
 
 class _NoPunctuation(PunctuationQueue):

@@ -128,6 +128,6 @@ def test_one_application_is_shown_anew_when_it_changes_and_what_may_not_be_seen_
         "You may not see pods",
         "You may not see events",
     ]
-    assert first["page"]["orders"] == []
+    assert first["page"]["requests"] == []
     assert gone == {"fault": "there is no StreamsApp a in namespace apps"}
     assert client.watched == ["metadata.name=a"] * 2

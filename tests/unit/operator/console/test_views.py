@@ -156,10 +156,10 @@ def test_who_may_not_see_pods_is_told_what_the_operator_says_of_them() -> None:
 def test_orders_are_those_that_the_viewer_may_give_and_the_application_takes() -> None:
     waits = {"rollout": {"revision": "two", "phase": "Blocked"}}
     seen = look(*pods("one"), status=waits)
-    assert app_page(seen)["orders"] == []
-    assert app_page(replace(seen, may_change=True))["orders"] == ["restart", "restartPod", "pause", "approve"]
+    assert app_page(seen)["requests"] == []
+    assert app_page(replace(seen, may_change=True))["requests"] == ["restart", "restartPod", "pause", "approve"]
     seen.document["metadata"]["annotations"] = {"streamsapp.dev/paused": "true"}
-    assert app_page(replace(seen, may_change=True))["orders"] == ["restart", "restartPod", "approve"]
+    assert app_page(replace(seen, may_change=True))["requests"] == ["restart", "restartPod", "approve"]
 
 
 def test_the_last_events_are_shown_first_and_long_ones_are_cut() -> None:

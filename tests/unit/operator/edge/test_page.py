@@ -13,7 +13,7 @@ SOURCES = "\n".join(file.read_text("utf-8") for file in (ROOT / "operator/stream
 def test_names_every_event() -> None:
     told = {
         reason
-        for line in PAGE.partition("## Events")[2].partition("## ")[0].splitlines()
+        for line in PAGE.partition("\n## Events\n")[2].partition("\n## ")[0].splitlines()
         if line.startswith("| `")
         for reason in re.findall(r"`([A-Z][A-Za-z]+)`", line.split("|")[1])
     }

@@ -75,7 +75,7 @@ def test_none_restarts_while_it_is_not_safe_or_the_user_holds_it() -> None:
     behind[2] = replace(behind[2], report=report(*behind[2].report.tasks[:1], standby("0_0", lag=5000)))  # type: ignore[union-attr]
     reconciles = Reconciles(RESTARTS)
     assert not has(reconciles.plan(behind), Evict)
-    held = Reconciles(replace(RESTARTS, orders=AnnotationRequests(paused=True)))
+    held = Reconciles(replace(RESTARTS, requests=AnnotationRequests(paused=True)))
     assert not has(held.plan(changed(three(), 0)), Evict)
     assert held.rollout.phase == "Paused"
     assert has(reconciles.plan(changed(three(), 0)), Evict)

@@ -51,7 +51,7 @@ def test_another_revision_is_reconciled_until_all_have_it() -> None:
 def test_a_paused_rollout_is_not_up_to_date_and_says_so() -> None:
     reconciles = Reconciles(wanted())
     reconciles.plan(three())
-    reconciles.app = replace(wanted("two"), orders=AnnotationRequests(paused=True))
+    reconciles.app = replace(wanted("two"), requests=AnnotationRequests(paused=True))
     for _ in range(3):
         reconciles.plan(three())
     assert states(reconciles.status)[0] == "Reconciling"

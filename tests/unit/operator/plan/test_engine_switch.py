@@ -174,7 +174,7 @@ def test_a_revision_that_is_refused_ends_no_pod_of_the_engine_that_runs() -> Non
 def test_the_engine_that_runs_goes_on_while_the_way_back_to_the_other_is_paused() -> None:
     reconciles = soaking()
     reconciles.plan(executors(), driver=driver(), **query())
-    reconciles.app = wanted("three", 2, engine="spark", orders=AnnotationRequests(paused=True))
+    reconciles.app = wanted("three", 2, engine="spark", requests=AnnotationRequests(paused=True))
     reconciles.plan(executors(), driver=driver(), **query())
     refused = {"three": CheckSeen("three", CheckState.FAILED, faults=("spec.topology: a typo",))}
     assert applied(reconciles.plan(executors(), driver=driver(), checks=refused, **query())) == ("two", 2, True)

@@ -55,7 +55,7 @@ def condition(reconciles: Reconciles) -> Condition:
 
 def approved(reconciles: Reconciles) -> None:
     assert isinstance(reconciles.app, DesiredState)
-    reconciles.app = replace(reconciles.app, orders=AnnotationRequests(approved="two"))
+    reconciles.app = replace(reconciles.app, requests=AnnotationRequests(approved="two"))
 
 
 def test_the_job_starts_when_the_check_has_passed_and_no_pod_is_taken_before_it_is_done() -> None:
@@ -164,7 +164,7 @@ def test_nothing_is_previewed_that_nobody_asked_for_or_that_begins_nothing() -> 
         wanted("two"),
         replace(APP, revision="one"),
         replace(APP, replicas=0),
-        replace(APP, orders=AnnotationRequests(approved="two")),
+        replace(APP, requests=AnnotationRequests(approved="two")),
     ):
         _, planned = begun(app)
         assert not has(planned, StartPreview)

@@ -235,7 +235,7 @@ def test_a_run_whose_pod_cannot_run_keeps_no_pod_of_another_revision_waiting() -
 
 def test_what_the_user_holds_stays_as_it_is() -> None:
     paused = AnnotationRequests(paused=True)
-    held = Reconciles(replace(APP, orders=paused))
+    held = Reconciles(replace(APP, requests=paused))
     held.plan(three(), **BEFORE)
     planned = held.plan(three(), checks=passed("two"), **BEFORE)
     applied = only(planned, ApplyChildren)
@@ -243,7 +243,7 @@ def test_what_the_user_holds_stays_as_it_is() -> None:
     assert (held.rollout.phase, has(planned, Evict)) == ("Paused", False)
 
     reconciles = scheduled()
-    reconciles.app = wanted("three", orders=paused)
+    reconciles.app = wanted("three", requests=paused)
     reconcile(reconciles, [], **NO_PODS)
     applied = only(reconciles.plan([], checks=passed("three"), **NO_PODS), ApplyChildren)
     assert (applied.revision, applied.replicas, applied.begins_runs) == ("two", 0, True)

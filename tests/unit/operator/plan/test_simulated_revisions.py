@@ -173,8 +173,8 @@ class World:
         """One change of the spec."""
         topology = cast(Literal["Refuse", "Recreate"], self.rng.choice(["Refuse", "Refuse", "Recreate"]))
         rollout = changed(ROLLOUT, topology_change=topology, partition=self.rng.choice([0, 0, 0, 2]))
-        orders = AnnotationRequests(paused=self.rng.random() < 0.15)
-        self.change(revision=self.rng.choice(REVISIONS), rollout=rollout, orders=orders)
+        requests = AnnotationRequests(paused=self.rng.random() < 0.15)
+        self.change(revision=self.rng.choice(REVISIONS), rollout=rollout, requests=requests)
 
 
 @pytest.mark.parametrize("trouble", [None, World.comes_from_an_older_operator, World.loses_its_status])
@@ -194,7 +194,7 @@ def test_what_does_not_fit_is_kept_apart_and_what_fails_is_never_good(
             world.cluster.kill(world.rng.choice(list(world.cluster.pods.values())))
     for last in world.rng.sample([f"well:{it}" for it in SHAPES], 2):
         rollout = changed(ROLLOUT, topology_change=world.rng.choice(["Refuse", "Recreate"]))
-        world.change(revision=last, rollout=rollout, orders=AnnotationRequests())
+        world.change(revision=last, rollout=rollout, requests=AnnotationRequests())
         world.run(500)
         assert world.status.rollout is not None
         phase = world.status.rollout.phase

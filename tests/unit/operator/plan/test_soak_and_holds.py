@@ -20,15 +20,15 @@ from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.resource_status import from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.rollout_holds import is_open
-from streamsapp_operator.spec_reader import orders_of
+from streamsapp_operator.spec_reader import requests_of
 
 ORDERS = AnnotationRequests()
 SOAKS = RolloutSpec(**{name: getattr(ROLLOUT, name) for name in ROLLOUT.__struct_fields__} | {"soak_seconds": 30})
 
 
-def rolling(rollout: RolloutSpec = SOAKS, orders: AnnotationRequests = ORDERS) -> Reconciles:
+def rolling(rollout: RolloutSpec = SOAKS, requests: AnnotationRequests = ORDERS) -> Reconciles:
     """A new revision that passed its check."""
-    reconciles = Reconciles(wanted("two", rollout=rollout, orders=orders))
+    reconciles = Reconciles(wanted("two", rollout=rollout, requests=requests))
     reconciles.plan(three())
     reconciles.plan(three(), checks=passed("two"))
     return reconciles
@@ -91,7 +91,7 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
     reconcile(reconciles, seen, "one", after=4000)
     assert reconciles.rollout.phase == "Paused"  # a pause does not time out
     reconciles.app = replace(
-        wanted("two", rollout=RolloutSpec(soak_seconds=0, partition=2)), orders=AnnotationRequests(approved="two")
+        wanted("two", rollout=RolloutSpec(soak_seconds=0, partition=2)), requests=AnnotationRequests(approved="two")
     )
     planned = reconcile(reconciles, seen, "one")
     assert only(planned, ApplyChildren).revision == "two"
@@ -152,7 +152,7 @@ def test_a_rollout_that_is_held_is_not_late_however_long_a_pod_is_away() -> None
         assert only(reconcile(reconciles, pods, after=3000), ApplyChildren).revision == "one"
     assert reconciles.rollout.phase == "Paused"
     assert "app-0 is ending" in (reconciles.rollout.message or "")
-    reconciles.app = wanted("two", rollout=rollout, orders=AnnotationRequests(approved="two"))
+    reconciles.app = wanted("two", rollout=rollout, requests=AnnotationRequests(approved="two"))
     assert has(reconcile(reconciles, seen), Evict)
 
 
@@ -177,7 +177,7 @@ def test_a_paused_rollout_takes_no_pod_and_goes_on_when_the_pause_ends() -> None
 def test_an_eviction_that_was_not_admitted_is_not_tried_again_in_a_pause() -> None:
     reconciles = rolling(RolloutSpec(soak_seconds=0))
     assert has(reconcile(reconciles, three()), Evict)
-    reconciles.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), orders=AnnotationRequests(paused=True))
+    reconciles.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), requests=AnnotationRequests(paused=True))
     assert not has(reconcile(reconciles, three()), Evict)
 
 
@@ -265,7 +265,7 @@ def test_a_time_zone_that_there_is_not_is_a_fault() -> None:
 
 
 def test_one_pod_that_is_asked_for_is_replaced_once() -> None:
-    reconciles = Reconciles(wanted("one", rollout=SOAKS, orders=AnnotationRequests(restart_pod="one-1")))
+    reconciles = Reconciles(wanted("one", rollout=SOAKS, requests=AnnotationRequests(restart_pod="one-1")))
     evict = only(reconcile(reconciles, three(), "one"), Evict)
     assert (evict.pod, evict.uid, reconciles.rollout.phase) == ("app-1", "one-1", "Rolling")
     seen = three()
@@ -278,8 +278,8 @@ def test_one_pod_that_is_asked_for_is_replaced_once() -> None:
 def test_orders_are_read_from_annotations() -> None:
     annotations = {"paused": "true", "approved": "two", "restartPod": "u"}
     document = {"metadata": {"annotations": {f"streamsapp.dev/{key}": text for key, text in annotations.items()}}}
-    assert orders_of(document) == AnnotationRequests(paused=True, approved="two", restart_pod="u")
-    assert orders_of({"metadata": {"annotations": {"streamsapp.dev/paused": "false"}}}) == AnnotationRequests()
+    assert requests_of(document) == AnnotationRequests(paused=True, approved="two", restart_pod="u")
+    assert requests_of({"metadata": {"annotations": {"streamsapp.dev/paused": "false"}}}) == AnnotationRequests()
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -138,7 +138,7 @@ def test_a_hang_makes_it_degraded_at_once_and_leads_back_after_a_while() -> None
 
 def test_nothing_leads_back_while_it_is_paused() -> None:
     reconciles = tried()
-    reconciles.app = wanted("two", rollout=TRIES, orders=AnnotationRequests(paused=True))
+    reconciles.app = wanted("two", rollout=TRIES, requests=AnnotationRequests(paused=True))
     look(reconciles, new(restarts=3, running_since=reconciles.now))
     assert phase(reconciles) == "Complete"
 

@@ -20,7 +20,7 @@ _LONGEST_REASON = 500
 FAIL = Response.FAIL.value
 
 
-class Mishap(NamedTuple):
+class RecordError(NamedTuple):
     """A record that was not processed, with the beginning of its bytes."""
 
     at_ms: int
@@ -39,7 +39,7 @@ def place_of_record(described: ErrorContext) -> str:
     return "" if described.topic is None else f"{described.topic}-{described.partition}@{described.offset}"
 
 
-class Mishaps:
+class RecordErrors:
     """Records that met the same part of a task: its nodes, or the producer."""
 
     __slots__ = ("by_node", "dropped", "last", "warnings")
@@ -47,11 +47,11 @@ class Mishaps:
     def __init__(self, warnings: RepeatedWarnings) -> None:
         #: Their log lines.
         self.warnings = warnings
-        #: The mishaps that did not fail their task.
+        #: The errors that did not fail their task.
         self.dropped = 0
         #: All that were not processed, by node.
         self.by_node: Counter[str] = Counter()
-        self.last: deque[Mishap] = deque(maxlen=REMEMBERED)
+        self.last: deque[RecordError] = deque(maxlen=REMEMBERED)
 
     def add(self, described: ErrorContext, at_ms: int, outcome: str, reason: str, place: str | None = None) -> None:
         """Remember a record; ``place`` names the records that it may be a result of."""
@@ -60,10 +60,10 @@ class Mishaps:
         place = place_of_record(described) if place is None else place
         key, value = (data and data[:MOST_BYTES] for data in (described.key, described.value))
         told = expressible(reason[:_LONGEST_REASON])  # it may quote the record
-        self.last.append(Mishap(at_ms, described.node, place, outcome, told, key, value))
+        self.last.append(RecordError(at_ms, described.node, place, outcome, told, key, value))
 
 
-class TaskMishaps(Mishaps):
+class TaskRecordErrors(RecordErrors):
     """The records of one task."""
 
     __slots__ = ("unwritten",)
@@ -71,4 +71,4 @@ class TaskMishaps(Mishaps):
     def __init__(self, warnings: RepeatedWarnings) -> None:
         super().__init__(warnings)
         #: Results that the producer could not write.
-        self.unwritten = Mishaps(warnings)
+        self.unwritten = RecordErrors(warnings)

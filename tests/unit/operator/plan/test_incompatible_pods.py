@@ -115,7 +115,7 @@ def test_a_third_revision_or_the_way_back_from_it_waits_for_the_pods_before(seen
 @pytest.mark.parametrize(("revision", "shape"), [("one", None), ("three", SHAPE), ("three", MOVED)])
 def test_while_the_user_holds_it_pods_come_back_as_they_were(revision: str, shape: TopologyShape | None) -> None:
     reconciles = recreating()
-    change(reconciles, revision, rollout=RECREATE, orders=AnnotationRequests(paused=True))
+    change(reconciles, revision, rollout=RECREATE, requests=AnnotationRequests(paused=True))
     reconciles.plan(two(), **TWO)
     assert applied(reconciles.plan(two(), checks=passed(revision, shape), **TWO)) == ("two", 3)
     assert reconciles.rollout.phase == "Paused"
@@ -282,7 +282,7 @@ def test_a_third_one_waits_for_every_other_that_has_pods() -> None:
 
 
 def test_it_waits_in_a_pause_too_and_no_pod_comes_back_as_one_that_does_not_fit() -> None:
-    reconciles = between_two(orders=AnnotationRequests(paused=True))
+    reconciles = between_two(requests=AnnotationRequests(paused=True))
     planned = reconciles.plan(three(*MIXED), template_revision="two", checks=passed("three", SECOND))
     assert not has(planned, Evict)
     assert only(planned, ApplyChildren).revision == "one", "pods that come back by themselves fit all"
