@@ -62,11 +62,11 @@ unit: setup
 # Those of the cluster are one chain beside the others.
 SPREAD = --dist loadscope --no-loadscope-reorder --durations=15
 
-# Half of what tests take, with real servers, is waiting: three processes for each core. While one core checks types the
-# other compiles the tests, which each of these processes would do for itself.
+# Two processes for each core: with three, the idle brokers of each take what the tests would, and all takes longer. While
+# one core checks types the other compiles the tests, which each of these processes would do for itself.
 test: setup-all
 	@$(MAKE) --no-print-directory -j 2 check compiled-tests
-	@$(PYTEST) -n $(or $(JOBS),6) $(SPREAD) -m 'not long'
+	@$(PYTEST) -n $(or $(JOBS),4) $(SPREAD) -m 'not long'
 
 compiled-tests: setup
 	-@$(PYTEST) --quiet --quiet --collect-only tests >/dev/null

@@ -64,7 +64,9 @@ class _Audit(Command):
         stores = sorted({each.name for part in stages.parts.values() for each in compared_stores(part.stores, None)})
         if self._options.store is not None and self._options.store not in stores:
             known = ", ".join(stores) or "none"
-            raise ManifestError([f"--store: no snapshot holds a store {self._options.store!r}; they hold: {known}"])
+            raise ManifestError(
+                [f"--store: no snapshot holds a store {self._options.store!r}; the stores that snapshots hold: {known}"]
+            )
 
     def _known(self, layout: ApplicationLayout) -> AuditFacts:
         bootstrap = Bootstraps(self._objects, self._id).newest()
