@@ -140,6 +140,12 @@ def run_here(program: Program, **settings: Any) -> Outcome:
         return _DriverRun(program, driver).outcome() | {"describe": str(topology.describe())}
 
 
+def run_as_instances(program: Program) -> Outcome:
+    """Returns the outcome of a program as instances and engines have it, which do what Kafka Streams does with its
+    caches where that can be told apart."""
+    return run_here(program | {"cache": True})
+
+
 def describe_here(program: Program) -> str:
     """Our description of a program, or why there is none."""
     try:

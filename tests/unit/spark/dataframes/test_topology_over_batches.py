@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from batched_topology import BatchedTopology
-from compare import Program, _encoded, run_here
+from compare import Program, _encoded, run_as_instances
 from generate_dsl import dsl_program
 from programs import build
 from replayed_programs import in_order, records_of
@@ -55,7 +55,7 @@ SEEDS = [seed for seed in range(24) if comparable(dsl_program(seed, size=12, eve
 def test_a_random_program_gives_in_batches_what_the_test_driver_gives(seed: int, tmp_path: Path) -> None:
     program = in_order(dsl_program(seed, size=12, events=24))
     topology = build(program)
-    live = run_here(program)
+    live = run_as_instances(program)
     whole = sorted((each for of in records_of(program).values() for each in of), key=lambda each: each.timestamp_ms)
     topics = {topic for part in topology.sub_topologies(program["inputs"]) for s in part.sources for topic in s.topics}
     query = BatchedTopology(topology, dict.fromkeys({*topics, *program["inputs"]}, 1), tmp_path)

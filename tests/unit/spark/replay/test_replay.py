@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compare import Program, _encoded, handlers, run_here
+from compare import Program, _encoded, handlers, run_as_instances
 from generate_dsl import dsl_program
 from hurried_rows import HURRIED
 from programs import build
@@ -57,7 +57,7 @@ SEEDS = [
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_program_gives_the_same_state_and_the_same_results(seed: int, tmp_path: Path) -> None:
     program = in_order(dsl_program(seed, size=12, events=EVENTS))
-    live = run_here(program)
+    live = run_as_instances(program)
     staged = replayed(program, tmp_path, results=True)
     stores = {name: _shown(entries) for (name, _), entries in staged.stores.items()}
     assert {name: entries for name, entries in live["stores"].items() if name in stores} == {
@@ -106,7 +106,7 @@ def foreign_key_joins(seed: int) -> Program:
 @pytest.mark.parametrize("seed", range(8))
 def test_foreign_key_joins_give_the_same_state_and_the_same_results(seed: int, tmp_path: Path) -> None:
     program = in_order(foreign_key_joins(seed))
-    live, staged = run_here(program), replayed(program, tmp_path, results=True)
+    live, staged = run_as_instances(program), replayed(program, tmp_path, results=True)
     assert any(staged.stages.looped(group) for stage in staged.stages.in_order for group in staged.stages.groups(stage))
     stores = {name: _shown(entries) for (name, _), entries in staged.stores.items() if name in live["stores"]}
     assert stores == {name: entries for name, entries in live["stores"].items() if name in stores}
