@@ -93,7 +93,7 @@ def _spark_cases(name: str, workload: Workload) -> tuple[Case, ...]:
     )
 
 
-#: Queries that Quix can say, and those that are natural in Spark SQL.
+#: The queries that Quix can express, and the queries that are natural in Spark SQL.
 _ON_QUIX = ("q1", "q2", "q12", "q18", "q19", "q20")
 _ON_SPARK_SQL = ("q1", "q2", "q3", "q7")
 

@@ -1,4 +1,4 @@
-"""Compares the instructions that a record takes in this tree with those that it took in the last release.
+"""Compares the instructions that a record takes in this tree, and in the last release.
 
 Started by hand as ``python -m benchmarks.instructions``, and by a long test. Callgrind counts them, so a busy machine
 changes nothing: two runs differ by a hundredth or less. It counts from a fetched record to its results, with stores on

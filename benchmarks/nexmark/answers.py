@@ -7,6 +7,7 @@ its time. JSON counts by what it says, not by its bytes.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -68,8 +69,8 @@ def last_bytes() -> LastOfEach:
 
 
 class CountsOfWindows:
-    """The last count of each key and window, added up for each key: for windows of the time of processing, of which
-    only the sum is known before."""
+    """The last count of each key and window, added up for each key: windows of the time of processing have no other
+    answer that is known before."""
 
     def __init__(self) -> None:
         self._counts: dict[bytes, int] = {}
@@ -86,8 +87,8 @@ class CountsOfWindows:
         return counts_outcome(sums)
 
 
-class Bids:
-    """An answer to a query over bids, or bids and auctions: ``bid`` takes each, ``rows`` says what comes of them."""
+class Bids(ABC):
+    """An answer to a query over bids, or bids and auctions: ``bid`` adds one, ``rows`` returns the results."""
 
     def __init__(self) -> None:
         self.auctions: dict[int, Row] = {}
@@ -100,11 +101,12 @@ class Bids:
         else:
             self.bid(row)
 
-    def bid(self, bid: Row) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def bid(self, bid: Row) -> None: ...
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        raise NotImplementedError
+        """Returns none for a query whose ``outcome`` is its own."""
+        return iter(())
 
     def outcome(self) -> Outcome:
         return rows_outcome(dict(self.rows()))

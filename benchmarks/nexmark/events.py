@@ -154,7 +154,7 @@ def _last_auction(number: int) -> int:
 
 
 def _person(number: int, draw: Callable[[], float], hot: float, place: int) -> int:
-    """A hot person, of which each hundred has one, or any of the active ones or of the next to come."""
+    """Returns a hot person (each hundred has one), an active one, or one of the next to come."""
     last = _last_person(number)
     if draw() < hot:
         return last // _HOT_EVERY * _HOT_EVERY + place

@@ -1,4 +1,4 @@
-/* What a program asks of the callgrind that it runs under: to count instructions, and to write down how many.
+/* The requests of a program to the callgrind that runs it: to count instructions, and to write down how many.
  *
  * Compiled and called by counted_program.py, on its only thread. Without callgrind all of it does nothing.
  */

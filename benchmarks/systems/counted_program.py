@@ -39,7 +39,7 @@ Given: TypeAlias = tuple[str, bytes | None, bytes | None, int | None]
 
 
 class CountedCase(NamedTuple):
-    """A case, and its messages: those that come before counting begins, and those after."""
+    """A case, and its messages: some come before counting begins, the others are counted."""
 
     workload: str
     variant: str
