@@ -106,7 +106,7 @@ class RolloutStep(_Fields, frozen=True, kw_only=True):
 
 
 class RolloutMemory(_Fields, frozen=True, kw_only=True):
-    """The operator's memory of a rollout: for nobody else."""
+    """The operator's memory of a rollout; no other program reads it."""
 
     #: The uid of the pod that is being restarted. Once another uid has its name, it was replaced.
     current_uid: str | None = None
@@ -253,7 +253,7 @@ class Condition(_Fields, frozen=True, kw_only=True):
 
 
 class OperatorMemory(_Fields, frozen=True, kw_only=True):
-    """The operator's own memory of an application: for nobody else."""
+    """The operator's own memory of an application; no other program reads it."""
 
     trial: Trial | None = None
     #: The wanted revision, if its check failed or it did not become ready: it is not tried again.

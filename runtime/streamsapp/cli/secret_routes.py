@@ -24,7 +24,7 @@ class SeenInstance(Protocol):
 
 
 def secret_routes(instance: SeenInstance, secret: KafkaSecret) -> Routes:
-    """Returns the two routes, in place of those that every instance has."""
+    """Returns the two routes, which replace the routes of the same name that every instance has."""
     return {
         "/status": Route(lambda _: json_response(status_of(instance, secret))),
         "/healthz": Route(lambda _: probe(health_of(instance, secret)), open=True),

@@ -69,7 +69,7 @@ class TableSupplier(ABC):
     @property
     @abstractmethod
     def emit(self) -> Emit | None:
-        """The option of the same name, if the user gave it to the table or to those that it is derived from."""
+        """The option of the same name, if the user gave it to this table or to one of its sources."""
 
     @property
     def history_ms(self) -> int | None:

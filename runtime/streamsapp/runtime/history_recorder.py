@@ -72,7 +72,7 @@ class HistoryRecorder:
         return None if ended is None and not longest else round(1000 * longest, 1)
 
     def _changelogs(self) -> tuple[int | None, int | None]:
-        """Returns the records that are left to restore, and those that replicas are behind; ``None``: it has no
+        """Returns the records that are left to restore, and the records that replicas lack; ``None``: it has no
         stores, or no replicas."""
         readers = list(self._components.stores.restoration.reading.readers.values())
         stores = any(task.plan.all_changelogs for task in list(self._components.owned.all.values()))

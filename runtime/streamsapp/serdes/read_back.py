@@ -24,8 +24,8 @@ T = TypeVar("T")
 def written_as_shaped(
     write: Callable[[T], bytes], shape: Shape, otherwise: Callable[[T], bytes]
 ) -> Callable[[T], bytes]:
-    """Returns ``write`` for values of the shape, of which is known that they come back, and ``otherwise`` for all
-    others. To look at a value's shape takes a tenth of the time in which it is read back and compared."""
+    """Returns a function that uses ``write`` for values of the shape, which are known to come back, and ``otherwise``
+    for all others. A look at a value's shape needs a tenth of the time in which it is read back and compared."""
 
     def serialize(value: T) -> bytes:
         return write(value) if fits(value, shape) else otherwise(value)
