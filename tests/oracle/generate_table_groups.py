@@ -1,8 +1,9 @@
 """Makes random programs that aggregate what other aggregations, tables and joins come to; the same seed, the same
 program.
 
-Called by the tests of this folder. Values are above zero. No aggregation depends on the order of its rows, and a
-group without rows goes: so the last tables are the same whether changes of a row travel one by one or combined.
+Called by the tests of this folder. Values are above zero. No aggregation of a table depends on the order of its rows,
+and a group without rows goes. A stream of updates, under other keys, goes into a table of the last ones. So the last
+tables are the same whether changes of a row travel one by one or combined.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ class TableGroupGenerator(Generator):
 
     def generate(self, count: int, emit: str | None) -> Program:
         self.emit = emit
+        if self.chance(0.4):
+            self.rekeyed(self.aggregated(_NEVER_DELETED))
         tables = [self.random.choice([self.table, self.aggregated])() for _ in range(self.random.randint(1, 2))]
         if len(tables) > 1 and self.chance(0.6):
             tables.append(self.joined(*tables))
@@ -55,16 +58,37 @@ class TableGroupGenerator(Generator):
         self.steps.append({"op": "table", "id": made, "topic": topic, "consumed": _SERDES, **self.kept()})
         return made
 
-    def aggregated(self) -> str:
+    def aggregated(self, kinds: list[Step] | None = None) -> str:
         """A table of the records of a stream."""
         stream, group, made = self.new("s"), self.new("g"), self.new("a")
         topics = [self.topic(f"in-{made}", TEXT, LONG)]
         self.steps += [
             {"op": "stream", "id": stream, "topics": topics, "consumed": _SERDES},
             {"op": "group_by_key", "id": group, "of": stream, "grouped": _SERDES},
-            {"id": made, "of": group, **self.random.choice(_OF_RECORDS), **self.kept()},
+            {"id": made, "of": group, **self.random.choice(kinds or _OF_RECORDS), **self.kept()},
         ]
         return made
+
+    def rekeyed(self, table: str) -> None:
+        """The updates of a table, which go on under other keys into a table of the last ones; perhaps twice."""
+        numbers = {"key": LONG, "value": LONG}
+        for again in range(self.random.randint(1, 2)):
+            updates, stream, last = self.new("s"), self.new("m"), self.new("l")
+            self.steps += [
+                {"op": "to_stream", "id": updates, "of": table, **({"fn": "same_key"} if again else {})},
+                {"op": "map", "id": stream, "of": updates, "fn": "key_length"},
+            ]
+            kept = {"materialized": {**self.kept()["materialized"], **numbers}}
+            if self.chance(0.3):
+                self.steps.append({"op": "to_table", "id": last, "of": stream, **kept})
+            else:
+                self.steps += [
+                    {"op": "group_by_key", "id": f"{last}g", "of": stream, "grouped": numbers},
+                    {"op": "reduce", "fn": "latest", "id": last, "of": f"{last}g", **kept},
+                ]
+            table = last
+        self.steps.append({"op": "to_stream", "id": f"{table}-stream", "of": table})
+        self.steps.append({"op": "to", "of": f"{table}-stream", "topic": f"out-{table}", "produced": numbers})
 
     def joined(self, left: str, right: str) -> str:
         made = self.new("j")
@@ -92,6 +116,11 @@ _OF_RECORDS: list[dict[str, Any]] = [
     {"op": "reduce", "fn": "sum"},
     {"op": "reduce", "fn": "latest"},
     {"op": "reduce", "fn": "null_if_odd_sum"},
+    {"op": "aggregate", "fn": "sum", "init": "zero"},
+]
+_NEVER_DELETED: list[Step] = [
+    {"op": "count"},
+    {"op": "reduce", "fn": "sum"},
     {"op": "aggregate", "fn": "sum", "init": "zero"},
 ]
 _OF_ROWS: list[dict[str, Any]] = [

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streamsapp.dsl.arity import require_arity
-from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.nodes import StatelessNode
 from streamsapp.dsl.operators.stateless import Branch, PassThrough
 from streamsapp.dsl.options import Branched
 from streamsapp.dsl.place import Place
@@ -35,7 +35,7 @@ class BranchedKStream(Generic[K, V]):
         self._children: list[str] = []
         self._streams: dict[str, KStream[Any, Any]] = {}
         self._make_stream = make_stream
-        splitter = ProcessorGraphNode(
+        splitter = StatelessNode(
             place.graph.names.named(name, "KSTREAM-BRANCH-"), lambda: Branch(self._predicates, self._children)
         )
         self._place = place.then(splitter, place.key_serde, place.value_serde, key_changed=place.key_changed)
@@ -64,7 +64,7 @@ class BranchedKStream(Generic[K, V]):
         name = place.name + (options.name or str(number))
         place.graph.names.processor(name)  # uses up a number
         self._children.append(name)
-        node = ProcessorGraphNode(name, PassThrough)
+        node = StatelessNode(name, PassThrough)
         stream = self._make_stream(place.then(node, place.key_serde, place.value_serde, key_changed=place.key_changed))
         if options.consumer is not None:
             options.consumer(stream)

@@ -31,6 +31,10 @@ class GraphNode(ABC):
     sources: tuple[str, ...] = ()
     #: Says whether it also takes records without a key (the left stream of a left join, KIP-962).
     takes_null_keys = False
+    #: Says whether it makes other records of each one and does no more: it keeps nothing and shows no user anything.
+    passes_on = False
+    #: Says whether it is a table that takes in what comes.
+    takes_in = False
 
     def __init__(self, name: str) -> None:
         #: The name under which children find what this node wrote.
@@ -150,6 +154,21 @@ def find_downstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> G
         if found is not None:
             return found
     return None
+
+
+def only_repartitioned_into_tables(start: GraphNode) -> bool:
+    """Says whether everything that ``start`` sends goes through repartition topics into other tables, and no user sees
+    it on the way. There is nothing below that drops records which come late."""
+    return find_downstream(start, lambda node: node.drops_late) is None and _all_taken_in(start, repartitioned=False)
+
+
+def _all_taken_in(node: GraphNode, *, repartitioned: bool) -> bool:
+    return all(
+        repartitioned
+        if child.takes_in
+        else child.passes_on and _all_taken_in(child, repartitioned=repartitioned or bool(child.sources))
+        for child in node.children
+    )
 
 
 def find_upstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:

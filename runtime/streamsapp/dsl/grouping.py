@@ -10,12 +10,12 @@ from typing import Any
 from streamsapp.dsl.fitting import fit_place
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import NameGenerator, repartition_names
-from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
+from streamsapp.dsl.nodes import AggregationNode, RepartitionNode
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import TableStore
-from streamsapp.dsl.table_supplier import TableSupplier
+from streamsapp.dsl.table_supplier import AggregatedTable
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
@@ -48,7 +48,7 @@ class Grouping:
         self,
         name: str,
         store: TableStore,
-        table: TableSupplier,
+        table: AggregatedTable,
         key_serde: AnySerde | None,
         merge: Merge | None = None,
         closes_after_ms: int | None = None,
@@ -56,8 +56,7 @@ class Grouping:
         """Returns the aggregated table, behind a repartition topic if the key was changed. ``closes_after_ms`` is the
         time in milliseconds after its end at which a window closes."""
         place = self.repartitioned(store.name, merge)
-        node = ProcessorGraphNode(name, table)
-        node.closes_after_ms = closes_after_ms
+        node = AggregationNode(name, table, closes_after_ms)
         place = place.then(node, key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import REPARTITION_SUFFIX
-from streamsapp.dsl.nodes import ProcessorGraphNode, TableRepartitionNode
+from streamsapp.dsl.nodes import AggregationNode, TableRepartitionNode
 from streamsapp.dsl.operators.table_groups import AggregateTable
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
 from streamsapp.dsl.place import Place
@@ -128,5 +128,5 @@ class KGroupedTable(JavaNames, Generic[K, V]):
             self._repartition = TableRepartitionNode(sink, source, topic, key_serde, value_serde)
         place = self._place.then(self._repartition, key_serde, value_serde, key_changed=False)
         table = AggregatedTable(store, make)
-        place = place.then(ProcessorGraphNode(name, table), store.key_serde, store.value_serde, key_changed=False)
+        place = place.then(AggregationNode(name, table), store.key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)

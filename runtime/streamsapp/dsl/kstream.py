@@ -26,7 +26,10 @@ from streamsapp.dsl.nodes import (
     ProcessorGraphNode,
     RepartitionNode,
     SinkGraphNode,
+    StatelessNode,
+    TableNode,
     ValueChangingNode,
+    ValueMappingNode,
 )
 from streamsapp.dsl.operators.printing import Print
 from streamsapp.dsl.operators.stateless import (
@@ -105,7 +108,7 @@ class KStream(JavaNames, Generic[K, V]):
         with it the partition."""
         with_key = takes_key("map_values", mapper)
         name = self._names.named(name_of(named), "KSTREAM-MAPVALUES-")
-        return self._then_changed_value(ValueChangingNode(name, lambda: MapValues(mapper, with_key)))
+        return self._then_changed_value(ValueMappingNode(name, lambda: MapValues(mapper, with_key)))
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], named: Named | str | None = None
@@ -121,7 +124,7 @@ class KStream(JavaNames, Generic[K, V]):
         ``mapper(key, value)``, returns. The key stays."""
         with_key = takes_key("flat_map_values", mapper)
         name = self._names.named(name_of(named), "KSTREAM-FLATMAPVALUES-")
-        return self._then_changed_value(ValueChangingNode(name, lambda: FlatMapValues(mapper, with_key)))
+        return self._then_changed_value(ValueMappingNode(name, lambda: FlatMapValues(mapper, with_key)))
 
     def select_key(self, selector: Callable[[K, V], KR], named: Named | str | None = None) -> KStream[KR, V]:
         """Gives each record the key that ``selector(key, value)`` returns. Grouping or joining the result by key needs
@@ -252,7 +255,7 @@ class KStream(JavaNames, Generic[K, V]):
             )
             place = place.then(node, store.key_serde, store.value_serde, key_changed=False)
         table = TableSource(store)
-        place = place.then(ProcessorGraphNode(name, table), store.key_serde, store.value_serde, key_changed=False)
+        place = place.then(TableNode(name, table), store.key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)
 
     # ---- joins -------------------------------------------------------------------------------------------------
@@ -395,7 +398,7 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[K, V]:
         require_arity(operation, predicate, "key", "value")
         name = self._names.named(name_of(named), "KSTREAM-FILTER-")
-        return self._then_same_types(ProcessorGraphNode(name, lambda: Filter(predicate, negate)))
+        return self._then_same_types(StatelessNode(name, lambda: Filter(predicate, negate)))
 
     def _select_key(self, operation: str, selector: Callable[[K, V], Any], name: str | None) -> KeyChangingNode:
         require_arity(operation, selector, "key", "value")

@@ -13,7 +13,7 @@ from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.foreign_key_join import join_tables
 from streamsapp.dsl.graph import find_downstream
 from streamsapp.dsl.join_options import TableJoined
-from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.nodes import ProcessorGraphNode, StatelessNode
 from streamsapp.dsl.operators.stateless import ToStream
 from streamsapp.dsl.operators.table_groups import RegroupTable
 from streamsapp.dsl.operators.table_views import ComputedView
@@ -107,7 +107,7 @@ class KTable(JavaNames, Generic[K, V]):
             partial(ComputedView, compute=compute),
             materialized=store is not None,
         )
-        return self._derived(ProcessorGraphNode(name, table), table, store, None)
+        return self._derived(_computing(name, table), table, store, None)
 
     def transform_values(
         self,
@@ -229,7 +229,7 @@ class KTable(JavaNames, Generic[K, V]):
         if isinstance(mapper, (Named, str)):
             mapper, named = None, mapper
         place = self._place
-        node = ProcessorGraphNode(self._names.named(name_of(named), "KTABLE-TOSTREAM-"), ToStream)
+        node = StatelessNode(self._names.named(name_of(named), "KTABLE-TOSTREAM-"), ToStream)
         stream: KStream[Any, V] = KStream(place.then(node, place.key_serde, place.value_serde, key_changed=False))
         return stream if mapper is None else stream.select_key(mapper)
 
@@ -295,7 +295,7 @@ class KTable(JavaNames, Generic[K, V]):
             partial(ComputedView, compute=compute),
             materialized=store is not None,
         )
-        return self._derived(ProcessorGraphNode(name, table), table, store, self._place.value_serde)
+        return self._derived(_computing(name, table), table, store, self._place.value_serde)
 
     def _store(self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Any) -> TableStore | None:
         """Returns the store that was asked for. Asking uses up a number, even if the table then needs no store."""
@@ -310,3 +310,8 @@ class KTable(JavaNames, Generic[K, V]):
         key_serde = place.key_serde if store is None else store.key_serde
         value_serde = value_serde if store is None else store.value_serde
         return KTable(place.then(node, key_serde, value_serde, key_changed=False), table)
+
+
+def _computing(name: str, table: DerivedTable) -> ProcessorGraphNode:
+    """Returns the node of a table that is computed row by row; one with a store can be queried."""
+    return ProcessorGraphNode(name, table) if table.stores() else StatelessNode(name, table)

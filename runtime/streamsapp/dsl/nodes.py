@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from streamsapp.dsl.graph import GraphNode, find_downstream
+from streamsapp.dsl.graph import GraphNode, find_downstream, only_repartitioned_into_tables
 from streamsapp.dsl.names import RepartitionNames
 from streamsapp.dsl.operators.combine import Combine, Merge
 from streamsapp.dsl.operators.stateless import DropNullKeys, PassThrough
 from streamsapp.dsl.options import Consumed, Produced
-from streamsapp.dsl.table_supplier import TableSource
+from streamsapp.dsl.table_supplier import AggregatedTable, TableSource
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import OperatorSupplier
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
@@ -63,7 +63,13 @@ class ProcessorGraphNode(GraphNode):
             topology.connect_processor_and_state_stores(self.name, *self._stores)
 
 
-class KeyChangingNode(ProcessorGraphNode):
+class StatelessNode(ProcessorGraphNode):
+    """Makes other records of each one, or leaves it out."""
+
+    passes_on = True
+
+
+class KeyChangingNode(StatelessNode):
     """Gives records another key: an operator that groups them afterwards needs a repartition topic."""
 
     changes_key = True
@@ -75,10 +81,33 @@ class ValueChangingNode(ProcessorGraphNode):
     changes_value = True
 
 
-class MergeNode(ProcessorGraphNode):
+class ValueMappingNode(ValueChangingNode, StatelessNode):
+    """Gives records another value by a function of a record alone."""
+
+
+class MergeNode(StatelessNode):
     """Joins two streams into one."""
 
     merges = True
+
+
+class TableNode(ProcessorGraphNode):
+    """Keeps the records that come as a table."""
+
+    takes_in = True
+
+
+class AggregationNode(TableNode):
+    """Aggregates the records that come into a table."""
+
+    def __init__(self, name: str, table: AggregatedTable, closes_after_ms: int | None = None) -> None:
+        super().__init__(name, table)
+        self._table = table
+        self.closes_after_ms = closes_after_ms
+
+    def write(self, topology: Topology) -> None:
+        self._table.feeds_tables_only = only_repartitioned_into_tables(self)
+        super().write(topology)
 
 
 class SinkGraphNode(GraphNode):
@@ -136,6 +165,8 @@ class RepartitionNode(GraphNode):
     ``merge`` turns the filter into an operator that combines records of one key; ``optimizable`` nodes below one
     change of key may become one node (the optimisation "merge repartition topics").
     """
+
+    passes_on = True
 
     def __init__(
         self,

@@ -233,9 +233,10 @@ class Materialized(Option, Generic[K, V]):
     ``store`` is the engine. ``logging=False`` leaves the changelog topic out: the store is then lost with the instance.
     ``log_config`` holds settings of the changelog topic.
 
-    ``emit`` says when updates go downstream. By default each does when it happens; only the changes that a ``group_by``
-    of the table sends to an aggregation are combined, into one for each row and commit. With ``"update"`` these go at
-    once, too. With ``"commit"`` the last update of each key goes downstream when the task commits.
+    ``emit`` says when updates go downstream. By default each does when it happens; only what goes from one aggregation
+    to the next is combined, into one for each row and commit: the changes that a ``group_by`` of the table sends, and
+    the updates of an aggregation that nothing but repartition topics of other tables takes. With ``"update"`` these go
+    at once, too. With ``"commit"`` the last update of each key goes downstream when the task commits.
 
     ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table without windows keeps
     the earlier values of its keys (KIP-914): updates that come out of order do not replace later ones then. Durations

@@ -131,11 +131,14 @@ class AggregatedTable(TableSupplier):
         self._make = make
         self._view = view
         self._sends_true_old = False
+        #: Set when the program is built: its updates go through repartition topics into tables, and nowhere else.
+        self.feeds_tables_only = False
 
     def __call__(self) -> Operator:
         made = self._make(self._store.name, self._store.emit_at_commit, self.send_old_values)
         if isinstance(made, StoredTableOperator):
             made.sends_true_old = self._sends_true_old
+            made.combines = self.feeds_tables_only and self._store.emit is None
         return made
 
     def stores(self) -> tuple[StoreBuilder, ...]:

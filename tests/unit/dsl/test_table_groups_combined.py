@@ -24,7 +24,8 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.dsl.operators import table_groups
-from streamsapp.dsl.operators.table_groups import CHANGE_BYTES, RegroupTable
+from streamsapp.dsl.operators.held import UPDATE_BYTES
+from streamsapp.dsl.operators.table_groups import RegroupTable
 from streamsapp.outgoing import OutputRecord
 from streamsapp.processor.operator import nowhere
 from streamsapp.tasks.stream_task import StreamTask
@@ -131,12 +132,12 @@ def test_rows_that_have_not_changed_for_longest_are_sent_when_there_are_too_many
     for at, key in enumerate("abcda", start=1):
         push(key, (f"x{at}", None), at)
     assert context.take() == []
-    assert operator.held_bytes == 4 * CHANGE_BYTES
+    assert operator.held_bytes == 4 * UPDATE_BYTES
     context.record = raw(7)
     push("e", ("x6", None), 6)
     assert context.take() == [("x", ("x2", None), 2), ("x", ("x3", None), 3)]
     assert context.record is not None
-    assert operator.held_bytes == 3 * CHANGE_BYTES
+    assert operator.held_bytes == 3 * UPDATE_BYTES
     drain(operator, context)
     assert context.take() == [("x", ("x4", None), 4), ("x", ("x5", None), 5), ("x", ("x6", None), 6)]
 
@@ -325,7 +326,7 @@ def test_held_changes_ask_for_an_early_commit_as_writes_of_stores_do() -> None:
     written = task.unwritten_bytes
     feed(task, [raw(at, key=b"%d" % at, value=b"a") for at in range(50)])
     task.process(task.control, 100)
-    assert task.unwritten_bytes - written >= 50 * CHANGE_BYTES
+    assert task.unwritten_bytes - written >= 50 * UPDATE_BYTES
 
 
 def test_nothing_is_made_for_groups_that_are_never_aggregated() -> None:

@@ -47,6 +47,8 @@ class StoredTableOperator(Operator):
     #: Says whether old values are the rows that were there, as with Kafka Streams' caches. Without, a row that was not
     #: there had the initial aggregate.
     sends_true_old = False
+    #: Says whether updates wait for the commit where changes are combined, as no user sees them.
+    combines = False
 
     def __init__(self, store_name: str, emit_at_commit: bool, send_old_values: bool) -> None:
         self._store_name = store_name
@@ -58,7 +60,10 @@ class StoredTableOperator(Operator):
 
     def start(self, context: NodeContext) -> None:
         store = context.store(self._store_name)
-        if self._holds and context.forward is not nowhere and not isinstance(store, VersionedStoreImpl):
+        if isinstance(store, VersionedStoreImpl):
+            return
+        self._emit_at_commit = self._emit_at_commit or (self.combines and context.combines)
+        if self._holds and context.forward is not nowhere:
             self._start_holding(context, store)
 
     @property
@@ -96,6 +101,10 @@ class StoredTableOperator(Operator):
 
     def emit_held(self, context: NodeContext, limit: int) -> int:
         return 0 if self._held is None else self._held.emit(context, limit)
+
+    @property
+    def held_bytes(self) -> int:
+        return 0 if self._held is None else self._held.bytes
 
 
 class CountingOperator(StoredTableOperator):

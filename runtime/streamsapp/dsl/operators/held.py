@@ -17,6 +17,9 @@ from streamsapp.processor.operator import NodeContext
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
 
+#: The memory of a held update: its key, values before and after, and its place in the dictionary.
+UPDATE_BYTES = 600
+
 #: ``(key, new, old, timestamp, headers, record)``; the record only where a node below asks for it.
 HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None, InputRecord | None]
 
@@ -38,10 +41,13 @@ class Held:
         waiting: dict[Hashable, Any] | list[tuple[Any, ...]],
         in_order: Callable[[], list[Any]],
         send: Callable[[NodeContext, list[Any]], None],
+        entry_bytes: int = UPDATE_BYTES,
     ) -> None:
         """Takes the waiting entries, which others add to, and two functions: one returns the entries in the order of
-        the last updates, the other sends some of them into the wiring of a context."""
+        the last updates, the other sends some of them into the wiring of a context. ``entry_bytes`` is the memory of an
+        entry besides that of its store."""
         self._waiting, self._in_order, self._send = waiting, in_order, send
+        self._entry_bytes = entry_bytes
         self._batch = Batch([])
 
     def emit(self, context: NodeContext, limit: int) -> int:
@@ -66,6 +72,11 @@ class Held:
 
     def __len__(self) -> int:
         return len(self._batch) + len(self._waiting)
+
+    @property
+    def bytes(self) -> int:
+        """An estimate of the memory of what is held, besides that of stores."""
+        return len(self) * self._entry_bytes
 
 
 def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Update]:
@@ -126,7 +137,7 @@ def hold_cells(
             headers = all_headers.pop(id(cell), None) if all_headers else None
             forward(key_of(*parts), (count, None), timestamp, headers)
 
-    return Held(cells, lambda: native.by_last_update(cells), send), Noted(cells, all_headers)
+    return Held(cells, lambda: native.by_last_update(cells), send, entry_bytes=0), Noted(cells, all_headers)
 
 
 def without_bytes(record: InputRecord | None) -> InputRecord | None:

@@ -27,8 +27,6 @@ _WITHOUT_REFERENCES = 2
 
 #: Rows whose changes are held at most. Those that have not changed for longest are sent when there are more.
 MAX_ROWS = 20_000
-#: The memory of a held change: its key, two rows with their groups, and its place in the dictionary.
-CHANGE_BYTES = 600
 
 #: A row in its group: ``(group, grouped value)``.
 GroupedRow: TypeAlias = tuple[Any, Any]
@@ -108,7 +106,7 @@ class RegroupTable(Operator):
 
     @property
     def held_bytes(self) -> int:
-        return len(self._held) * CHANGE_BYTES
+        return self._held.bytes
 
 
 def _send(context: NodeContext, changes: list[GroupedChange]) -> None:
