@@ -126,7 +126,7 @@ def test_windows_that_go_out_on_close_are_read_to_the_end_of_their_retention(
 
 
 def test_no_final_result_is_lost_where_the_retention_is_the_least_that_is_possible() -> None:
-    """Kafka Streams 4.3.1 sends one of these ten: it expires the others first."""
+    """Kafka Streams sends one of these ten: it expires the others first."""
     sent = run_here(_program(_HOPPING, _SUM, emit="close"))["outputs"]["out"]
     assert len(sent) == 10
 

@@ -21,7 +21,7 @@ from streamsapp.local.repository import repository
 log = logging.getLogger(__name__)
 
 #: The newest version whose artifacts are complete on Maven Central; also the version behaviour is compared against.
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 #: The broker with all that it needs, and the logger that it writes with; ``make jars`` makes it.
 _LIST = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.jars")
 

@@ -116,7 +116,7 @@ def test_joins_whose_state_is_lost_while_records_wait_give_each_result_once(kafk
 def test_rows_that_change_faster_than_their_partners_answer_keep_no_result_of_before(
     kafka: Kafka, instances: Instances
 ) -> None:
-    """Kafka Streams 4.3.1 keeps it for ever: the answer that would end the result comes when the row is another one,
+    """Kafka Streams keeps it for ever: the answer that would end the result comes when the row is another one,
     and that one asks only for a partner that there is."""
     rows, others, sink = (kafka.create_topic(name) for name in ("rows", "others", "joined"))
     builder = StreamsBuilder()

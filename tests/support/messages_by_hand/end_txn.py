@@ -1,4 +1,4 @@
-"""Pure types, made by tools/kafka_messages.py from the schemas of Kafka 4.3.1. Not to be changed."""
+"""Pure types, made by tools/kafka_messages.py from the schemas of Kafka 4.4.0. Not to be changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure types, made by tools/kafka_messages.py from the schemas of Kafka 4.3.1. Not to be changed."""
+"""Pure types, made by tools/kafka_messages.py from the schemas of Kafka 4.4.0. Not to be changed."""
 
 # ruff: noqa: RUF012 - a structure's default that may be changed is copied
 
@@ -49,7 +49,7 @@ class TxnOffsetCommitRequest(Asking[TxnOffsetCommitResponse]):
     group_id: str = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
-    generation_id: Annotated[Int32, In(3, ignorable=False)] = -1
+    generation_id_or_member_epoch: Annotated[Int32, In(3, ignorable=False)] = -1
     member_id: Annotated[str, In(3, ignorable=False)] = ""
     group_instance_id: Annotated[str | None, In(3, nullable=3, ignorable=False)] = None
     topics: list[TxnOffsetCommitRequestTopic] = []

@@ -28,19 +28,27 @@ def _theirs(kind: type[Whole]) -> Any:
     return next(getattr(each, kind.__name__) for each in _MODULES if hasattr(each, kind.__name__))
 
 
+#: Fields that a later release of Kafka renamed; kafka-python may have their first name.
+_FIRST_NAMES = {"generation_id_or_member_epoch": "generation_id"}
+
+
 def _same(ours: Any, theirs: Any) -> bool:
     """True if all that kafka-python has read is what we have written."""
     if isinstance(ours, Structure):
         lacking = type(ours)()
         return theirs is None or all(
-            (getattr(theirs, name, None) is None and getattr(ours, name) == getattr(lacking, name))
-            or _same(getattr(ours, name), getattr(theirs, name, None))
+            (_read(theirs, name) is None and getattr(ours, name) == getattr(lacking, name))
+            or _same(getattr(ours, name), _read(theirs, name))
             for name in ours.__struct_fields__
             if not name.endswith("authorized_operations")  # it makes sets of these
         )
     if isinstance(ours, list) and theirs is not None:
         return len(ours) == len(theirs) and all(map(_same, ours, theirs))
     return bool(ours == (theirs.bytes if hasattr(theirs, "bytes") else theirs))
+
+
+def _read(theirs: Any, name: str) -> Any:
+    return getattr(theirs, name, getattr(theirs, _FIRST_NAMES.get(name, name), None))
 
 
 def _header(kind: type[Whole], version: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Programs whose description equals what Kafka Streams 4.3.1 prints for the same program (``golden/<name>.txt``)."""
+"""Programs whose description equals what Kafka Streams prints for the same program (``golden/<name>.txt``)."""
 
 from __future__ import annotations
 

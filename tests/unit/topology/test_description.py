@@ -1,4 +1,4 @@
-"""The text of a topology, byte for byte as Kafka Streams 4.3.1 wrote it for the same program
+"""The text of a topology, byte for byte as Kafka Streams wrote it for the same program
 (``golden/described_topologies.json``), and the other renderings."""
 
 from __future__ import annotations

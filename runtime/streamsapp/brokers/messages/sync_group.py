@@ -1,4 +1,4 @@
-"""Pure types, made by tools/kafka_messages.py from the schemas of Kafka 4.3.1. Not to be changed."""
+"""Pure types, made by tools/kafka_messages.py from the schemas of Kafka 4.4.0. Not to be changed."""
 
 # ruff: noqa: RUF012 - a structure's default that may be changed is copied
 

@@ -275,7 +275,7 @@ class ResolveResponses(Operator):
 
     An inner join hears of a missing foreign row only where that may end a result. If such a response comes too late,
     the present left row may have asked only for an existing row. The result of an earlier left row would then stay for
-    ever, as it does in Kafka Streams 4.3.1. So the present row asks once more, and hears of either.
+    ever, as it does in Kafka Streams. So the present row asks once more, and hears of either.
 
     A left table that sends its changes at the commit may hold a row that the subscriptions do not know yet. Such a row
     asks at the commit: it may be replaced or gone by then, and nothing would end its subscription. If it is gone, it
