@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.membership.api import Assignment, GroupTasks, Holdings, Lost, MatchedTopics, News, TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.member import GroupMember
+from streamsapp.membership.member_id import MemberId
 
 #: Longer than anything takes that works.
 TIMEOUT = 100.0
@@ -69,7 +71,7 @@ class Instance:
         self, config: StreamsConfig, tasks: Mapping[TaskId, TaskInfo], assignor: Any, directory: Path | None = None
     ) -> None:
         self.config = config
-        self.member = GroupMember(config, SystemClock(), assignor, directory)
+        self.member = GroupMember(config, SystemClock(), assignor, partial(MemberId, directory))
         self.held = Holdings()
         self.news: list[News] = []
         #: Says whether it gives up tasks by itself.

@@ -21,6 +21,8 @@ from instances import TIMEOUT, eventually
 
 #: Of pods that the broker is to miss soon when they are killed or stand still; others outlast a halt of the machine.
 MORTAL = 6_000
+#: Of pods whose death the broker would not miss within a test.
+IMMORTAL = 1_200_000
 
 #: Counts the words of a topic per key.
 MANIFEST = """

@@ -20,9 +20,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.manifest.member_notice import write_notice
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.supervisor.last_failure import failure_line
+from streamsapp.supervisor.lifeline import member_line
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 from streamsapp.web import HttpServer
@@ -105,6 +107,16 @@ def follow_supervisor(lifeline: int, port: int) -> None:
     line.set_inheritable(False)
     line.sendall(b"%d\n" % port)
     threading.Thread(target=_leave_at_the_end, args=(line,), name="lifeline", daemon=True).start()
+
+
+def tell_member(member_id: str) -> None:
+    """Leave word of this instance's member of the group for the one that sees the process end: the supervisor, if there
+    is one, else Kubernetes. Called on the membership's thread, and waits for nothing."""
+    if _Lifeline.line is None:
+        write_notice([member_id] if member_id else [])
+        return
+    with suppress(OSError):
+        _Lifeline.line.send(member_line(member_id), socket.MSG_DONTWAIT)
 
 
 def tell_supervisor(error: BaseException) -> None:

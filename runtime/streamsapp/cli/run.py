@@ -28,6 +28,7 @@ from streamsapp.cli.pod import (
     follow_supervisor,
     own_address,
     run_pod,
+    tell_member,
     tell_supervisor,
 )
 from streamsapp.cli.progress import RestoreBar
@@ -141,6 +142,7 @@ def run_instance(
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
     runtime.set_global_state_restore_listener(RestoreBar())
+    runtime.set_member_listener(tell_member)
     if secret is not None:
         more = {**more, **secret_routes(runtime, secret)}
     error = run_until_closed(runtime, server, config.application_server, shutdown_timeout, more)

@@ -14,6 +14,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.http.console_routes import instance_console
 from streamsapp.http.instance_view import EngineView, InstanceView
 from streamsapp.http.state_routes import StateRoute
+from streamsapp.manifest.member_notice import LONGEST
 from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
 from streamsapp.query import Queries
 from streamsapp.topology.description import TopologyDescription
@@ -31,6 +32,7 @@ from streamsapp.web.request_routing import (
 
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
+_MOST_MEMBERS = 256
 SNAPSHOT_SECONDS = 60.0
 
 _TEXT = "text/plain; charset=utf-8"
@@ -48,6 +50,7 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
         **instance_console(view, queries),
         "/state/": Route(AtMost(QUERIES, StateRoute(queries))),
         "/drain": Route(drain, method="POST"),
+        "/ended": Route(lambda request: take_out(request, view), method="POST"),
         "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
     }
 
@@ -93,6 +96,21 @@ class Drain:
             return json_response({"drained": True})
         error = f"not everything was taken over within {timeout:g} s; the rest was committed and left"
         return json_response({"drained": False, "error": error}, HTTPStatus.GATEWAY_TIMEOUT)
+
+
+def take_out(request: HttpRequest, view: InstanceView) -> HttpResponse:
+    """``POST /ended?member=ID&member=ID...``: takes members whose processes have ended out of the group. The caller has
+    seen them end; an id of a living member makes it lose its tasks, and join again."""
+    members = parse_qs(request.query).get("member", [])
+    if not 0 < len(members) <= _MOST_MEMBERS or any(len(each) > LONGEST for each in members):
+        error = f"member: expected 1 to {_MOST_MEMBERS} ids of at most {LONGEST} characters"
+        return json_response({"error": error}, HTTPStatus.BAD_REQUEST)
+    try:
+        for each in members:
+            view.take_out(each)
+    except StreamsError as error:
+        return json_response({"error": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
+    return json_response({"ended": members})
 
 
 def take_snapshots(request: HttpRequest, view: InstanceView) -> HttpResponse:

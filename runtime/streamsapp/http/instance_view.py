@@ -42,8 +42,13 @@ class InstanceView(EngineView, Protocol):
     """An instance from outside."""
 
     def snapshot(self, timeout: float) -> bool:
-        """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
-        method that waits."""
+        """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. Waits so
+        long."""
+        ...
+
+    def take_out(self, member_id: str) -> None:
+        """Take a member whose process has ended out of the group. Waits for the coordinator; raises ``StreamsError`` if
+        that does not do it."""
         ...
 
     @property

@@ -226,6 +226,11 @@ class Membership(Protocol):
         """Ask all instances of the application to stop."""
         ...
 
+    def take_out(self, member_id: str) -> None:
+        """Take another member, whose process has ended for sure, out of the group at once. Any thread. Raises
+        ``UnreachableError`` if the coordinator has not done so."""
+        ...
+
     def leave(self, *, stay: bool = False) -> None:
         """End the membership. The others take over at once; or when the session times out, if this is a static member
         (KIP-345) or is to ``stay`` one until then."""

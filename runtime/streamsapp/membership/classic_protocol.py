@@ -22,7 +22,7 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.client_log import client_log
 from streamsapp.membership import wire
-from streamsapp.membership.coordinator import ELSEWHERE, GroupCoordinator
+from streamsapp.membership.coordinator import ELSEWHERE, REQUEST, GroupCoordinator
 from streamsapp.membership.heartbeat import HeartbeatRequest
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.session_timeout import MemberSession
@@ -179,6 +179,15 @@ class GroupMembership:
             self._absent = False
             self.rejoin("processing goes on")
 
+    async def take_out(self, member_id: str) -> None:
+        """Take a member whose process has ended out of the group, which would wait for its session otherwise, and join
+        anew: its tasks are free. Raises ``UnreachableError`` if the coordinator does not do it now, and
+        ``StreamsError`` for this member's own id."""
+        if member_id == self._member_id.value:
+            raise StreamsError(f"member {member_id} is this instance, whose process has not ended")
+        if await self._take_out(member_id, "its process has ended") and self._phase is Phase.STABLE:
+            self.rejoin(f"the process of member {member_id} has ended")
+
     async def leave(self, reason: str, *, stay: bool = False) -> None:
         """The end.
 
@@ -204,6 +213,8 @@ class GroupMembership:
         nodes = await self.coordinator.nodes()
         if self.ended or self._absent:
             return  # it has left meanwhile
+        if self._member_id.value:  # from now on the group waits for this member before it begins a generation
+            await self._take_predecessors_out()
         self._phase = Phase.JOINING
         answer = await self._join(nodes)
         if answer is None or self.ended:
@@ -216,6 +227,28 @@ class GroupMembership:
         if wire.leads(answer):
             assignments = await self._delegate.lead({each.member_id: bytes(each.metadata) for each in answer.members})
         await self._sync(nodes, identity, assignments)
+
+    async def _take_predecessors_out(self) -> None:
+        """Of the processes that ended in this one's state directory. The group has not begun a generation without them
+        meanwhile, as it waits for this member."""
+        for member_id in list(self._member_id.predecessors):
+            await self._take_out(member_id, "another process is in its state directory")
+            self._member_id.forget(member_id)
+
+    async def _take_out(self, member_id: str, reason: str) -> bool:
+        """Return whether the group still counted the member."""
+        answer = await self.coordinator.request(wire.leave(self._settings, member_id, reason), REQUEST)
+        code = answer.error_code or next((each.error_code for each in answer.members), KafkaError.NO_ERROR)
+        if code not in (KafkaError.NO_ERROR, KafkaError.UNKNOWN_MEMBER_ID):
+            self.coordinator.refuse(f"take member {member_id} out of", code)
+        log.info(
+            "group %s: member %s %s: %s",
+            self._settings.group_id,
+            member_id,
+            "counts no more" if code else "is taken out",
+            reason,
+        )
+        return not code
 
     async def _join(self, nodes: tuple[Node, Node]) -> Any:
         """The answer, or ``None`` if it is to be tried again at once."""

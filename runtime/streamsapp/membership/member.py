@@ -13,7 +13,6 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -42,8 +41,6 @@ log = logging.getLogger(__name__)
 
 #: How long the polling thread waits for the answer to a commit, and for the group to take note of a leave, in seconds.
 COMMIT, LEAVE = 10.0, 5.0
-#: Beside the tasks' directories.
-MEMBER_ID_FILE = ".member-id"
 #: How long the thread may take to end, in seconds.
 END = 2.0
 
@@ -67,14 +64,14 @@ class GroupMember:
         config: StreamsConfig,
         clock: Clock,
         assignor: TaskAssignor,
-        own_directory: Path | None = None,
+        new_member_id: Callable[[], MemberId] = lambda: MemberId(None),
         closing: ClosingTime | None = None,
         on_news: Callable[[], None] = lambda: None,
         seldom: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``own_directory``: where this process alone writes when it starts, and only one at a time did before.
-        ``on_news`` is called on the membership's thread when there is something for the polling thread. ``seldom`` says
-        on that thread if it has little to do each time."""
+        """``new_member_id`` is called at the start, when this process has its directory; not for a static member, whose
+        place is kept when its process ends. ``on_news`` is called on the membership's thread when there is something
+        for the polling thread. ``seldom`` says on that thread if it has little to do each time."""
         self._closing = closing or ClosingTime(clock)
         self._config = config
         self._clock = clock
@@ -82,9 +79,7 @@ class GroupMember:
         properties = client_properties.main_consumer(config)
         self._settings = group_settings(config, properties)
         self._connection_settings = connection_settings(properties, f"{config.client_id}-member")
-        # Without transactions nothing but the session's time keeps out the last messages of a dead process.
-        keeps_id = config.exactly_once and config.group_instance_id is None
-        self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
+        self._new_member_id = new_member_id
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
         self._mailbox = MembershipMailbox(clock, transactional_id, on_news)
         self._seldom = seldom
@@ -124,7 +119,7 @@ class GroupMember:
         self._mailbox.poll()  # the polling thread is alive from now on
         self._rebalance = RebalanceHandler(
             self._settings,
-            MemberId(self._member_id_file),
+            self._new_member_id() if self._config.group_instance_id is None else MemberId(None),
             self._clock,
             connection,
             self._mailbox,
@@ -192,6 +187,12 @@ class GroupMember:
         if self._rebalance is not None:
             self._rebalance.own.shutdown = True
             self._rebalance.group.rejoin("the application is to stop")
+
+    def take_out(self, member_id: str) -> None:
+        if self._connection is None or self._rebalance is None or self._left:
+            raise UnreachableError("this instance is in no group")
+        group = self._rebalance.group
+        self._connection.run(lambda: group.take_out(member_id), LEAVE, self._closing.remote)
 
     def leave(self, *, stay: bool = False) -> None:
         if self._left or self._connection is None or self._rebalance is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
+from functools import partial
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -20,6 +21,7 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.kafka.wakeup import Wakeup
 from streamsapp.membership.member import GroupMember
+from streamsapp.membership.member_id import MemberId
 from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.changelog_retention import ChangelogRetention
@@ -102,9 +104,14 @@ class Components:
         self.stores = StateComponents(
             topology, context, lambda: clock.monotonic() < self.membership.safe_until, wakeup.notify
         )
-        directory = self.stores.locked_directory
         self.membership = GroupMember(
-            config, clock, extensions.assignor, directory, closing, wakeup.notify, lambda: self.feeder.seldom
+            config,
+            clock,
+            extensions.assignor,
+            partial(MemberId, self.stores.locked_directory, extensions.member_listener),
+            closing,
+            wakeup.notify,
+            lambda: self.feeder.seldom,
         )
         collector = RecordCollector(
             _output_capacity(config), wakeup.notify, _RESULTS_BATCH, prompt=not config.exactly_once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamsapp.membership.assignor.model import TaskAssignor
@@ -18,3 +19,4 @@ class Extensions:
     uncaught_exception_handler: UncaughtExceptionHandler
     restore_listener: StateRestoreListener | None = None
     standby_listener: StandbyUpdateListener | None = None
+    member_listener: Callable[[str], None] = lambda member_id: None

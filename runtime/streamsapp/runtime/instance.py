@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any
 
+from streamsapp.brokers.errors import UnreachableError
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.config.topology_optimization import missing_fault
@@ -114,6 +115,12 @@ class StreamsRuntime(JavaNames):
     def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
         """Sets the listener that follows standby and warm-up tasks (KIP-988), on the restoration thread."""
         self._extensions.standby_listener = listener
+
+    def set_member_listener(self, listener: Callable[[str], None]) -> None:
+        """Sets the function that is called with each id under which the group counts this instance, on the membership
+        thread, and with an empty one when it counts no more. Its id says whom to give to ``take_out`` when the process
+        ends without leaving. A static member's is not said: its place is kept for its next process."""
+        self._extensions.member_listener = listener
 
     # ---- life --------------------------------------------------------------------------------------------------
 
@@ -213,6 +220,19 @@ class StreamsRuntime(JavaNames):
         if remote is None:
             raise StreamsError("there is no remote state to take snapshots to; set remote_state")
         return remote.snapshots.take_all(seconds)
+
+    def take_out(self, member_id: str) -> None:
+        """Takes another instance, whose process has ended, out of the group: its tasks go on elsewhere at once, and not
+        when its session times out. Kafka's admin client calls it ``removeMembersFromConsumerGroup``.
+
+        The caller knows that the process has ended. A process that lives loses its tasks, and gets some again: that is
+        all under exactly once, and at least once both may write for a moment. Raises ``StreamsError`` if the
+        coordinator does not do it now, and for this instance's own id.
+        """
+        try:
+            self._started().membership.take_out(member_id)
+        except UnreachableError as error:
+            raise StreamsError(f"member {member_id} is not taken out of the group: {error}") from error
 
     def wait(self, timeout: float | None = None) -> BaseException | None:
         """Blocks until the instance has ended, or for ``timeout`` seconds. Returns the error that ended it,

@@ -1,7 +1,8 @@
 """Runs one instance of a pod: a process that is started again whenever it ends.
 
 A thread for each, started and stopped by the pod. Between supervisor and instance there is a pair of sockets, the
-lifeline: over it the instance reports its port, and when the supervisor is gone, however it went, the instance notices.
+lifeline: over it the instance reports its port and its member of the group, and when the supervisor is gone, however it
+went, the instance notices.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from streamsapp.supervisor.last_failure import MOST_BYTES, LastFailure, read_failure
+from streamsapp.supervisor.last_failure import LastFailure
+from streamsapp.supervisor.lifeline import LifelineReader
 from streamsapp.supervisor.restart_policy import RestartBackoff
 
 log = logging.getLogger(__name__)
@@ -39,18 +41,35 @@ class Away(Protocol):
         """The instance is about to start."""
 
 
+class Members(Protocol):
+    """Knows which member of the group an instance is."""
+
+    def counts(self, instance: str, member_id: str) -> None:
+        """The group counts it under this id; empty: not any more."""
+
+    def ended(self, instance: str) -> None:
+        """Its process has ended."""
+
+
 class InstanceProcess(threading.Thread):
     """Looks after one instance."""
 
     def __init__(
-        self, name: str, command: Sequence[str], refused: Callable[[int], None], away: Away | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        refused: Callable[[int], None],
+        away: Away | None = None,
+        members: Members | None = None,
     ) -> None:
-        """``refused`` hears the exit code of an instance that is not started again, ``away`` when it is not there."""
+        """``refused`` hears the exit code of an instance that is not started again, ``away`` when it is not there;
+        ``members`` which member of the group it is."""
         super().__init__(name=f"member-{name}", daemon=True)
         self.instance = name
         self._command = command
         self._refused = refused
         self._away = away
+        self._members = members
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._leaving = threading.Event()
@@ -144,12 +163,22 @@ class InstanceProcess(threading.Thread):
             if port is not None:
                 self.endpoint = f"{_LOOPBACK}:{port}"
                 self.settled.set()
+            reader = LifelineReader(self.instance, lifeline, self._counts)
+            reader.start()
             self.code = process.wait()
-            self.failure = read_failure(_rest(lifeline)) or self.failure
+            reader.close()
+            self.failure = reader.failure or self.failure
+            if self._members is not None:
+                self._members.ended(self.instance)
         self.endpoint = None
         with self._lock:
             self._process = None
         return self.code
+
+    def _counts(self, member_id: str) -> None:
+        """Called on the thread that reads the lifeline."""
+        if self._members is not None:
+            self._members.counts(self.instance, member_id)
 
     def _port(self, lifeline: socket.socket) -> int | None:
         """Returns the port that the instance reports; ``None`` when it ends before, or takes too long and is killed."""
@@ -169,15 +198,3 @@ def _first_line(lifeline: socket.socket) -> bytes:
     while not line.endswith(b"\n") and len(line) < _LONGEST_PORT and (byte := lifeline.recv(1)):
         line += byte
     return line.strip()
-
-
-def _rest(lifeline: socket.socket) -> bytes:
-    """Returns the last words of an instance that has ended. A process that it left behind may hold the other end."""
-    told = b""
-    lifeline.settimeout(0.0)
-    try:
-        while len(told) < MOST_BYTES and (part := lifeline.recv(MOST_BYTES)):
-            told += part
-    except OSError:  # nothing more
-        return told
-    return told

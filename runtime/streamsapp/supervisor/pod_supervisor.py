@@ -14,11 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from http.client import HTTPException
 from itertools import chain
+from urllib.parse import urlencode
 
 import msgspec
 
 from streamsapp.query.remote_reader import Fetch, PeerResponse
 from streamsapp.structs import decoded
+from streamsapp.supervisor.ended_members import EndedMembers
 from streamsapp.supervisor.instance_process import InstanceProcess
 from streamsapp.supervisor.restart_policy import LivenessChecks
 from streamsapp.web.history import HistoryAnswer, MomentHistory
@@ -44,7 +46,10 @@ class PodSupervisor:
         """``commands`` starts each instance, by name; each is to end within ``time_of_instances(shutdown_timeout)``."""
         self._fetch = fetch
         self._shutdown_timeout = shutdown_timeout
-        self.members = [InstanceProcess(name, command, self._refuse) for name, command in commands.items()]
+        self.ended = EndedMembers(self._take_out)
+        self.members = [
+            InstanceProcess(name, command, self._refuse, members=self.ended) for name, command in commands.items()
+        ]
         #: The figures of the last hour, by instance: they outlive the processes that measured them.
         self.histories = {name: MomentHistory(name) for name in commands}
         self._ended = threading.Event()
@@ -103,6 +108,21 @@ class PodSupervisor:
         except (OSError, HTTPException) as error:
             log.debug("%s did not answer %s: %s", member.instance, path, error)
             return None
+
+    def take_out(self, query: str, *, of: str = "") -> PeerResponse | None:
+        """Have one of the instances take members whose processes have ended out of the group; ``of`` is the instance
+        that ended, if it was one of this pod's. Returns the first good answer, else the last."""
+        last = None
+        for member in self.members:
+            if member.instance != of and (reply := self.ask(member, f"/ended?{query}", method="POST")) is not None:
+                last = reply
+                if reply.status == HTTPStatus.OK:
+                    break
+        return last
+
+    def _take_out(self, instance: str, member_id: str) -> bool:
+        reply = self.take_out(urlencode({"member": member_id}), of=instance)
+        return reply is not None and reply.status == HTTPStatus.OK
 
     def ask_all(self, path: str, *, method: str = "GET", timeout: float = TIMEOUT) -> dict[str, PeerResponse | None]:
         """Returns the answer of each instance, all asked at the same time."""

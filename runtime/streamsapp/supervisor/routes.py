@@ -50,6 +50,7 @@ def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds
         "/console/graph": Route(joined.topology),
         "/console/stores": Route(joined.topology),
         "/drain": Route(joined.drain, method="POST"),
+        "/ended": Route(joined.ended, method="POST"),
         "/snapshot": Route(joined.snapshot, method="POST"),
     }
 
@@ -103,6 +104,10 @@ class _Joined:
         document = {"drained": False, "error": merge_probes(left)[1]}
         return json_response(document, HTTPStatus.GATEWAY_TIMEOUT)
 
+    def ended(self, request: HttpRequest) -> HttpResponse:
+        """Any of the instances can do it."""
+        return _passed_on(self._pod.take_out(request.query))
+
     def snapshot(self, request: HttpRequest) -> HttpResponse:
         """Answers as an instance does, but for all of them."""
         timeout = drain_timeout(request, SNAPSHOT_SECONDS)
@@ -138,7 +143,7 @@ class _Joined:
         return reply
 
     def _gone(self, name: str, reply: PeerResponse | None) -> bool:
-        """An instance that does not run has nothing to hand over: its session times out, and others take over."""
+        """An instance that does not run has nothing to hand over: its member is taken out, and others take over."""
         return reply is None and all(member.pid is None for member in self._pod.members if member.instance == name)
 
     def _started_again(self) -> dict[str, Any]:

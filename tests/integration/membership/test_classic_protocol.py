@@ -106,6 +106,27 @@ def test_a_member_that_dies_is_replaced_before_its_session_ends_by_who_has_its_d
     assert not successor.losses
 
 
+def test_a_member_that_dies_is_replaced_as_soon_as_another_hears_of_its_end(kafka: Kafka, members: Members) -> None:
+    """It says twice that the same one has ended, and once that one has which never was: that moves nothing."""
+    tasks = tasks_of(kafka.create_topic(partitions=6), 6)
+    app = kafka.unique("app")
+    one, two, three = (members.join(app, tasks, kafka=ENDLESS) for _ in range(3))
+    members.settled(one, two, three, partitions=range(6))
+    assert one.member._rebalance is not None
+    ended = one.member._rebalance.group._member_id.value
+
+    one.kill()
+    two.member.take_out(ended)
+
+    members.settled(two, three, partitions=range(6))
+    assert two.member._rebalance is not None
+    for each in (ended, f"{ended}-of-another"):
+        two.member.take_out(each)
+        assert two.member._rebalance.group._rejoin is None
+    assert not two.losses
+    assert not three.losses
+
+
 def test_members_know_each_other(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=2), 2)
     app = kafka.unique("app")

@@ -61,6 +61,9 @@ class View:
     def snapshot(self, timeout: float) -> bool:
         return True
 
+    def take_out(self, member_id: str) -> None:
+        raise AssertionError("no page takes a member out")
+
 
 @contextmanager
 def serving(view: View, token_file: Path | None = None) -> Iterator[HttpServer]:

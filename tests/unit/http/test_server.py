@@ -45,6 +45,7 @@ class View:
         self.taken = True
         self.refusal: str | None = None
         self.snapshots: list[float] = []
+        self.taken_out: list[str] = []
         self.history = MomentHistory("one")
 
     def drain(self, timeout: float) -> bool:
@@ -56,6 +57,11 @@ class View:
             raise StreamsError(self.refusal)
         self.snapshots.append(timeout)
         return self.taken
+
+    def take_out(self, member_id: str) -> None:
+        if self.refusal is not None:
+            raise StreamsError(self.refusal)
+        self.taken_out.append(member_id)
 
     def status(self) -> dict[str, Any]:
         if self.error is not None:
@@ -289,6 +295,21 @@ def test_a_snapshot_is_answered_for_when_it_is_taken(view: View) -> None:
         view.refusal = "there is no remote state"
         assert ask(server, "/snapshot", "POST")[::2] == (409, '{"error":"there is no remote state"}\n')
         assert ask(server, "/snapshot")[0] == 405
+
+
+def test_members_whose_processes_ended_are_taken_out_of_the_group(view: View, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheimnis")
+    with serving(view, tmp_path / "token") as server:
+        assert ask(server, "/ended?member=a", "POST")[0] == 401
+        assert view.taken_out == []
+        answer = ask(server, "/ended?member=a%20b&member=c", "POST", token="geheimnis")
+        assert answer[::2] == (200, '{"ended":["a b","c"]}\n')
+        assert view.taken_out == ["a b", "c"]
+        for wrong in ("", "?member=", f"?member={'x' * 301}", "?" + "&".join(["member=x"] * 257)):
+            assert ask(server, f"/ended{wrong}", "POST", token="geheimnis")[0] == 400
+        view.refusal = "no answer"
+        answer = ask(server, "/ended?member=d", "POST", token="geheimnis")
+        assert answer[::2] == (503, '{"error":"no answer"}\n')
 
 
 def test_closing_waits_for_the_answer_to_a_drain(view: View, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from streamsapp.web import HttpServer
 
 #: An instance without an application: answers as its arguments say.
 INSTANCE = """
-import json, signal, socket, sys, threading, urllib.parse
+import json, os, signal, socket, sys, threading, urllib.parse
 from http.server import BaseHTTPRequestHandler, HTTPServer
 name, told, has = sys.argv[1], sys.argv[2], sys.argv[3]
 if told == "refuse":
@@ -33,6 +33,7 @@ if told == "refuse":
 if told == "hang":
     threading.Event().wait()
 
+ended = []
 class Handler(BaseHTTPRequestHandler):
     def answer(self):
         path, _, query = self.path.partition("?")
@@ -51,6 +52,11 @@ class Handler(BaseHTTPRequestHandler):
         elif path == "/snapshot":
             answers = {"slow": (504, {"error": "slow"}), "bare": (409, {"error": "no remote state"})}
             status, document = answers.get(told, (200, {"taken": True}))
+        elif path == "/ended":
+            ended.append(query)
+            status, document = (503, {"error": "away"}) if told == "shy" else (200, {"ended": ended})
+        elif path == "/ended-here":
+            document = ended
         elif path == "/healthz" and told == "sick":
             status = 503
         elif path == "/metrics" and told == "sick":
@@ -77,6 +83,8 @@ server = HTTPServer(("127.0.0.1", 0), Handler)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0) if told != "deaf" else None)
 line = socket.socket(fileno=int(sys.argv[-1]))
 line.sendall(b"%d\\n" % server.server_port)
+if told != "alone":
+    line.sendall(b"member of-%d\\nmember %s-%d\\n" % (os.getpid(), name.encode(), os.getpid()))
 server.serve_forever()
 """
 
@@ -183,6 +191,58 @@ def test_a_killed_instance_comes_back_and_is_missed_meanwhile(run: Callable[...,
         assert running.json("/status")[1]["state"] == "CREATED"
     eventually(lambda: running.ask("/readyz")[0] == 200)
     assert 'streamsapp_instance_starts_total{instance="p-1"} 2.0' in running.ask("/metrics")[2]
+
+
+def heard(running: Running, number: int) -> list[str]:
+    """The members that an instance was asked to take out."""
+    reply = running.pod.ask(running.pod.members[number], "/ended-here")
+    return [] if reply is None else [each.removeprefix("member=") for each in json.loads(reply.body)]
+
+
+def test_the_others_take_the_member_of_a_killed_instance_out_and_never_one_that_lives(
+    run: Callable[..., Running],
+) -> None:
+    running = run("well", "shy", "well")
+    member = running.pod.members[2]
+    for _ in range(2):
+        eventually(lambda: member.endpoint is not None, "the instance")
+        pid = member.pid
+        assert pid is not None
+        eventually(lambda pid=pid: f"p-2-{pid}" in members_of(running), "its member")  # type: ignore[misc]
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda pid=pid: heard(running, 0)[-1:] == [f"p-2-{pid}"], "its end")  # type: ignore[misc]
+        eventually(lambda pid=pid: member.pid not in (None, pid), "the next process")  # type: ignore[misc]
+    assert len(heard(running, 0)) == 2
+    assert heard(running, 1) == heard(running, 2) == []
+
+
+def test_another_instance_is_asked_where_one_cannot_take_a_member_out(run: Callable[..., Running]) -> None:
+    running = run("shy", "well", "well")
+    pid = running.pod.members[2].pid
+    eventually(lambda: f"p-2-{pid}" in members_of(running), "its member")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: heard(running, 1) == heard(running, 0) == [f"p-2-{pid}"], "its end")
+
+
+def test_an_instance_that_was_no_member_is_not_taken_out(run: Callable[..., Running]) -> None:
+    running = run("well", "alone")
+    member = running.pod.members[1]
+    assert member.pid is not None
+    os.kill(member.pid, signal.SIGKILL)
+    eventually(lambda: member.starts == 2 and member.endpoint is not None, "the next process")
+    assert heard(running, 0) == []
+
+
+def test_a_pod_passes_on_that_members_elsewhere_have_ended(run: Callable[..., Running]) -> None:
+    running = run("shy", "well")
+    assert running.json("/ended?member=x&member=y", "POST")[0] == 200
+    assert [heard(running, number) for number in (0, 1)] == [["x&member=y"]] * 2
+    assert run("shy").json("/ended?member=x", "POST") == (503, {"error": "away"})
+
+
+def members_of(running: Running) -> list[str]:
+    return list(running.pod.ended.members.values())
 
 
 def test_without_any_instance_a_query_is_to_come_back(run: Callable[..., Running]) -> None:
