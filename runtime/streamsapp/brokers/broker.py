@@ -44,7 +44,7 @@ class Broker:
     def ask(self, request: RequestByHand[A], timeout: float, held: float = 0.0) -> Awaited[A]:
         """The answer, within so many seconds beside those for which it may be ``held``; else ``UnreachableError``."""
         timeout = held + min(timeout, self._longest_answer)
-        outcome = Awaited[A](self._loop)
+        outcome: Awaited[A] = Awaited(self._loop)
         asked = Asked(request, timeout, outcome)
         asked.timer = self._loop.call_at(self._loop.now() + timeout, partial(self._late, asked))
         self._waiting.append(asked)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 #: Ends a structure to which nothing was added, where that is possible.
 NO_TAGS = b"\0"
+#: Counts that are remembered: few records have the same ones again and again.
+_COUNTS = 1024
 INT16, INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
+@lru_cache(_COUNTS)
 def compact_count(items: int) -> bytes:
     """The number of items of an array, or of bytes of a string, that is not none: a varint of one more."""
     return varint(items + 1)
@@ -103,6 +107,13 @@ class Reader:
         """Bytes, or none."""
         found = self._taken(self._length(INT32))
         return None if found is None else bytes(found)
+
+    def skip(self, expected: bytes) -> bool:
+        """Pass over these bytes if they come next, and say whether they did."""
+        if not self.whole.startswith(expected, self.at):
+            return False
+        self.at += len(expected)
+        return True
 
     def skip_tags(self) -> None:
         """Pass over fields that were added later, where that is possible."""

@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from threading import Lock
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from streamsapp.clock import Clock, SystemClock
 
@@ -80,7 +80,7 @@ class Awaited(Generic[T]):
             yield self
         if self._error is not None:
             raise self._error
-        return cast(T, self._value)
+        return self._value  # type: ignore[return-value]
 
 
 class EventLoop:
@@ -127,7 +127,7 @@ class EventLoop:
 
     def carry(self, work: Coroutine[Any, Any, T]) -> Awaited[T]:
         """As ``start``; returns what will have its result."""
-        outcome = Awaited[T](self)
+        outcome: Awaited[T] = Awaited(self)
 
         async def carried() -> None:
             try:
@@ -161,7 +161,7 @@ class EventLoop:
 
     def sleep(self, seconds: float) -> Awaited[None]:
         """Awaited, it returns after so many seconds."""
-        slept = Awaited[None](self)
+        slept: Awaited[None] = Awaited(self)
         self.call_at(self.now() + seconds, partial(slept.set, None))
         return slept
 

@@ -39,7 +39,8 @@ class RecordCollector:
         self._next: deque[list[OutputRecord]] = deque()
         self._epoch = 0
         self._buffered = 0
-        self._room = threading.Condition()
+        self._lock = threading.RLock()
+        self._room = threading.Condition(self._lock)
         #: Says whether the thread that sends them waits for the last of them.
         self._awaited = False
 
@@ -50,7 +51,7 @@ class RecordCollector:
 
     def add(self, records: list[OutputRecord], epoch: int) -> None:
         """Append what a task sent in its ``epoch``, in its order."""
-        with self._room:
+        with self._lock:
             (self._current if epoch <= self._epoch else self._next).append(records)
             self._buffered += len(records)
         if self.enough:
@@ -66,7 +67,7 @@ class RecordCollector:
         memory."""
         if self._buffered < self._capacity:
             return True
-        with self._room:
+        with self._lock:
             return self._room.wait_for(lambda: self._buffered < self._capacity, timeout)
 
     # ---- polling thread ----------------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ class RecordCollector:
                 self._current.appendleft(rest)
                 break
         if sent:
-            with self._room:
+            with self._lock:
                 self._buffered -= sent
                 self._room.notify_all()
         return sent
@@ -118,14 +119,14 @@ class RecordCollector:
 
     def roll(self) -> None:
         """The commit is through: what was held for the next epoch is current now."""
-        with self._room:
+        with self._lock:
             self._epoch += 1
             self._current.extend(self._next)
             self._next.clear()
 
     def reset(self, epoch: int) -> None:
         """Drop everything and begin at ``epoch``: all tasks go on from the last commit."""
-        with self._room:
+        with self._lock:
             self._epoch = epoch
             self._current.clear()
             self._next.clear()

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 #: Records handed to the producer between two looks at the consumer.
 SLICE = 2000
+#: A store counts at least as so many of them.
+OF_STORE = 20
 #: How long one step may wait for acknowledgements, in seconds; and while there is nothing else to do.
 STEP_WAIT, RESTING_WAIT = 0.005, 0.02
 #: First and longest pause between two tries at a commit the broker could not take, in seconds.
@@ -108,6 +110,8 @@ class Commit:
         self._clock = clock
         self._give_up_after = give_up_after
         self.end: EpochEnd | None = None
+        #: Records of changelogs that the step under way has sent.
+        self._in_step = 0
         self._steps = self._run()
 
     def advance(self) -> bool:
@@ -170,8 +174,17 @@ class Commit:
                 left = each
                 while left:
                     left = self._producer.send_changes(left)
-                    self._producer.poll()
-                    yield
+                    if left or self._worked_for_long(len(each)):
+                        self._producer.poll()
+                        yield
+
+    def _worked_for_long(self, records: int) -> bool:
+        """Say whether the step under way has sent enough, with so many records of one more store."""
+        self._in_step += max(records, OF_STORE)
+        if self._in_step < SLICE:
+            return False
+        self._in_step = 0
+        return True
 
     def _commit_offsets(self, epochs: list[TaskEpoch], confirmed: Callable[[], bool]) -> Iterator[None]:
         """Commit; a commit that the broker cannot take now is tried again until the task time-out."""

@@ -13,6 +13,7 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime.thread_failure import ThreadFailure
+from streamsapp.tasks.scheduled_task import ScheduledTask
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 
@@ -70,8 +71,8 @@ class ProcessingThread(threading.Thread):
             self._tasks.failed(task)
             self._failures.put(ThreadFailure(self.name, error, task.id))
         finally:
-            self._tasks.give_back(task, more=more)
-        if not self._tasks.busy:
+            working = self._tasks.give_back(task, more=more)
+        if not working:
             self._collector.no_more()
 
     def _run_slice(self, task: StreamTask) -> bool:
@@ -83,47 +84,48 @@ class ProcessingThread(threading.Thread):
         out_of_turn = scheduled.epoch_end_wanted
         if not (self._tasks.paused or scheduled.retired):
             task.punctuate()
-            self._send(task)
+            self._send(scheduled)
         while True:
-            if scheduled.epoch_end_wanted and self._emit_held(task) <= EMIT_REST:
-                self._end_epoch(task)
+            if scheduled.epoch_end_wanted and (held := self._emit_held(scheduled)) <= EMIT_REST:
+                self._end_epoch(scheduled, held)
                 if out_of_turn:
-                    return self._goes_on(task)
+                    return self._goes_on(scheduled)
             if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_WAIT):
                 return True
             # Records do not come between results that are sent: they would hold others, perhaps more than are sent
             # meanwhile, and a result that they change would be sent before earlier ones.
             taken = 0
             if not scheduled.epoch_end_wanted:
-                if not self._goes_on(task):
+                if not self._goes_on(scheduled):
                     return False
                 taken = task.process(task.control, BATCH)
-                self._send(task)
+                self._send(scheduled)
             if clock.monotonic() >= ends or self._stopping or not (taken or scheduled.epoch_end_wanted):
                 return True
 
-    def _goes_on(self, task: StreamTask) -> bool:
+    def _goes_on(self, scheduled: ScheduledTask) -> bool:
         """True if the task has something to do now; else it is noted when it may have."""
         now = self._clock.now_ms()
-        wait = task.wait_ms(now)
+        wait = scheduled.task.wait_ms(now)
         if wait != 0:
-            self._tasks.scheduling(task).wake_at_ms = None if wait is None else now + wait
+            scheduled.wake_at_ms = None if wait is None else now + wait
         return wait == 0
 
-    def _emit_held(self, task: StreamTask) -> int:
+    def _emit_held(self, scheduled: ScheduledTask) -> int:
         """Sends some of the results that are held for the commit; how many remain."""
-        remain = task.emit_held(EMIT_BATCH)
-        self._send(task)
+        remain = scheduled.task.emit_held(EMIT_BATCH)
+        self._send(scheduled)
         return remain
 
-    def _end_epoch(self, task: StreamTask) -> None:
-        """The task stands still here for a commit, and while results that are held are sent."""
-        began = self._clock.monotonic()
-        task.emit_all_held()
-        self._send(task)
+    def _end_epoch(self, scheduled: ScheduledTask, held: int) -> None:
+        """The task stands still here for a commit, and while the results that are still held are sent."""
+        began, task = self._clock.monotonic(), scheduled.task
+        if held:
+            task.emit_all_held()
+            self._send(scheduled)
         self._tasks.epoch_ended(task, task.freeze())
         self.epoch_end.observe(self._clock.monotonic() - began)
 
-    def _send(self, task: StreamTask) -> None:
-        if task.has_output:
-            self._collector.add(task.take_output(), self._tasks.scheduling(task).epoch)
+    def _send(self, scheduled: ScheduledTask) -> None:
+        if scheduled.task.has_output:
+            self._collector.add(scheduled.task.take_output(), scheduled.epoch)

@@ -13,7 +13,6 @@ So an engine never holds what Kafka has not committed, and offsets are never ahe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -151,7 +150,7 @@ class TaskStores:
         """Notes that a store had all that its changelog had at a time."""
         kept = self.provenance(store)
         if at_ms != kept.fresh_at_ms:  # also an earlier time: a clock that was ahead has been set
-            self.note_origin(store, replace(kept, fresh_at_ms=at_ms))
+            self.note_origin(store, Provenance(kept.topic, at_ms))
 
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
         """Applies raw changelog records, and remembers the offset to go on from."""

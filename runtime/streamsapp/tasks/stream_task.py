@@ -154,7 +154,7 @@ class StreamTask:
         self._group = PartitionGroup(config.max_task_idle_ms)
         self._committed: dict[TopicPartition, int] = {}
 
-    @property
+    @cached_property
     def id(self) -> TaskId:
         return self.plan.id
 

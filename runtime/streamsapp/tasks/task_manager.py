@@ -1,7 +1,7 @@
 """The active tasks that are ready to be processed, and the thread that may touch each of them right now.
 
 The polling thread adds and removes tasks, marks tasks with new input, and asks for an epoch to end. Processing threads
-take a task, run it, and give it back. One lock and one condition guard everything. A task is in exactly one place:
+take a task, run it, and give it back. One lock guards everything. A task is in exactly one place:
 
     idle     nothing to do until input arrives, a callback is due or a commit wants its epoch
     ready    worth a processing thread's time
@@ -39,6 +39,15 @@ class EpochEnd:
         return not self.waiting
 
 
+class _Waits:
+    """The lock that guards everything, and the waits for what changes under it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        #: Processing threads wait for work, other threads for what becomes of it.
+        self.work, self.progress = threading.Condition(self.lock), threading.Condition(self.lock)
+
+
 class TaskManager:
     """Hands tasks to processing threads, one thread per task at a time."""
 
@@ -52,7 +61,7 @@ class TaskManager:
         called on a processing thread when ``mark_due`` is needed sooner than ``due_ms`` said before."""
         self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
-        self._condition = threading.Condition()
+        self._waits = _Waits()
         self._tasks: dict[TaskId, ScheduledTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
         self._held: dict[TaskId, ScheduledTask] = {}
@@ -74,61 +83,62 @@ class TaskManager:
     @property
     def tasks(self) -> dict[TaskId, StreamTask]:
         """A copy of the tasks by id."""
-        with self._condition:
+        with self._waits.lock:
             return {task_id: scheduled.task for task_id, scheduled in self._tasks.items()}
 
     @property
     def held(self) -> list[StreamTask]:
         """The tasks that processing threads hold now."""
-        with self._condition:
+        with self._waits.lock:
             return [scheduled.task for scheduled in self._held.values()]
 
     @property
     def resting(self) -> bool:
         """True if no task is processed, nor will be before input arrives or it is due."""
-        with self._condition:
+        with self._waits.lock:
             return not (self._ready or self._held)
 
     @property
     def busy(self) -> bool:
         """True if a task is processed, or about to be."""
-        with self._condition:
+        with self._waits.lock:
             return self._working
 
     def anything_touched(self) -> bool:
         """Return whether a commit would have anything to do."""
-        with self._condition:
+        with self._waits.lock:
             return any(map(self._unfinished, self._tasks.values()))
 
     def abandon_commit(self) -> int:
         """Give up waiting for the epochs to end; returns the epoch that tasks added from now on are in."""
-        with self._condition:
+        with self._waits.lock:
             self._epoch_end = None
             return self._epoch
 
     def wait_for_rest(self, timeout: float) -> bool:
         """Return when no task is processed or about to be, or after ``timeout`` seconds; and say whether it is so."""
-        with self._condition:
-            return self._condition.wait_for(lambda: not self._working, timeout)
+        with self._waits.lock:
+            return self._waits.progress.wait_for(lambda: not self._working, timeout)
 
     def wait_for_progress(self, timeout: float) -> None:
-        """Let processing threads run: returns when one gives a task back, or after ``timeout`` seconds."""
-        with self._condition:
-            self._condition.wait(timeout)
+        """Let processing threads run: returns when a task was given back that has more to do, when there is nothing to
+        do, when all epochs have ended, or after ``timeout`` seconds."""
+        with self._waits.lock:
+            self._waits.progress.wait(timeout)
 
     def add(self, task: StreamTask) -> None:
         """Take over a restored, initialised task."""
-        with self._condition:
+        with self._waits.lock:
             if task.id in self._tasks:
                 raise StreamsError(f"bug: task {task.id} is at the task manager already")
             self._tasks[task.id] = ScheduledTask(task, self._epoch)
             self._ready[task.id] = task
-            self._condition.notify()
+            self._waits.work.notify()
 
     def remove(self, task_id: TaskId, timeout: float) -> StreamTask | None:
         """Give a task up; ``None`` if it is not here. Raises ``StreamsError`` when a processing thread still holds it
         after ``timeout`` seconds."""
-        with self._condition:
+        with self._waits.lock:
             scheduled = self._tasks.pop(task_id, None)
             self._ready.pop(task_id, None)
             if scheduled is None:
@@ -142,31 +152,31 @@ class TaskManager:
     def retire(self, task_ids: Collection[TaskId]) -> None:
         """Mark just these tasks as to be given up: they end their epoch when a commit asks for it, and do nothing
         else."""
-        with self._condition:
+        with self._waits.lock:
             self._any_retired = not self._tasks.keys().isdisjoint(task_ids)
             for task_id, scheduled in self._tasks.items():
                 scheduled.retired = task_id in task_ids
                 scheduled.task.control.stop |= scheduled.retired
-            self._condition.notify_all()
+            self._waits.work.notify_all()
 
     def at_rest(self, task_ids: Collection[TaskId]) -> bool:
         """Return whether nothing of these retired tasks is left to be committed."""
-        with self._condition:
+        with self._waits.lock:
             here = [self._tasks[task_id] for task_id in task_ids if task_id in self._tasks]
             return not any(map(self._unfinished, here))
 
     def mark_ready(self, tasks: Iterable[StreamTask]) -> None:
         """These tasks have something to do."""
-        with self._condition:
+        with self._waits.lock:
             for task in tasks:
                 self._mark_ready(task.id)
-            self._condition.notify_all()
+            self._waits.work.notify_all()
 
     def mark_due(self, now_ms: int) -> None:
         """Tasks whose callbacks by wall-clock time or idle waits are due have something to do."""
         if now_ms < self.due_ms:
             return
-        with self._condition:
+        with self._waits.lock:
             # When the others are due is known once they are given back.
             idle = self._tasks.keys() - self._ready.keys() - self._held.keys()
             due_ms = {task_id: self._tasks[task_id].due_ms for task_id in idle}
@@ -175,14 +185,14 @@ class TaskManager:
             for task_id in due:
                 self._mark_ready(task_id)
             if due:
-                self._condition.notify_all()
+                self._waits.work.notify_all()
 
     def end_epochs(self) -> EpochEnd:
         """Ask every task that did something since the last commit to end its epoch at its next record boundary.
 
         A task that did nothing is in the next epoch at once: what it sends from now on waits for the next commit.
         """
-        with self._condition:
+        with self._waits.lock:
             self._epoch += 1
             end = self._epoch_end = EpochEnd(set())
             for task_id, scheduled in self._tasks.items():
@@ -196,18 +206,18 @@ class TaskManager:
                     scheduled.task.control.stop = True
                     if task_id not in self._held:
                         self._ready[task_id] = scheduled.task
-            self._condition.notify_all()
+            self._waits.work.notify_all()
             return end
 
     def pause(self) -> None:
         """Process nothing more; processed records are still committed."""
-        with self._condition:
+        with self._waits.lock:
             self._paused = True
             self._stop_held()
 
     def resume(self) -> None:
         """Process again after ``pause``."""
-        with self._condition:
+        with self._waits.lock:
             self._paused = False
             self._ready_all()
 
@@ -218,34 +228,35 @@ class TaskManager:
 
     def stand_still(self, timeout: float) -> bool:
         """Let no thread hold a task, whatever for; whether that was reached within ``timeout`` seconds."""
-        with self._condition:
+        with self._waits.lock:
             self._standing_still = True
             self._stop_held()
             return self._wait(lambda: not self._held, timeout)
 
     def go_on(self) -> None:
         """End ``stand_still``."""
-        with self._condition:
+        with self._waits.lock:
             self._standing_still = False
             self._ready_all()
 
     def close(self) -> None:
         """Give out no task any more; waiting threads return."""
-        with self._condition:
+        with self._waits.lock:
             self._closed = True
             self._stop_held()
-            self._condition.notify_all()
+            self._waits.work.notify_all()
 
     # ---- processing threads ------------------------------------------------------------------------------------
 
     def take(self, timeout: float) -> StreamTask | None:
         """Hold the task that the scheduler picks; ``None`` when there was none for ``timeout`` seconds."""
-        with self._condition:
-            if not self._takeable():
-                self._condition.wait_for(lambda: self._closed or bool(self._takeable()), timeout)
-                if not self._takeable():
-                    return None
+        with self._waits.lock:
             takeable = self._takeable()
+            if not takeable:
+                self._waits.work.wait_for(lambda: self._closed or bool(self._takeable()), timeout)
+                takeable = self._takeable()
+                if not takeable:
+                    return None
             # A commit comes first: a thread that waits for room in the outgoing buffers waits for the commit, too.
             task = self._ending(takeable) or self._scheduler.pick(takeable)
             del self._ready[task.id]
@@ -258,26 +269,31 @@ class TaskManager:
         """The scheduling entry of a task; only its holder may use it."""
         return self._held.get(task.id) or self._tasks[task.id]
 
-    def give_back(self, task: StreamTask, *, more: bool) -> None:
-        """Stop holding a task; with ``more`` it is ready again at once."""
-        with self._condition:
+    def give_back(self, task: StreamTask, *, more: bool) -> bool:
+        """Stop holding a task; with ``more`` it is ready again at once. Returns whether any task is processed, or about
+        to be."""
+        with self._waits.lock:
             self.rounds += 1
             scheduled = self._held.pop(task.id)
             wanted = more or scheduled.has_news or scheduled.epoch_end_wanted
             here = self._tasks.get(task.id) is scheduled and not scheduled.failed
             if here and wanted:
                 self._ready[task.id] = task
+                self._waits.work.notify()
             due_sooner = here and not wanted and scheduled.due_ms < self.due_ms
             if due_sooner:
                 self.due_ms = scheduled.due_ms
-            # All: the waiting thread may be one without work, or the polling thread for this very task.
-            self._condition.notify_all()
+            # Not each time: of many tasks with a record each, every one would wake the polling thread in vain.
+            working = self._working
+            if more or not here or self._standing_still or not working:
+                self._waits.progress.notify_all()
         if due_sooner:
             self._on_due_sooner()
+        return working
 
     def epoch_ended(self, task: StreamTask, epoch: TaskEpoch | None) -> None:
         """A held task has ended its epoch, and everything it sent in it is with the record collector."""
-        with self._condition:
+        with self._waits.lock:
             scheduled = self.scheduling(task)
             scheduled.epoch = self._epoch
             scheduled.epoch_end_wanted = False
@@ -286,17 +302,19 @@ class TaskManager:
                 self._epoch_end.waiting.discard(task.id)
                 if epoch is not None:
                     self._epoch_end.epochs.append(epoch)
+                if self._epoch_end.done:
+                    self._waits.progress.notify_all()
 
     def failed(self, task: StreamTask) -> None:
         """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
-        with self._condition:
+        with self._waits.lock:
             self.scheduling(task).failed = True
             self._leave_commit(task.id)
 
     # ---- under the lock ----------------------------------------------------------------------------------------
 
     def _wait(self, holds: Callable[[], bool], timeout: float) -> bool:
-        return self._deadline.wait(partial(self._condition.wait_for, holds), timeout)
+        return self._deadline.wait(partial(self._waits.progress.wait_for, holds), timeout)
 
     @property
     def _working(self) -> bool:
@@ -340,7 +358,7 @@ class TaskManager:
         for task_id, scheduled in self._tasks.items():
             if not scheduled.failed and task_id not in self._held:
                 self._ready[task_id] = scheduled.task
-        self._condition.notify_all()
+        self._waits.work.notify_all()
 
     def _leave_commit(self, task_id: TaskId) -> None:
         """A task will not end its epoch any more: no commit waits for it."""

@@ -333,3 +333,21 @@ def test_a_commit_that_waits_leaves_the_processor_to_others(waits_for: str) -> N
         steps += 1
 
     assert steps < 40, "each step waits, all but the few that came before"
+
+
+def test_changelogs_of_very_many_stores_are_sent_in_several_steps() -> None:
+    """Records are fetched between two steps."""
+
+    def steps(partitions: int) -> int:
+        it = Instance(partitions=partitions)
+        for task in range(partitions):
+            it.read("a", task=task)
+        commit, count = it.commit(), 0
+        commit.advance()
+        it.work()
+        while not any(event.startswith("committed") for event in it.producer.events):
+            commit.advance()
+            count += 1
+        return count
+
+    assert steps(301) >= steps(1) + 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -142,3 +143,57 @@ def test_a_task_can_be_taken_away_from_busy_threads_and_given_to_them_again() ->
 
     assert workers.shared == []
     assert sum(count for _, _, count in workers.sent) == 200
+
+
+class Counting(TaskManager):
+    """Counts how often the thread of the test looks whether tasks are processed."""
+
+    looks = 0
+
+    @property
+    def _working(self) -> bool:
+        self.looks += threading.current_thread() is threading.main_thread()
+        return super()._working
+
+
+def test_a_thread_that_waits_for_all_tasks_is_not_woken_by_each_of_them() -> None:
+    """The interpreter would go from thread to thread for every task: most of what few records of many tasks cost."""
+    tasks, many = Counting(MostBufferedFirst()), 20
+    for number in range(many):
+        tasks.add(task_of(through(), number))
+    waits = threading.Event()
+
+    def work() -> None:
+        waits.wait(SOON)
+        while (task := tasks.take(0)) is not None:
+            tasks.give_back(task, more=False)
+            time.sleep(0.002)  # in which a thread that is woken looks
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    waits.set()
+    assert tasks.wait_for_rest(SOON)
+    worker.join(SOON)
+
+    assert tasks.looks < many / 2
+
+
+def test_a_thread_that_waits_for_progress_learns_of_the_last_epoch_that_ends_while_tasks_go_on() -> None:
+    tasks = TaskManager(MostBufferedFirst())
+    first, second = (task_of(through(), number) for number in range(2))
+    for task in (first, second):
+        tasks.add(task)
+    assert {tasks.take(0), tasks.take(0)} == {first, second}
+    end = tasks.end_epochs()
+
+    def work() -> None:
+        for task in (first, second):
+            tasks.epoch_ended(task, None)
+
+    worker = threading.Timer(0.05, work)
+    worker.start()
+    tasks.wait_for_progress(SOON)
+    worker.join(SOON)
+
+    assert end.done
+    assert len(tasks.held) == 2

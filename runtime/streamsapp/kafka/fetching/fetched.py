@@ -47,7 +47,7 @@ class Fetched:
     @property
     def count(self) -> int:
         """The number of records."""
-        return sum(len(records) for _, records in self.records) + sum(len(packed) for _, packed in self.packed)
+        return sum([len(records) for _, records in self.records]) + sum([len(packed) for _, packed in self.packed])
 
     def __bool__(self) -> bool:
         return bool(self.records or self.packed or self.ends or self.out_of_range or self.replaced)

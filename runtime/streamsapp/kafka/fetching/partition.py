@@ -31,6 +31,10 @@ class Doubt(Enum):
     REPLACED = auto()
 
 
+#: Nothing more is fetched then. A tuple: members of an enumeration are hashed by Python.
+_ENDED = (Doubt.LOST, Doubt.REPLACED)
+
+
 class FetchSource:
     """The broker that a partition is asked of: its leader, or a follower that this has named (KIP-392)."""
 
@@ -101,7 +105,7 @@ class FetchedPartition(FetchSource):
     @property
     def ended(self) -> bool:
         """True if nothing more is fetched of it."""
-        return self.lost or self.replaced
+        return self.doubt in _ENDED
 
     @property
     def next(self) -> int:
@@ -116,7 +120,7 @@ class FetchedPartition(FetchSource):
 
     def is_wanted(self, now: float) -> bool:
         """Return whether to ask for more of it."""
-        return not (self.paused or self.ended or len(self.chunks) >= _AHEAD or now < self.retry_at)
+        return not (self.paused or self.doubt in _ENDED or len(self.chunks) >= _AHEAD or now < self.retry_at)
 
     def add(self, chunk: native.Chunk) -> None:
         """Records of it have come."""

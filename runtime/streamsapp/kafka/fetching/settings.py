@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from streamsapp.brokers.reaching import Reaching, reaching
 from streamsapp.brokers.security import Security
@@ -45,7 +46,7 @@ class FetchSettings:
     #: Between two look-ups of leaders.
     metadata_age: float
 
-    @property
+    @cached_property
     def most_opened(self) -> int:
         """Bytes that one batch may be decompressed to; batches with about as many are taken at a time."""
         return max(self.queue, _BATCH * self.partition)

@@ -8,11 +8,11 @@ partitions to the transaction (KIP-890). Later ones mean something else (KIP-516
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from streamsapp.brokers.bounds import check_told
-from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader, encoded_count, encoded_text
+from streamsapp.brokers.encoding import INT32, NO_TAGS, Reader, compact_count, encoded_text
 from streamsapp.brokers.request_by_hand import RequestByHand
 from streamsapp.kafka.producing.wire import Name
 
@@ -22,6 +22,8 @@ _ACKS = struct.Struct(">hi")
 #: Of a partition in an answer: number, error, the offset of the first record, and fields that are not used.
 _ANSWERED, _ANSWERED_BEFORE_5 = struct.Struct(">ihqqq"), struct.Struct(">ihqq")
 _ALL_IN_SYNC = -1
+#: The end of a compact answer for a partition that has no reasons and no tags, as nearly all.
+_NO_REASONS = b"\1\0\0"
 #: Characters of a reason that are kept.
 _WORDS = 500
 
@@ -47,17 +49,19 @@ class ProduceRequest(RequestByHand["ProduceAnswer"]):
         for (topic, partition), data in batches:
             self._by_topic.setdefault(topic, []).append((partition, data))
 
-    def parts(self, version: int, *, compact: bool) -> Iterator[bytes]:
-        tags = NO_TAGS if compact else b""
-        yield encoded_text(self._transactional_id, compact=compact)
-        yield _ACKS.pack(_ALL_IN_SYNC, self._timeout_ms)
-        yield encoded_count(len(self._by_topic), compact=compact)
+    def parts(self, version: int, *, compact: bool) -> list[bytes]:
+        tags, count = (NO_TAGS, compact_count) if compact else (b"", INT32.pack)
+        parts = [
+            encoded_text(self._transactional_id, compact=compact),
+            _ACKS.pack(_ALL_IN_SYNC, self._timeout_ms),
+            count(len(self._by_topic)),
+        ]
         for topic, partitions in self._by_topic.items():
-            yield encoded_text(topic, compact=compact)
-            yield encoded_count(len(partitions), compact=compact)
+            parts += encoded_text(topic, compact=compact), count(len(partitions))
             for number, data in partitions:
-                yield from (INT32.pack(number), encoded_count(len(data), compact=compact), data, tags)
-            yield tags
+                parts += INT32.pack(number), count(len(data)), data, tags
+            parts.append(tags)
+        return parts
 
     def read(self, reader: Reader, version: int) -> ProduceAnswer:
         codes, offsets, told = dict[Name, int](), dict[Name, int](), list[Name]()
@@ -68,6 +72,8 @@ class ProduceRequest(RequestByHand["ProduceAnswer"]):
                 number, code, offset, *_ = reader.read(_ANSWERED_BEFORE_5 if version < 5 else _ANSWERED)
                 codes[topic, number], offsets[topic, number] = code, offset
                 told.append((topic, number))
+                if version >= 9 and reader.skip(_NO_REASONS):
+                    continue
                 if version >= 8:
                     found = _reasons(reader)
                     if code:
@@ -118,4 +124,5 @@ def _reasons(reader: Reader) -> Reasons:
 
 def _readable(text: str | None) -> str:
     """A broker's words, which are shown to people: not too many, and nothing else than words."""
-    return "".join(each if each.isprintable() else " " for each in (text or "")[:_WORDS])
+    words = (text or "")[:_WORDS]
+    return words if words.isprintable() else "".join(each if each.isprintable() else " " for each in words)

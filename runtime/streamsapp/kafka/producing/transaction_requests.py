@@ -48,22 +48,23 @@ class TxnOffsetCommitRequest(RequestByHand["TxnOffsetCommitAnswer"]):
         for (topic, partition), (offset, metadata) in offsets.items():
             self._by_topic.setdefault(topic, []).append((partition, offset, metadata))
 
-    def parts(self, version: int, *, compact: bool) -> Iterator[bytes]:
+    def parts(self, version: int, *, compact: bool) -> list[bytes]:
         member = self._member
-        yield encoded_text(self._transactional_id, compact=compact)
-        yield encoded_text(member.group_id, compact=compact)
-        yield _PRODUCER.pack(*self._producer)
-        yield INT32.pack(member.generation)
-        yield encoded_text(member.member_id, compact=compact)
-        yield encoded_text(member.instance_id, compact=compact)
-        yield encoded_count(len(self._by_topic), compact=compact)
+        parts = [
+            encoded_text(self._transactional_id, compact=compact),
+            encoded_text(member.group_id, compact=compact),
+            _PRODUCER.pack(*self._producer),
+            INT32.pack(member.generation),
+            encoded_text(member.member_id, compact=compact),
+            encoded_text(member.instance_id, compact=compact),
+            encoded_count(len(self._by_topic), compact=compact),
+        ]
         for topic, partitions in self._by_topic.items():
-            yield encoded_text(topic, compact=compact)
-            yield encoded_count(len(partitions), compact=compact)
+            parts += encoded_text(topic, compact=compact), encoded_count(len(partitions), compact=compact)
             for number, offset, metadata in partitions:
-                yield _OFFSET.pack(number, offset, _UNKNOWN_EPOCH)
-                yield encoded_text(metadata, compact=compact) + NO_TAGS
-            yield NO_TAGS
+                parts += _OFFSET.pack(number, offset, _UNKNOWN_EPOCH), encoded_text(metadata, compact=compact), NO_TAGS
+            parts.append(NO_TAGS)
+        return parts
 
     def read(self, reader: Reader, version: int) -> TxnOffsetCommitAnswer:
         codes, told = list[int](), list[tuple[str, int]]()

@@ -71,7 +71,8 @@ class StateResources:
     def backlog_share(self, stores: int) -> BacklogShare:
         """Returns the share that the given number of the open stores may keep waiting."""
         open_stores = max(1, self._open_stores)
-        return BacklogShare(*(whole * stores // open_stores for whole in self._backlog))
+        records, size = self._backlog
+        return BacklogShare(records * stores // open_stores, size * stores // open_stores)
 
     def _count_stores(self, change: int) -> None:
         self._open_stores += change

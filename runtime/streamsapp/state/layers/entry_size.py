@@ -6,7 +6,6 @@ Used by the write-back layer, on the thread that works on it; the polling thread
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from itertools import islice
 
 from streamsapp.state.engine.entries import Entry, LoggedEntry, headers_size
@@ -47,13 +46,15 @@ class EntrySize:
         self._asked, self._writes = 0, len(writes)
         # The polling thread asks, and the processing thread may write or start an epoch at this moment: then the
         # estimate stays what it was.
-        with suppress(RuntimeError):
+        try:
             sizes = [self._size(key, entry) for key, entry in islice(reversed(writes.writes()), _SAMPLED)]
-            if sizes:
-                change = (sum(sizes) // len(sizes) - self.bytes) // 2
-                self.bytes += change
-                if 4 * abs(change) > self.bytes:
-                    self._asked = _AGAIN  # far off: look again the next time
+        except RuntimeError:
+            return
+        if sizes:
+            change = (sum(sizes) // len(sizes) - self.bytes) // 2
+            self.bytes += change
+            if 4 * abs(change) > self.bytes:
+                self._asked = _AGAIN  # far off: look again the next time
 
 
 def _of_objects(key: bytes, entry: Entry) -> int:
