@@ -36,7 +36,6 @@ ATTRIBUTES = Limit(usual=15, most=15)
 LARGE_CLASSES = {
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),
-    "RecordQueue": (9, 15),
 }
 
 

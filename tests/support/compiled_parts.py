@@ -58,8 +58,20 @@ class Due:
     next_due: float = math.inf
 
 
-def loop(path: ModuleType, **given: Any) -> Any:
-    made = {"deserialize_key": None, "deserialize_value": None, "punctuate": list}
+def input_of(path: ModuleType, buffer: Any, **given: Any) -> Any:
+    made: dict[str, Any] = {
+        "buffer": buffer,
+        "push": print,
+        "deserialize_key": None,
+        "deserialize_value": None,
+        "extract": lambda *record: -1,
+        "on_error": raising,
+    }
+    return path.Input(**made | given)
+
+
+def loop(path: ModuleType, *inputs: Any, **given: Any) -> Any:
+    made: dict[str, Any] = {"inputs": list(inputs), "context": Standing(), "punctuate": list}
     return path.Loop(**made | given)
 
 

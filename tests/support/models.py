@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -10,17 +12,18 @@ import pytest
 from streamsapp import errors, native
 from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.processor.operator import PlainSink, Push
-from streamsapp.record import Headers
+from streamsapp.record import Headers, InputRecord
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.kinds.recent_entries import Item, Recent as RecentEntries
 from streamsapp.state.kinds.window import window_key
 from streamsapp.state.managed_store import ManagedStore
+from streamsapp.tasks.priority_queue import PriorityQueue
 
 
 def in_python(patch: pytest.MonkeyPatch) -> None:
     """Has tasks that are made from now on do everything in Python."""
     patch.setattr(errors, "_OWN", (errors._OWN, __file__))  # errors arise as if in the runtime's code
-    for model in (Step, Sink, Loop, Recent):
+    for model in (Step, Sink, Input, Loop, Recent):
         patch.setattr(native, model.__name__, model)
     without_cells(patch)
 
@@ -119,17 +122,129 @@ class Sink:
         self._emit((self._topic, value_bytes, key_bytes, -1, None, None, timestamp, headers))
 
 
-class Loop:
-    """Takes no record: ``RecordQueue`` runs the records that the loop leaves, and has to know them all."""
+class Input:
+    """One input of a task. Its head is record, key, value and timestamp."""
 
-    def __init__(self, **surroundings: Any) -> None:
-        self.done: Any = None
-        self.partition_time = -1
+    def __init__(
+        self,
+        *,
+        buffer: deque[InputRecord],
+        push: Push,
+        deserialize_key: Callable[..., Any] | None,
+        deserialize_value: Callable[..., Any] | None,
+        key_by_headers: bool,
+        value_by_headers: bool,
+        trusts_time: bool,
+        extract: Callable[[InputRecord, Any, Any, int], int],
+        on_error: Callable[[Exception, InputRecord], object],
+    ) -> None:
+        self._buffer, self._trusts_time, self._extract, self._on_error = buffer, trusts_time, extract, on_error
+        self._key, self._value = (deserialize_key, key_by_headers), (deserialize_value, value_by_headers)
+        self.push = push
+        self.partition_time = self.position = -1
+        self.head: tuple[InputRecord, Any, Any, int] | None = None
+        self.is_offered = False
+
+    @property
+    def has_head(self) -> bool:
+        return self.head is not None
+
+    @property
+    def time(self) -> int:
+        assert self.head is not None
+        return self.head[3]
+
+    def find_head(self) -> int | None:
+        while self.head is None and self._buffer:
+            self.read()
+        return None if self.head is None else self.time
+
+    def drop_head(self) -> None:
+        self.head = None
+
+    def read(self) -> None:
+        """Makes the next record the head, unless it is dropped."""
+        record = self._buffer.popleft()
+        try:
+            key = self._made(self._key, record.key(), record)
+            value = self._made(self._value, record.value(), record)
+            record.headers()
+        except Exception as error:
+            self._on_error(error, record)
+            self.position = record.offset() + 1
+            return
+        timestamp = record.timestamp()[1]
+        if timestamp < 0 or not self._trusts_time:
+            timestamp = self._extract(record, key, value, self.partition_time)
+        if timestamp < 0:
+            self.position = record.offset() + 1
+        else:
+            self.head = record, key, value, timestamp
+
+    def _made(self, how: tuple[Callable[..., Any] | None, bool], data: bytes | None, record: InputRecord) -> Any:
+        deserialize, by_headers = how
+        if data is None or deserialize is None:
+            return data
+        return deserialize(data, record.headers()) if by_headers else deserialize(data)
+
+
+class Loop:
+    """Takes one record after the other: of the input whose head is the first of the queue."""
+
+    def __init__(self, *, inputs: list[Input], context: Any, punctuate: Callable[[], object]) -> None:
+        self._inputs, self._context, self._punctuate = inputs, context, punctuate
+        self._turns: PriorityQueue[Input] = PriorityQueue(attrgetter("time"))
         self.late = self.most = 0
 
-    def run(self, *, control: Any, push: Any, due: Any, limit: int, partition_time: int) -> int:
-        self.partition_time = partition_time
-        return 0
+    def offer(self, input: Input) -> None:
+        if not input.is_offered and input.find_head() is not None:
+            input.is_offered = True
+            self._turns.offer(input)
+
+    def clear(self) -> None:
+        for each in self._inputs:
+            each.is_offered = False
+        self._turns.clear()
+
+    def run(self, *, control: Any, due: Any, limit: int) -> int:
+        self.late = self.most = 0
+        several = len(self._inputs) > 1
+        if control.stop or (several and not len(self._turns)):
+            return 0
+        running = self._turns.poll() if several else self._inputs[0]
+        taken = 0
+        try:
+            while taken < limit and not control.stop:
+                if running.head is None:
+                    if not running._buffer:
+                        break
+                    running.read()
+                    if running.head is not None and several:
+                        self._turns.offer(running)
+                        running = self._turns.poll()
+                if running.head is not None:
+                    self._process(running, due)
+                taken += 1
+        finally:
+            self._context.message = None
+            running.is_offered = False
+        if several:
+            self.offer(running)
+        return taken
+
+    def _process(self, input: Input, due: Any) -> None:
+        assert input.head is not None
+        (record, key, value, timestamp), input.head = input.head, None
+        context = self._context
+        behind = context.stream_time - timestamp
+        self.late, self.most = self.late + max(behind, 0), max(self.most, behind)
+        context.message = record
+        input.partition_time = max(input.partition_time, timestamp)
+        context.stream_time = max(context.stream_time, timestamp)
+        input.push(key, value, timestamp, record.headers())
+        input.position = record.offset() + 1
+        if context.stream_time >= due.next_due:
+            self._punctuate()
 
 
 class Recent:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from compiled_parts import Due, Standing, count_push, window_push
+from compiled_parts import Due, Standing, count_push, input_of, window_push
 from data_paths import mock_brokers, send_all
 from native_counts import Times, staged
 from native_stress import consumer, producer
@@ -273,21 +273,18 @@ def stepping(path: ModuleType) -> Callable[[], None]:
             keeps_value=True,
         )
         first = path.Step(kind=StepKind.MAP_VALUES, function=bytes, adapt=None, forward=sink, on_error=raises)
-        buffer, context = deque[Any](), Standing()
-        loop = path.Loop(buffer=buffer, deserialize_key=None, deserialize_value=bytes, context=context, punctuate=list)
+        buffers = deque[Any](), deque[Any](), deque[Any]()
+        inputs = [input_of(path, each, push=first, deserialize_value=bytes) for each in buffers]
+        loop = path.Loop(inputs=inputs, context=Standing(), punctuate=list)
         for number in range(5):
-            buffer.append(
+            buffers[number % 3].append(
                 path.Record(
                     topic="in", partition=0, offset=number, key=b"k", value=b"v", timestamp=number, headers=[("h", b"")]
                 )
             )
-        loop.run(
-            control=ProcessingControl(),
-            push=first,
-            due=Due(),
-            limit=5,
-            partition_time=0,
-        )
+        for each in inputs:
+            loop.offer(each)
+        loop.run(control=ProcessingControl(), due=Due(), limit=5)
 
     return run_some
 

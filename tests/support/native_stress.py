@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from broker_protocol import answered
-from compiled_parts import Due, Standing, chunk
+from compiled_parts import Due, Standing, chunk, input_of
 from data_paths import mock_brokers, send_all
 from fetched_batches import CODECS, CONTROL, FIELDS, TRANSACTIONAL, changed, fetched_batch, harmed
 from messages_by_hand.fetch import (
@@ -187,14 +187,15 @@ def stepped(rng: random.Random, count: int) -> None:
         forward=pairs,
         on_error=tell,
     )
-    buffer, context = deque[Any](), Standing()
-    due = Due()
-    loop = path.Loop(
-        buffer=buffer, deserialize_key=bytes, deserialize_value=fails_at_times, context=context, punctuate=list
-    )
+    buffers, due = [deque[Any]() for _ in range(rng.randrange(1, 4))], Due()
+    inputs = [
+        input_of(path, each, push=first, deserialize_key=bytes, deserialize_value=fails_at_times, on_error=tell)
+        for each in buffers
+    ]
+    loop = path.Loop(inputs=inputs, context=Standing(), punctuate=list)
     for number in range(count):
         headers = rng.choice([None, [("h", b"")]])
-        buffer.append(
+        rng.choice(buffers).append(
             path.Record(
                 topic="in",
                 partition=0,
@@ -205,10 +206,13 @@ def stepped(rng: random.Random, count: int) -> None:
                 headers=headers,
             )
         )
-    while buffer:
-        loop.run(control=ProcessingControl(), push=first, due=due, limit=rng.randrange(9), partition_time=0)
-        if buffer:
-            buffer.popleft()  # as Python does with a record that is left to it
+    while any(buffers) or any(each.has_head for each in inputs):
+        for each in inputs if len(inputs) > 1 else ():
+            loop.offer(each)
+        loop.run(control=ProcessingControl(), due=due, limit=rng.randrange(9))
+        if rng.randrange(50) == 0:
+            loop.clear()
+            rng.choice(inputs).drop_head()
         sent.clear()
         told.clear()
 

@@ -249,28 +249,57 @@ class Sink:
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
-class Loop:
-    """Runs records of a buffer through the topology, as long as they were fetched in C, can be deserialised and have a
-    timestamp. Without a deserializer bytes stay what they are. It sets the ``message`` and the ``stream_time`` of the
-    context."""
+class Input:
+    """The buffer of a partition, and its head: the record that comes next, once it was read. Without a deserializer
+    bytes stay what they are; ``by_headers`` says that it takes ``(bytes, headers)``. ``on_error`` gets an error and the
+    record that cannot be deserialised, which is dropped if it returns. ``extract`` gives the time of a record, or a
+    negative one for it to be dropped, from record, key, value and partition time. It is only asked where
+    ``trusts_time`` is false, or the record has no time."""
 
     def __init__(
         self,
         *,
         buffer: Any,
-        deserialize_key: Callable[[bytes], Any] | None,
-        deserialize_value: Callable[[bytes], Any] | None,
-        context: Any,
-        punctuate: Callable[[], object],
+        push: Callable[..., None],
+        deserialize_key: Callable[..., Any] | None,
+        deserialize_value: Callable[..., Any] | None,
+        key_by_headers: bool = False,
+        value_by_headers: bool = False,
+        trusts_time: bool = True,
+        extract: Callable[[InputRecord, Any, Any, int], int],
+        on_error: Callable[[Exception, InputRecord], object],
     ) -> None: ...
-    def run(self, *, control: Any, push: Callable[..., None], due: Any, limit: int, partition_time: int) -> int:
-        """Processes up to ``limit`` records unless ``control`` says to stop, and calls ``punctuate`` after a record
-        when it is ``due``. Returns how many were taken. The attributes describe the last call, also if it raised."""
 
-    #: The last record that was processed.
-    done: Any
+    #: Takes the records; a function that is put here takes those that come next.
+    push: Callable[..., None]
+    #: The highest timestamp, and the offset after the last record, of what was processed; -1: nothing was.
     partition_time: int
-    #: The sum and the highest of the milliseconds by which records came late.
+    position: int
+
+    @property
+    def has_head(self) -> bool: ...
+    def find_head(self) -> int | None:
+        """Reads on until there is a head, if there is none. Returns its timestamp, ``None`` if no record is left."""
+
+    def drop_head(self) -> None: ...
+
+class Loop:
+    """Runs records of the inputs of a task through the topology. It sets the ``message`` and the ``stream_time`` of the
+    context, and calls ``punctuate`` after a record when it is due."""
+
+    def __init__(self, *, inputs: list[Input], context: Any, punctuate: Callable[[], object]) -> None: ...
+    def offer(self, input: Input, /) -> None:
+        """Has one of several inputs wait for its turn, if it does not and has a record. Among equal timestamps the
+        order is that of these calls, as in ``PriorityQueue``."""
+
+    def run(self, *, control: Any, due: Any, limit: int) -> int:
+        """Processes up to ``limit`` records unless ``control`` says to stop, of several inputs the one with the lowest
+        timestamp first, until the one whose turn it is has none. Returns how many were taken."""
+
+    def clear(self) -> None:
+        """Forgets which inputs wait for their turn."""
+
+    #: The sum and the highest of the milliseconds by which records of the last call came late, also if it raised.
     late: int
     most: int
 

@@ -18,6 +18,7 @@
 #include "format/crc32c.h"
 #include "outbox/outbox.h"
 #include "push/count_push.h"
+#include "push/input.h"
 #include "push/loop.h"
 #include "push/recent.h"
 #include "push/sink.h"
@@ -56,6 +57,7 @@ PyMODINIT_FUNC PyInit_compiled(void) {
                              &sa_sink_type.made.type,
                              &sa_count_push_type.made.type,
                              &sa_window_push_type.made.type,
+                             &sa_input_type.type,
                              &sa_loop_type.type,
                              &sa_outbox_type.type,
                              &sa_chunk_type.type,

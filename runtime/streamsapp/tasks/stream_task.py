@@ -151,7 +151,7 @@ class StreamTask:
         )
         self._failures.held = self._held_records
         self._wire_up(WiredTopology())
-        self._group = PartitionGroup(config.max_task_idle_ms)
+        self._group = self._new_group()
         self._committed: dict[TopicPartition, int] = {}
 
     @cached_property
@@ -201,7 +201,7 @@ class StreamTask:
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
             self.context.processor_metadata.start(consumed.processor_metadata)
         self._wire_up(wire(self.plan.sub_topology, wires))
-        self._group = PartitionGroup(config.max_task_idle_ms)
+        self._group = self._new_group()
         for partition, node in self.plan.inputs.items():
             self.add_input(partition, node)
         self._group.topics = {each: self.topics.get(each.topic, UNKNOWN_TOPIC) for each in self.plan.inputs}
@@ -245,11 +245,12 @@ class StreamTask:
                 key,
                 value,
                 node.timestamp_extractor or config.default_timestamp_extractor,
-                self.context,
                 self._failures,
-                self._punctuate_stream_time,
             )
         )
+
+    def _new_group(self) -> PartitionGroup:
+        return PartitionGroup(self._config.max_task_idle_ms, self.context, self._punctuate_stream_time)
 
     # ---- input -------------------------------------------------------------------------------------------------
 
@@ -332,7 +333,7 @@ class StreamTask:
             return
         self._wired.take(wiring)
         for queue in self._group.queues.values():
-            queue.push = wiring.pushes[queue.source]
+            queue.input.push = wiring.pushes[queue.source]
 
     def punctuate(self) -> None:
         """Fire the callbacks that wait for no record: by wall clock, and by a stream time that was reached before they

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from streamsapp.outgoing import OutputRecord
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.tasks.fed_records import fed_record
-from streamsapp.tasks.record_queue import NO_BOUND
 from streamsapp_spark.replay.partitioning import partition_of
-from streamsapp_spark.replay.replay import Advance, Replay
+from streamsapp_spark.replay.replay import NO_BOUND, Advance, Replay
 from streamsapp_spark.replay.task_inputs import InputBatches
 
 

@@ -20,7 +20,7 @@ from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.tasks.assembly import TaskAssembly
-from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
+from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp.tasks.task_context import over_history
 from streamsapp_spark.replay.task_inputs import InputBatches
@@ -30,6 +30,8 @@ from streamsapp_spark.replay.task_inputs import InputBatches
 STEP, COMMIT_EVERY = 2_000, 1_000_000
 #: Bytes of writes that wait for a commit at most.
 UNCOMMITTED_BYTES = 64 << 20
+#: Later than any timestamp.
+NO_BOUND = 1 << 63
 
 
 @dataclass(frozen=True)

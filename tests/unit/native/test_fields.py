@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import deque
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from compiled_parts import chunk, count_push, loop, record, sink, step, window_push
+from compiled_parts import chunk, count_push, input_of, loop, record, sink, step, window_push
 from streamsapp.dsl.operators.stateless import StepKind
 
 
@@ -29,7 +30,12 @@ from streamsapp.dsl.operators.stateless import StepKind
         (lambda path: step(path, function=None), TypeError, "Step: steps of kind 4 need a function"),
         (lambda path: sink(path, keeps_key=1), TypeError, "Sink: keeps_key is to be bool, not int"),
         (lambda path: sink(path, topic=b"t"), TypeError, "Sink: topic is to be str, not bytes"),
-        (lambda path: loop(path, buffer=[]), TypeError, "Loop needs the field context"),
+        (lambda path: path.Loop(inputs=[]), TypeError, "Loop needs the field context"),
+        (lambda path: loop(path, inputs=()), TypeError, "Loop: inputs is to be list, not tuple"),
+        (lambda path: loop(path).offer(5), TypeError, "offer takes an Input"),
+        (lambda path: input_of(path, deque(), trusts_time=1), TypeError, "Input: trusts_time is to be bool, not int"),
+        (lambda path: setattr(input_of(path, deque()), "push", 5), TypeError, "Input: push is to be callable"),
+        (lambda path: delattr(input_of(path, deque()), "push"), TypeError, "Input: push is to be callable"),
         (count_push, TypeError, "CountPush needs the field cells"),
         (lambda path: count_push(path, cells=5), TypeError, "CountPush: cells is to be Cells, not int"),
         (

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from compiled_parts import Due, Standing, count_push
+from compiled_parts import Due, Standing, count_push, input_of, loop
 from models import in_python
 from streamsapp import (
     Consumed,
@@ -116,23 +116,15 @@ def test_counts_ask_the_serializer_about_keys_that_are_no_bytes(compiled: Module
 
 def test_a_loop_without_deserializers_hands_on_what_records_have(compiled: ModuleType) -> None:
     pushed, buffer = list[Any](), deque[Any]()
-    context = Standing()
-    loop = compiled.Loop(buffer=buffer, deserialize_key=None, deserialize_value=None, context=context, punctuate=list)
     given = [(b"k", b"v"), (None, b"v"), (b"k", None)]
     buffer.extend(
         compiled.Record(topic="in", partition=0, offset=at, key=key, value=value, timestamp=at, headers=None)
         for at, (key, value) in enumerate(given)
     )
 
-    taken = loop.run(
-        control=ProcessingControl(),
-        push=lambda *record: pushed.append(record[:2]),
-        due=Due(9),
-        limit=9,
-        partition_time=0,
-    )
+    only = input_of(compiled, buffer, push=lambda *record: pushed.append(record[:2]))
 
-    assert taken == 3
+    assert loop(compiled, only).run(control=ProcessingControl(), due=Due(9), limit=9) == 3
     assert pushed == given
 
 
@@ -146,9 +138,6 @@ def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes
         punctuated.append(context.message.offset())
         due.next_due = 2000
 
-    loop = compiled.Loop(
-        buffer=buffer, deserialize_key=None, deserialize_value=None, context=context, punctuate=punctuate
-    )
     buffer.extend(
         compiled.Record(
             topic="in", partition=0, offset=at, key=b"k", value=b"v", timestamp=1000 + at // 2, headers=None
@@ -160,5 +149,6 @@ def test_a_time_that_was_later_is_met_when_records_come_to_it_or_when_it_becomes
         if record[2] == 1006:
             due.next_due = 1006  # a processor has asked for another one meanwhile
 
-    assert loop.run(control=ProcessingControl(), push=push, due=due, limit=99, partition_time=0) == 14
+    running = loop(compiled, input_of(compiled, buffer, push=push), context=context, punctuate=punctuate)
+    assert running.run(control=ProcessingControl(), due=due, limit=99) == 14
     assert punctuated == [10, 12, 13]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from compiled_parts import loop, record, sink, step
+from compiled_parts import input_of, record, sink, step
 from data_paths import fetched
 from models import in_python
 from streamsapp import (
@@ -23,6 +23,7 @@ from streamsapp import (
     Record,
     Serdes,
     StreamsBuilder,
+    TopicPartition,
 )
 from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.errors import StreamsError
@@ -93,9 +94,20 @@ STEPS: dict[str, Steps] = {
 }
 
 
-def program(steps: list[str], handler: str) -> StreamTask:
+def odd_time(record: InputRecord, key: Any, value: Any, partition_time: int) -> int:
+    """Skips some records, is not there for others, and has later ones go first."""
+    if value == "v8":
+        raise ValueError("no time")
+    return -1 if value == "v6" else partition_time + 1 if value == "v5" else record.timestamp()[1]
+
+
+def program(steps: list[str], handler: str, topics: int = 1) -> StreamTask:
+    """Topics are merged, and the times of every third are extracted."""
     builder = StreamsBuilder()
-    stream: KStream[Any, Any] = builder.stream("in", Consumed(TEXT, TEXT))
+    stream: KStream[Any, Any] = builder.stream("in0", Consumed(TEXT, TEXT))
+    for number in range(1, topics):
+        extractor = odd_time if number % 3 == 2 else None
+        stream = stream.merge(builder.stream(f"in{number}", Consumed(TEXT, TEXT, timestamp_extractor=extractor)))
     for each in steps:
         stream = STEPS[each](stream)
     stream.to("out", Produced(TEXT, Serdes.of(strict, bytes.decode)))
@@ -108,7 +120,7 @@ def program(steps: list[str], handler: str) -> StreamTask:
     return task_of(builder.build(), settings=settings)
 
 
-def records(rng: random.Random, count: int) -> list[InputRecord]:
+def records(rng: random.Random, count: int, topic: str = "in0") -> list[InputRecord]:
     """Some cannot be deserialised, some are late, some have headers, or no key or value."""
     found, now = list[InputRecord](), 0
     for offset in range(count):
@@ -117,23 +129,27 @@ def records(rng: random.Random, count: int) -> list[InputRecord]:
         headers = rng.choice([None, None, None, [], some])
         key = rng.choice([b"k%d" % rng.randrange(9), b"k1", None, b"\xff" if rng.randrange(9) == 0 else b"k"])
         value = rng.choice([b"v%d" % rng.randrange(9), b"v1", None, b"\xff" if rng.randrange(9) == 0 else b"v"])
-        found.append(raw(offset, max(0, now - rng.choice([0, 0, 7])), key=key, value=value, headers=headers))
+        time = max(0, now - rng.choice([0, 0, 7]))
+        found.append(raw(offset, time, topic=topic, key=key, value=value, headers=headers))
     return found
 
 
 def play(task: StreamTask, batches: list[list[InputRecord]], limit: int) -> list[object]:
     """Returns all that a task shows after each turn, up to an error that no handler takes."""
     seen: list[object] = []
-    (partition, queue), context = next(iter(task.queues.items())), task.context
-    for batch in batches:
-        task.add_records(partition, batch)
-        while task.buffered_records:
+    queues, context = task.queues, task.context
+    for number, batch in enumerate(batches):
+        task.add_records(TopicPartition(batch[0].topic(), 0), batch)
+        left = 0 if number % len(queues) == 0 or batch is batches[-1] else 10  # so that inputs take turns
+        while task.buffered_records > left:
             try:
                 taken = task.process(task.control, limit)
             except StreamsError as error:
-                return [*seen, type(error), str(error), repr(error.__cause__), task.take_output(), queue.position]
+                failure = type(error), str(error), repr(error.__cause__)
+                return [*seen, failure, task.take_output(), [each.position for each in queues.values()]]
             figures = context.lateness.figures(0), context.record_errors.dropped, context.stream_time
-            seen.append([taken, task.take_output(), queue.position, queue.partition_time, *figures, context.message])
+            standing = [(len(each), each.position, each.partition_time) for each in queues.values()]
+            seen.append([taken, task.take_output(), standing, *figures, context.message])
     return seen
 
 
@@ -145,15 +161,16 @@ def test_random_records_take_the_same_steps_as_in_python(
     rng = random.Random(seed)
     for _ in range(20):
         steps = rng.choices(list(STEPS), k=rng.choice([1, 1, 2, 3]))
-        batches = [records(rng, rng.randrange(1, 30)) for _ in range(4)]
+        topics = rng.choice([1, 1, 2, 2, 3, 5])
+        batches = [records(rng, rng.randrange(1, 30), f"in{each % topics}") for each in range(4 * topics)]
         limit = rng.choice([1, 5, 100])
         with monkeypatch.context() as patch:
             in_python(patch)
-            expected = play(program(steps, handler), batches, limit)
+            expected = play(program(steps, handler, topics), batches, limit)
 
-        assert play(program(steps, handler), batches, limit) == expected, steps
+        assert play(program(steps, handler, topics), batches, limit) == expected, steps
         native_batches = [[fetched(compiled, each) for each in batch] for batch in batches]
-        assert play(program(steps, handler), native_batches, limit) == expected, steps
+        assert play(program(steps, handler, topics), native_batches, limit) == expected, steps
 
 
 def test_each_step_passes_a_probe_while_one_is_there(compiled: ModuleType) -> None:
@@ -215,8 +232,8 @@ def test_an_end_of_the_program_is_not_handled(compiled: ModuleType) -> None:
         (lambda path: step(path, kind=StepKind.MAP, adapt=lambda it: it)("k", "v", 1, None), TypeError),
         (lambda path: sink(path, topic=b"t"), TypeError),
         (lambda path: sink(path)("k", "v", 1), TypeError),
-        (lambda path: loop(path, buffer=None, context=None), AttributeError),
-        (lambda path: loop(path, buffer=[], context=None), AttributeError),
+        (lambda path: input_of(path, None), AttributeError),
+        (lambda path: input_of(path, []), AttributeError),
         (lambda path: record(path, key="k"), TypeError),
         (lambda path: record(path, value="v"), TypeError),
         (lambda path: record(path, topic=b"t"), TypeError),

@@ -23,7 +23,7 @@ from task_parts import config, handling, raw
 
 @pytest.fixture(autouse=True, scope="module", params=["python", "native"])
 def data_path(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The loop in C, and the loop in Python that takes the records that C leaves."""
+    """The loop in C, and its model."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "python":
             in_python(patch)
@@ -34,10 +34,10 @@ class Group:
     """A partition group over topics ``t0``, ``t1``, ...; remembers ``(topic, timestamp)`` of what was processed."""
 
     def __init__(self, topics: int, *, idle_ms: int = 0, on_error: str = "fail") -> None:
-        self.group = PartitionGroup(idle_ms)
         self.processed: list[tuple[str, int]] = []
         self.control = ProcessingControl()
         self._context = TaskContext("app", TaskId(0, 0), MockClock())
+        self.group = PartitionGroup(idle_ms, self._context, lambda: None)
         failures = handling(self._context, config(deserialization_exception_handler=on_error))
         text = Serdes.string()
         self.partitions = [TopicPartition(f"t{number}", 0) for number in range(topics)]
@@ -51,9 +51,7 @@ class Group:
                     text,
                     text,
                     fail_on_invalid_timestamp,
-                    self._context,
                     failures,
-                    lambda: None,
                 )
             )
 

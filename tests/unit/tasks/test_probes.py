@@ -118,15 +118,15 @@ def test_records_come_out_as_if_nobody_looked(budget: int) -> None:
 def test_records_take_the_plain_wiring_after_so_many_and_those_stand_for_all() -> None:
     it = Looked(branching())
     queue = it.task.queues[IN]
-    plain = queue.push
+    plain = queue.input.push
     it.look(budget=6)
-    assert queue.push is plain  # only the thread that processes records changes it
+    assert queue.input.push is plain  # only the thread that processes records changes it
 
     it.process(["a", "b", "b"] * 10)
 
-    assert queue.push is not plain  # but for results that are sent apart from records
+    assert queue.input.push is not plain  # but for results that are sent apart from records
     it.task.process(ProcessingControl(), 1)
-    assert queue.push is plain
+    assert queue.input.push is plain
     found = it.look()
     rates = {name: round(probe.rate or 0) for name, probe in found.items()}
     assert rates["KSTREAM-SOURCE-0000000000"] == 30
@@ -137,9 +137,9 @@ def test_records_take_the_plain_wiring_after_so_many_and_those_stand_for_all() -
 
 def test_a_task_that_nobody_has_looked_at_has_no_probe() -> None:
     it = Looked(through())
-    pushes = [queue.push for queue in it.task.queues.values()]
+    pushes = [queue.input.push for queue in it.task.queues.values()]
     it.process(["v"])
-    assert [queue.push for queue in it.task.queues.values()] == pushes
+    assert [queue.input.push for queue in it.task.queues.values()] == pushes
     assert "through" not in {push.__name__ for push in pushes}
 
 

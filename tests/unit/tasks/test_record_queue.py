@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from streamsapp.processor.timestamps import (
 )
 from streamsapp.record import InputRecord
 from streamsapp.tasks.lateness import LatenessFigures
+from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
@@ -32,7 +32,7 @@ TP = TopicPartition("in", 0)
 
 @pytest.fixture(autouse=True, params=["python", "native"])
 def data_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop in C, and the loop in Python that takes the records that C leaves."""
+    """The loop in C, and its model."""
     if request.param == "python":
         in_python(monkeypatch)
 
@@ -60,16 +60,16 @@ class Queue:
             text,
             number,
             extractor,
-            self.context,
             failures,
-            punctuate,
         )
+        self.group = PartitionGroup(0, self.context, punctuate)
+        self.group.add_queue(self.queue)
 
     def add(self, *records: InputRecord) -> None:
         self.queue.add([data_paths.fetched(native, record) for record in records])
 
-    def run(self, bound: int = sys.maxsize, limit: int = 100) -> int:
-        return self.queue.run(self.control, bound, limit)
+    def run(self, limit: int = 100) -> int:
+        return self.group.run(self.control, limit)
 
 
 def numbered(offset: int, timestamp: int, **more: Any) -> InputRecord:
@@ -121,11 +121,11 @@ def test_partition_time_is_the_highest_timestamp_processed() -> None:
     assert it.context.stream_time == 7
 
 
-def test_stops_before_a_record_beyond_the_bound_and_keeps_it_as_head() -> None:
+def test_a_head_that_was_read_is_processed_first() -> None:
     it = Queue()
     it.add(numbered(0, 1), numbered(1, 9), numbered(2, 2))
 
-    assert it.run(bound=5) == 1
+    assert it.run(limit=1) == 1
     assert it.queue.head_timestamp() == 9
     assert len(it.queue) == 2
     assert it.queue.position == 1
@@ -325,14 +325,15 @@ def with_unreadable_header(offset: int) -> InputRecord:
     return native.Record(topic="in", partition=0, offset=offset, key=b"k", value=value, timestamp=5, headers=error)
 
 
-@pytest.mark.parametrize("bound", [sys.maxsize, 5])
-def test_a_header_name_that_is_no_text_is_a_record_that_cannot_be_deserialised(bound: int) -> None:
+@pytest.mark.parametrize("limit", [100, 1])
+def test_a_header_name_that_is_no_text_is_a_record_that_cannot_be_deserialised(limit: int) -> None:
     it = Queue(on_error="continue")
     it.queue.add([with_unreadable_header(0), with_unreadable_header(1)])
     it.add(numbered(2, 5, headers=[("h", b"x")]))
     it.queue.add([with_unreadable_header(3)])
 
-    it.run(bound)
+    while len(it.queue):
+        it.run(limit)
 
     assert it.received.pushed == [("k", 2, 5, [("h", b"x")])]
     assert it.queue.position == 4
@@ -361,6 +362,6 @@ def test_the_latest_time_there_is_can_be_extracted() -> None:
     it = Queue(extractor=lambda *_: (1 << 63) - 1)
     it.add(numbered(0, 5))
 
-    it.queue.run(it.control, 1 << 63, 100)
+    it.run()
 
     assert it.received.timestamps == [(1 << 63) - 1]

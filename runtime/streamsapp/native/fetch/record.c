@@ -8,7 +8,7 @@ static void record_dealloc(Record *self) {
     PyObject_Free(self);
 }
 
-static PyObject *record_headers(Record *self, PyObject *none) {
+PyObject *sa_headers_of(const Record *self) {
     if (!PyExceptionInstance_Check(self->headers)) return Py_NewRef(self->headers);
     /* Another exception each time: once raised, it keeps the frames that have the record, and the record keeps it. */
     PyObject *arguments = PyObject_GetAttrString(self->headers, "args");
@@ -16,6 +16,8 @@ static PyObject *record_headers(Record *self, PyObject *none) {
     Py_XDECREF(arguments);
     return NULL;
 }
+
+static PyObject *record_headers(Record *self, PyObject *none) { return sa_headers_of(self); }
 
 static PyObject *record_topic(Record *self, PyObject *none) { return Py_NewRef(self->topic); }
 
@@ -80,6 +82,51 @@ MadeType sa_record_type = {
     .fields = record_fields,
     .complete = complete_record,
 };
+
+/* ---- records of another type ---- */
+
+/* Its headers, or the exception that asking for them raises; NULL with one that no handler is asked about. */
+static PyObject *headers_or_error(PyObject *given) {
+    PyObject *headers = PyObject_CallMethod(given, "headers", NULL);
+    return headers || !PyErr_ExceptionMatches(PyExc_Exception) ? headers : sa_caught();
+}
+
+/* What one of its calls gives, if that is bytes or None; NULL with an exception. */
+static PyObject *bytes_by(PyObject *given, const char *call) {
+    PyObject *found = PyObject_CallMethod(given, call, NULL);
+    if (found && !is_bytes_or_none(found)) {
+        PyErr_Format(PyExc_TypeError, "the %s of a record is bytes or None, not %.100s", call, Py_TYPE(found)->tp_name);
+        Py_CLEAR(found);
+    }
+    return found;
+}
+
+/* Place and time; 0, or -1 with an exception. */
+static int put_place(Record *record, PyObject *given) {
+    PyObject *partition = PyObject_CallMethod(given, "partition", NULL);
+    PyObject *offset = partition ? PyObject_CallMethod(given, "offset", NULL) : NULL;
+    PyObject *time = offset ? PyObject_CallMethod(given, "timestamp", NULL) : NULL;
+    long long at = -1;
+    int done = time && PyArg_Parse(partition, "i", &record->partition) && PyArg_Parse(offset, "L", &at);
+    record->offset = at;
+    done = done && PyArg_Parse(time, "(iL)", &record->timestamp_type, &at);
+    record->timestamp = at;
+    Py_XDECREF(partition);
+    Py_XDECREF(offset);
+    Py_XDECREF(time);
+    return done ? 0 : -1;
+}
+
+Record *sa_as_record(PyObject *given) {
+    if (Py_IS_TYPE(given, &sa_record_type.type)) return (Record *)Py_NewRef(given);
+    PyObject *topic = PyObject_CallMethod(given, "topic", NULL);
+    PyObject *key = topic ? bytes_by(given, "key") : NULL, *value = key ? bytes_by(given, "value") : NULL;
+    Record *record = sa_new_record(topic, key, value, value ? headers_or_error(given) : NULL);
+    if (record && put_place(record, given)) Py_CLEAR(record);
+    return record;
+}
+
+/* ---- headers ---- */
 
 /* (name, value), or the exception that the name raises; NULL with another one. */
 static PyObject *read_header(Reader *reader) {

@@ -26,6 +26,12 @@ extern MadeType sa_record_type;
 /* Takes over the references, and any may be NULL: then there is an exception. */
 Record *sa_new_record(PyObject *topic, PyObject *key, PyObject *value, PyObject *headers);
 
+/* Anything that has the calls of a record, as one: itself, or its copy. A new reference, or NULL with an exception. */
+Record *sa_as_record(PyObject *given);
+
+/* Its headers, a list or None; NULL with the exception that their names raise. */
+PyObject *sa_headers_of(const Record *record);
+
 /* ---- the fields of a record that was fetched ---- */
 
 /* Points at the bytes of a field; NULL, with a size of -1, if there is none. */

@@ -1,34 +1,32 @@
 #include "push/loop.h"
 
 #include <math.h>
-#include <string.h>
 #include <structmember.h>
 
 #include "base/objects.h"
 #include "base/slots.h"
 #include "cells/cells.h"
 #include "fetch/record.h"
+#include "push/input.h"
 #include "push/push.h"
+#include "push/turns.h"
 
 typedef struct {
     PyObject_HEAD
-    PyObject *buffer, *take, *context, *punctuate;
-    PyObject *deserialize_key, *deserialize_value; /* None: bytes stay what they are */
-    PyObject *done;                                /* the last record that was processed, or None */
-    PyObject *cells;                               /* in which records were counted last; may be NULL */
-    long long partition_time, late, most;
+    PyObject *inputs, *context, *punctuate;
+    PyObject *running; /* the input whose turn it is; NULL between two calls */
+    PyObject *cells;   /* in which records were counted last; may be NULL */
+    Turns turns;       /* of several inputs, the others that have a head */
+    long long late, most;
 } Loop;
-
-enum { SOON = 5 }; /* records that are looked at before it is their turn */
 
 /* The state of one call. */
 typedef struct {
-    PyObject *to;
     PyObject **stop, **message, **time, **next_due; /* slots of the control, the context and what is due */
     int64_t stream_time;                            /* what *time is */
-    PyObject *soon[SOON];                           /* the records that come next; NULL where that is not known */
     PyObject *due_object;                           /* what *next_due was when it was read last, or NULL */
     int64_t due;                                    /* what it said */
+    int takes_turns;                                /* says whether there are several inputs */
 } Turn;
 
 enum { GO_ON, LEAVE, RAISED };
@@ -36,32 +34,19 @@ enum { GO_ON, LEAVE, RAISED };
 /* The value of a slot from now on. */
 static void put(PyObject **slot, PyObject *value) { Py_SETREF(*slot, Py_NewRef(value)); }
 
-static PyObject *deserialized(PyObject *by, PyObject *given) {
-    return given == Py_None || by == Py_None ? Py_NewRef(given) : PyObject_CallOneArg(by, given);
-}
+/* ---- one record ---- */
 
-/* Gives up an error that Python will meet again, and handle. */
-static int left_to_python(void) {
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) return RAISED;
-    PyErr_Clear();
-    return LEAVE;
-}
-
-/* Takes the record from the buffer and says how it stands in time; 0, or -1 with an exception. */
-static int take_record(Loop *self, Record *record, Turn *turn, PyObject *time) {
-    if (notify(self->take)) return -1;
-    put(turn->message, (PyObject *)record);
-    int64_t timestamp = record->timestamp;
-    if (timestamp > self->partition_time) self->partition_time = timestamp;
-    if (timestamp < turn->stream_time) {
-        long long behind = turn->stream_time - timestamp;
+/* Says how the record that is processed now stands in time. */
+static void note_time(Loop *self, Input *input, Turn *turn, PyObject *time) {
+    if (input->time > input->partition_time) input->partition_time = input->time;
+    if (input->time < turn->stream_time) {
+        long long behind = turn->stream_time - input->time;
         self->late += behind;
         if (behind > self->most) self->most = behind;
-    } else if (timestamp > turn->stream_time) {
-        turn->stream_time = timestamp;
+    } else if (input->time > turn->stream_time) {
+        turn->stream_time = input->time;
         put(turn->time, time);
     }
-    return 0;
 }
 
 /* Reads the time at which the next callback is due, an int or a float that may be infinite; 0, or -1 with an exception.
@@ -87,82 +72,114 @@ static int look_at_time(const Loop *self, Turn *turn) {
     return turn->stream_time >= turn->due && notify(self->punctuate) ? RAISED : GO_ON;
 }
 
-static int run_record(Loop *self, Record *record, Turn *turn) {
-    if (record->timestamp < 0 || PyExceptionInstance_Check(record->headers)) return LEAVE;
-    PyObject *given[PUSHED] = {NULL};
-    given[KEY] = deserialized(self->deserialize_key, record->key);
-    given[VALUE] = given[KEY] ? deserialized(self->deserialize_value, record->value) : NULL;
-    int how = given[VALUE] ? GO_ON : left_to_python();
-    given[TIMESTAMP] = how == GO_ON ? PyLong_FromLongLong(record->timestamp) : NULL;
-    given[HEADERS] = record->headers;
-    if (how == GO_ON) {
-        if (!given[TIMESTAMP] || take_record(self, record, turn, given[TIMESTAMP]) || sa_push(turn->to, given))
-            how = RAISED;
-        else {
-            Py_XSETREF(self->done, Py_NewRef(record));
+/* Pushes the head, which is none any more. */
+static int run_head(Loop *self, Input *input, Turn *turn) {
+    Record *record = (Record *)input->record;
+    PyObject *push = Py_NewRef(input->push);
+    PyObject *given[PUSHED] = {input->key, input->value, PyLong_FromLongLong(input->time), record->headers};
+    input->record = input->key = input->value = NULL;
+    int how = RAISED;
+    if (given[TIMESTAMP]) {
+        put(turn->message, (PyObject *)record);
+        note_time(self, input, turn, given[TIMESTAMP]);
+        if (!sa_push(push, given)) {
+            input->position = record->offset + 1;
             how = look_at_time(self, turn);
         }
     }
-    Py_XDECREF(given[KEY]);
-    Py_XDECREF(given[VALUE]);
+    Py_DECREF(given[KEY]);
+    Py_DECREF(given[VALUE]);
     Py_XDECREF(given[TIMESTAMP]);
-    return how;
-}
-
-/* Has the memory fetch what the next records need, one thing of each: they, and the cells of their keys, lie here and
- * there. It is there when their turn comes. */
-static void look_at_next(const Loop *self, Turn *turn, Py_ssize_t waiting) {
-    Py_XDECREF(turn->soon[0]);
-    memmove(turn->soon, turn->soon + 1, (SOON - 1) * sizeof(*turn->soon));
-    turn->soon[SOON - 1] = waiting > SOON ? PySequence_GetItem(self->buffer, SOON) : NULL;
-    if (!turn->soon[SOON - 1]) PyErr_Clear();
-    for (int i = 0; i < SOON; i++) {
-        const Record *record = (Record *)turn->soon[i];
-        if (!record || !Py_IS_TYPE(record, &sa_record_type.type)) continue;
-        if (i == SOON - 2) {
-            __builtin_prefetch(record->key);
-            __builtin_prefetch(record->value);
-        } else if (i < SOON - 2 && self->cells && PyBytes_Check(record->key))
-            look_up_soon((Cells *)self->cells, record->key, SOON - 3 - i);
-    }
-}
-
-static int run_next(Loop *self, Turn *turn) {
-    if (*turn->stop != Py_False) return LEAVE;
-    Py_ssize_t size = PyObject_Size(self->buffer);
-    if (size <= 0) return size < 0 ? RAISED : LEAVE;
-    PyObject *record = PySequence_GetItem(self->buffer, 0);
-    if (!record) return RAISED;
-    look_at_next(self, turn, size);
-    int how = Py_IS_TYPE(record, &sa_record_type.type) ? run_record(self, (Record *)record, turn) : LEAVE;
+    Py_DECREF(push);
     Py_DECREF(record);
     return how;
 }
 
+/* ---- whose turn it is ---- */
+
+/* Puts the input back whose turn it was, and takes the one whose turn it is; 0, or -1 with an exception. */
+static int change_turns(Loop *self) {
+    if (sa_offer(&self->turns, (Input *)self->running)) return -1;
+    Py_SETREF(self->running, (PyObject *)sa_poll(&self->turns));
+    return 0;
+}
+
+/* Runs the head of the input whose turn it is, or of another one if it comes later than theirs. */
+static int run_next(Loop *self, Turn *turn) {
+    if (*turn->stop != Py_False) return LEAVE;
+    Input *input = (Input *)self->running;
+    if (!input->record) {
+        int how = sa_read_head(input, self->cells);
+        if (how != READ) return how == FAILED ? RAISED : how == DROPPED ? GO_ON : LEAVE;
+        if (turn->takes_turns && change_turns(self)) return RAISED;
+    }
+    return run_head(self, (Input *)self->running, turn);
+}
+
+/* Has an input wait for its turn, if it has a record; 0, or -1 with an exception. */
+static int offer(Loop *self, Input *input) {
+    int how = input->is_offered ? NONE_LEFT : sa_find_head(input);
+    if (how == READ) {
+        input->is_offered = 1;
+        how = sa_offer(&self->turns, input) ? FAILED : READ;
+    }
+    return how == FAILED ? -1 : 0;
+}
+
+/* The input that a place of the list has, or NULL. */
+static Input *input_at(const Loop *self, Py_ssize_t place) {
+    PyObject *found = place < PyList_GET_SIZE(self->inputs) ? PyList_GET_ITEM(self->inputs, place) : NULL;
+    return found && Py_IS_TYPE(found, &sa_input_type.type) ? (Input *)found : NULL;
+}
+
+/* Takes the first input whose turn it is; says whether there is one. */
+static int begin(Loop *self, Turn *turn) {
+    turn->takes_turns = PyList_GET_SIZE(self->inputs) > 1;
+    if (*turn->stop != Py_False) return 0;
+    if (!turn->takes_turns) self->running = Py_XNewRef((PyObject *)input_at(self, 0));
+    else if (self->turns.count) self->running = (PyObject *)sa_poll(&self->turns);
+    return self->running != NULL;
+}
+
+/* The input whose turn it was waits for the next one; 0, or -1 with an exception. */
+static int end(Loop *self, const Turn *turn, int how) {
+    Input *last = (Input *)self->running, *each;
+    self->running = NULL;
+    last->is_offered = 0;
+    int failed = how == RAISED || (turn->takes_turns && offer(self, last));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->inputs); i++)
+        if ((each = input_at(self, i))) sa_look_away(each);
+    Py_DECREF(last);
+    return failed ? -1 : 0;
+}
+
+/* ---- calls of Python ---- */
+
 /* The arguments of run(). */
 typedef struct {
-    PyObject *control, *push, *due;
+    PyObject *control, *due;
     Py_ssize_t limit;
-    int64_t partition_time;
 } Run;
 
-static const Field run_fields[] = {FIELD(Run, control, OBJECT),      FIELD(Run, push, FUNCTION),
-                                   FIELD(Run, due, OBJECT),          FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX),
-                                   FIELD(Run, partition_time, LONG), {0}};
+static const Field run_fields[] = {
+    FIELD(Run, control, OBJECT), FIELD(Run, due, OBJECT), FIELD(Run, limit, SIZE, .most = PY_SSIZE_T_MAX), {0}};
 
-/* How many records were processed, as partition_time, done, late and most say, also after an exception. */
+static int find_slots(const Loop *self, const Run *run, Turn *turn) {
+    if (!(turn->stop = sa_slot(run->control, "stop")) || !(turn->message = sa_slot(self->context, "message")) ||
+        !(turn->time = sa_slot(self->context, "stream_time")) || !(turn->next_due = sa_slot(run->due, "next_due")))
+        return -1;
+    turn->stream_time = PyLong_AsLongLong(*turn->time);
+    return turn->stream_time == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+/* How many records were taken. */
 static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, PyObject *names) {
     Run run;
-    if (sa_take_fields("run", run_fields, given, count, names, &run)) return NULL;
-    Turn turn = {.to = run.push};
-    if (!(turn.stop = sa_slot(run.control, "stop")) || !(turn.message = sa_slot(self->context, "message")) ||
-        !(turn.time = sa_slot(self->context, "stream_time")) || !(turn.next_due = sa_slot(run.due, "next_due")))
-        return NULL;
-    turn.stream_time = PyLong_AsLongLong(*turn.time);
-    if (turn.stream_time == -1 && PyErr_Occurred()) return NULL;
-    self->partition_time = run.partition_time;
+    Turn turn = {NULL};
     self->late = self->most = 0;
-    Py_XSETREF(self->done, Py_NewRef(Py_None));
+    if (sa_take_fields("run", run_fields, given, count, names, &run) || find_slots(self, &run, &turn)) return NULL;
+    if (self->running) return PyErr_Format(PyExc_RuntimeError, "a task that processes a record is to process others");
+    if (!begin(self, &turn)) return PyLong_FromLong(0);
     int how = GO_ON;
     Py_ssize_t taken = 0;
     sa_keep_cells_used(&self->cells);
@@ -171,41 +188,58 @@ static PyObject *loop_run(Loop *self, PyObject *const *given, Py_ssize_t count, 
         taken += how == GO_ON;
     }
     sa_keep_cells_used(NULL);
-    for (int i = 0; i < SOON; i++) Py_XDECREF(turn.soon[i]);
     Py_XDECREF(turn.due_object);
-    return how == RAISED ? NULL : PyLong_FromSsize_t(taken);
+    put(turn.message, Py_None);
+    return end(self, &turn, how) ? NULL : PyLong_FromSsize_t(taken);
 }
 
-static const Field loop_fields[] = {FIELD(Loop, buffer, OBJECT),
-                                    FIELD(Loop, deserialize_key, FUNCTION, .may_be_none = 1),
-                                    FIELD(Loop, deserialize_value, FUNCTION, .may_be_none = 1),
+static PyObject *loop_offer(Loop *self, PyObject *input) {
+    if (!Py_IS_TYPE(input, &sa_input_type.type)) return PyErr_Format(PyExc_TypeError, "offer takes an Input");
+    return offer(self, (Input *)input) ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *loop_clear(Loop *self, PyObject *none) {
+    sa_clear_turns(&self->turns);
+    Py_RETURN_NONE;
+}
+
+static const Field loop_fields[] = {FIELD(Loop, inputs, OBJECT, .type = &PyList_Type),
                                     FIELD(Loop, context, OBJECT),
                                     FIELD(Loop, punctuate, FUNCTION),
-                                    FIELD(Loop, take, OWN),
-                                    FIELD(Loop, done, OWN),
+                                    FIELD(Loop, running, OWN),
                                     FIELD(Loop, cells, OWN),
                                     {0}};
 
-static int complete_loop(PyObject *made) {
-    Loop *self = (Loop *)made;
-    self->done = Py_NewRef(Py_None);
-    self->take = PyObject_GetAttrString(self->buffer, "popleft");
-    return self->take ? 0 : -1;
+static int visit_loop(PyObject *object, visitproc visit, void *arg) {
+    const Turns *turns = &((Loop *)object)->turns;
+    for (Py_ssize_t i = 0; i < turns->count; i++) Py_VISIT(turns->heap[i]);
+    return sa_visit(object, visit, arg);
 }
 
-static PyMemberDef loop_members[] = {{"done", T_OBJECT, offsetof(Loop, done), READONLY, NULL},
-                                     {"partition_time", T_LONGLONG, offsetof(Loop, partition_time), READONLY, NULL},
-                                     {"late", T_LONGLONG, offsetof(Loop, late), READONLY, NULL},
+static int clear_loop(PyObject *object) {
+    sa_clear_turns(&((Loop *)object)->turns);
+    return sa_clear(object);
+}
+
+static void loop_free(PyObject *object) {
+    PyObject_GC_UnTrack(object);
+    sa_clear_turns(&((Loop *)object)->turns);
+    sa_free(object);
+}
+
+static PyMemberDef loop_members[] = {{"late", T_LONGLONG, offsetof(Loop, late), READONLY, NULL},
                                      {"most", T_LONGLONG, offsetof(Loop, most), READONLY, NULL},
                                      {0}};
 
 static PyMethodDef loop_methods[] = {{"run", (PyCFunction)(void (*)(void))loop_run, METH_FASTCALL | METH_KEYWORDS,
-                                      "run(*, control, push, due, limit, partition_time): records taken"},
+                                      "run(*, control, due, limit): records taken"},
+                                     {"offer", (PyCFunction)loop_offer, METH_O, "offer(input): it waits for its turn"},
+                                     {"clear", (PyCFunction)loop_clear, METH_NOARGS, "clear(): none waits"},
                                      {0}};
 
 MadeType sa_loop_type = {
-    .type = {COLLECTED(Loop), .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-             .tp_members = loop_members, .tp_methods = loop_methods},
+    .type = {MADE(Loop), .tp_traverse = visit_loop, .tp_clear = clear_loop, .tp_dealloc = loop_free,
+             .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .tp_members = loop_members,
+             .tp_methods = loop_methods},
     .fields = loop_fields,
-    .complete = complete_loop,
 };

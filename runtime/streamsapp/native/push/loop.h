@@ -1,6 +1,5 @@
-/* The loop that runs the records of one partition through the topology, for records that were fetched in C. Any other
- * record ends it, and is left to Python as it is. Called by the thread that processes records, with the interpreter's
- * lock. */
+/* The loop that runs the records of a task's inputs through the topology, in the order of their times. Called by the
+ * thread that processes records, with the interpreter's lock. */
 #ifndef SA_PUSH_LOOP_H
 #define SA_PUSH_LOOP_H
 

@@ -25,8 +25,9 @@ from streamsapp.runtime.global_stores.stores import GLOBAL_TASK, GlobalStores
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.partition_group import NO_IDLING, PartitionGroup
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
-from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.repeated_warnings import RepeatedWarnings
 from streamsapp.tasks.restored_records import RestoredRecords
 from streamsapp.tasks.task_context import TaskContext
@@ -62,7 +63,7 @@ class GlobalTask:
         )
         self._control = ProcessingControl()
         self._wired = WiredTopology()
-        self._queues: dict[TopicPartition, RecordQueue] = {}
+        self._inputs: dict[TopicPartition, PartitionGroup] = {}
         # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.
         self._restored = {
             topic: RestoredRecords(
@@ -116,29 +117,23 @@ class GlobalTask:
         self.stores.commit({partition: records[-1].offset() + 1})
 
     def _process(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
-        queue = self._queues.get(partition) or self._add_queue(partition)
-        queue.add(records)
-        queue.run(self._control, NO_BOUND, len(records))
+        group = self._inputs[partition] if partition in self._inputs else self._add_input(partition)
+        group.add(partition, records)
+        group.run(self._control, len(records))
         self._context.record_errors.warnings.taken += len(records)
         self._context.record_errors.warnings.tell_due(self._context.clock.now_ms())
 
-    def _add_queue(self, partition: TopicPartition) -> RecordQueue:
+    def _add_input(self, partition: TopicPartition) -> PartitionGroup:
+        """Each is a group by itself: global stores are filled in the order in which records come."""
         source, config = self.by_topic[partition.topic].source, self._config
         key = (source.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
         value = (source.value_serde or config.default_value_serde).bind(partition.topic, is_key=False)
-        queue = self._queues[partition] = RecordQueue(
-            partition,
-            source.name,
-            self._wired.plain.pushes[source.name],
-            key,
-            value,
-            # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.
-            fail_on_invalid_timestamp,
-            self._context,
-            self._failures,
-            lambda: None,
-        )
-        return queue
+        push = self._wired.plain.pushes[source.name]
+        # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.
+        extractor = fail_on_invalid_timestamp
+        group = self._inputs[partition] = PartitionGroup(NO_IDLING, self._context, lambda: None)
+        group.add_queue(RecordQueue(partition, source.name, push, key, value, extractor, self._failures))
+        return group
 
     # ---- processors --------------------------------------------------------------------------------------------
 
@@ -156,7 +151,7 @@ class GlobalTask:
         self._wired = wire(SubTopology(-1, tuple(nodes)).with_access_to(self.stores.stores), wires)
 
     def _close_user_code(self) -> None:
-        self._queues.clear()
+        self._inputs.clear()
         wired, self._wired = self._wired, WiredTopology()
         wired.close()
         self._context.record_errors.warnings.tell_all()
