@@ -12,10 +12,11 @@ from typing import Any
 
 from streamsapp.dsl.arity import require, takes_key
 from streamsapp.dsl.fitting import fit_place, same_keys
+from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.join_nodes import StreamJoinNode
 from streamsapp.dsl.join_options import StreamJoined
 from streamsapp.dsl.join_side import JoinSide
-from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
 from streamsapp.dsl.operators.stream_join import (
     InnerJoinSide,
     Joiner,
@@ -33,6 +34,7 @@ from streamsapp.processor.operator import Operator, OperatorSupplier
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.left_or_right import left_or_right_serde
 from streamsapp.serdes.lists import list_serde
+from streamsapp.serdes.wrapping import CONFIGURED
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.builders import WindowStoreSupplier
 from streamsapp.state.kinds.join_window import JoinWindowType
@@ -155,7 +157,10 @@ class _Build:
         return Place(self._left.graph, node, merge, self._key_serde)
 
     def _keep(self, place: Place, name: str, store: StoreBuilder) -> ProcessorGraphNode:
-        node = ProcessorGraphNode(name, _WithStores(partial(KeepForJoin, store.name), (store,)))
+        def keep() -> KeepForJoin:
+            return KeepForJoin(store.name, _topic_serde(node, store))
+
+        node = ProcessorGraphNode(name, _WithStores(keep, (store,)))
         place.graph.add(node, place.node)
         return node
 
@@ -206,6 +211,14 @@ class _Build:
             logging=options.logging,
             log_config=options.log_config,
         )
+
+
+def _topic_serde(node: GraphNode, store: StoreBuilder) -> AnySerde | None:
+    """Returns the serde of the values of a repartition topic right above, if it is the store's, too."""
+    topic = node.parents[0]
+    if isinstance(topic, RepartitionNode) and topic.value_serde is store.value_serde:
+        return store.value_serde or CONFIGURED
+    return None
 
 
 def _check_supplier(operation: str, supplier: WindowStoreSupplier, size_ms: int, kept_ms: int) -> None:

@@ -17,6 +17,7 @@ from streamsapp.dsl.operators.unjoined import Outer, Unjoined
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
+from streamsapp.serdes.api import AnySerde, or_configured
 from streamsapp.state.kinds.join_window import JoinWindowStore
 
 #: ``(key, value of this side, value of the other side)``
@@ -51,6 +52,8 @@ class KeepForJoin(Operator):
     """Hands a record on to its side's join, then keeps it for the other side's."""
 
     store: str
+    #: The serde of the repartition topic right above, whose bytes the store has, too; ``None`` if there is none.
+    topic_serde: AnySerde | None = None
 
     def start(self, context: NodeContext) -> None:
         context.store(self.store).keep_recent()
@@ -59,6 +62,7 @@ class KeepForJoin(Operator):
         window: JoinWindowStore = context.store(self.store)
         key_bytes_of, to_stored, append = window.key_bytes, window.to_stored, window.append
         forward, on_error = context.forward, context.on_error
+        as_read = self.topic_serde is not None and window.keeps(or_configured(self.topic_serde, context.default_serdes))
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             forward(key, value, timestamp, headers)
@@ -66,7 +70,11 @@ class KeepForJoin(Operator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                stored = None if value is None else to_stored(key, value)
+                if value is None:
+                    stored = None
+                else:
+                    record = context.record if as_read else None
+                    stored = to_stored(key, value) if record is None else record.value()
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return

@@ -7,8 +7,9 @@ counts, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
@@ -16,7 +17,11 @@ from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows, Windows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import windowed
+from streamsapp.state.kinds.counted_windows import WINDOWS_AT_HAND
 from streamsapp.state.kinds.window import WindowStoreImpl
+
+#: The start and end of a window, and the bytes before and after a record's key in the store.
+_Window: TypeAlias = "tuple[int, int, bytes, bytes]"
 
 
 class WindowAggregate(WindowedAggregate[Windows]):
@@ -30,11 +35,11 @@ class WindowAggregate(WindowedAggregate[Windows]):
         return None if isinstance(self._windows, TimeWindows | UnlimitedWindows) else self._windows.end_of
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        (initializer, fold, _), windows = self._aggregation, self._windows
-        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        (initializer, fold, _), grace_ms = self._aggregation, self._windows.grace_ms
+        key_bytes_of, read, write = store.key_bytes, store.read_physical, store.write_physical
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
-        starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
+        windows_at = self._windows_at(store)
         at_commit, rereads, true_old = self._emit_at_commit, self._rereads(store), self._true_old(context)
         time = self._time
 
@@ -46,16 +51,16 @@ class WindowAggregate(WindowedAggregate[Windows]):
                 time.latest = stream_time = timestamp
             closed_until = stream_time - grace_ms
             try:
-                key_bytes, starts = key_bytes_of(key), starts_for(timestamp)
+                key_bytes, windows = key_bytes_of(key), windows_at(timestamp)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            for start in starts:
-                end = end_of(start)
+            for start, end, before, after in windows:
                 if end <= closed_until:
                     dropped(EXPIRED_WINDOW)
                     continue
-                stored, stored_at = read(key_bytes, start)
+                physical = before + key_bytes + after
+                stored, stored_at = read(physical, start)
                 try:
                     old = initializer() if stored is None else from_stored(stored)
                     new = fold(key, value, old)
@@ -66,7 +71,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
                     on_error(error, key, value, timestamp, headers)
                     return
                 changed_at = max(timestamp, stored_at)
-                write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
+                write(physical, start, new_stored, timestamp if new is None else changed_at)
                 # Held, a window that comes and goes within a commit is not sent; a deletion has its record's time.
                 if true_old and stored is None:
                     old = None
@@ -75,3 +80,19 @@ class WindowAggregate(WindowedAggregate[Windows]):
                 update(windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push
+
+    def _windows_at(self, store: WindowStoreImpl) -> Callable[[int], Iterable[_Window]]:
+        """Returns a function that finds the windows of a time. Those of the last steps of time are remembered."""
+        windows, around = self._windows, store.around
+
+        def found(timestamp: int) -> tuple[_Window, ...]:
+            end_of = windows.end_of
+            return tuple((start, end_of(start), *around(start)) for start in windows.starts_for(timestamp))
+
+        if not isinstance(windows, TimeWindows | UnlimitedWindows):
+            return found
+        steps = max(1, WINDOWS_AT_HAND * windows.advance_ms // windows.size_ms)
+        remembered, first_alike, step_ms = lru_cache(steps)(found), windows.first_alike, windows.step_ms
+        if step_ms == 1:
+            return lambda timestamp: remembered(first_alike(timestamp))
+        return lambda timestamp: remembered(timestamp - timestamp % step_ms)

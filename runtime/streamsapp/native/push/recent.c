@@ -11,6 +11,8 @@ enum { LEAST_LIMIT = 1000 }; /* records, from which on it is looked at how many 
 
 enum { FIRST_SLOTS = 64 };
 
+enum { BEGUN, STREAM_TIME, EXPIRED_BEFORE, NAMES };
+
 typedef struct {
     int64_t time, number;
     PyObject *stored;
@@ -29,6 +31,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *segments, *room;
+    PyObject *names[NAMES]; /* of what is asked of the segments */
     Slot *slots; /* a power of two, more than there are groups; NULL before the first record */
     Py_ssize_t mask, groups, count, limit;
     int64_t complete_from, begun;
@@ -105,8 +108,8 @@ static int keep_from(Recent *self, int64_t time) {
 /* If nothing is later it is the same time, from which on nothing is said to be complete. */
 static int64_t following(int64_t time) { return time < INT64_MAX ? time + 1 : time; }
 
-static int integer(PyObject *from, const char *name, int64_t *found) {
-    PyObject *given = PyObject_GetAttrString(from, name);
+static int integer(const Recent *self, int name, int64_t *found) {
+    PyObject *given = PyObject_GetAttr(self->segments, self->names[name]);
     *found = given ? PyLong_AsLongLong(given) : -1;
     Py_XDECREF(given);
     return PyErr_Occurred() ? -1 : 0;
@@ -119,9 +122,9 @@ static int begin_if_anew(Recent *self) {
         PyErr_SetString(PyExc_RuntimeError, "recent records are used while they are read");
         return -1;
     }
-    if (integer(self->segments, "begun", &begun)) return -1;
+    if (integer(self, BEGUN, &begun)) return -1;
     if (begun == self->begun) return 0;
-    if (integer(self->segments, "stream_time", &stream_time) || keep_from(self, INT64_MAX)) return -1;
+    if (integer(self, STREAM_TIME, &stream_time) || keep_from(self, INT64_MAX)) return -1;
     self->begun = begun;
     self->limit = 0;
     self->complete_from = following(stream_time);
@@ -133,8 +136,8 @@ static int make_room(Recent *self) {
     PyObject *given = PyObject_CallNoArgs(self->room);
     Py_ssize_t room = given ? PyLong_AsSsize_t(given) : -1;
     Py_XDECREF(given);
-    if (PyErr_Occurred() || integer(self->segments, "expired_before", &expired_before) ||
-        integer(self->segments, "stream_time", &stream_time) || keep_from(self, expired_before))
+    if (PyErr_Occurred() || integer(self, EXPIRED_BEFORE, &expired_before) ||
+        integer(self, STREAM_TIME, &stream_time) || keep_from(self, expired_before))
         return -1;
     while (self->count > room && self->complete_from <= stream_time && self->complete_from < INT64_MAX) {
         int64_t earliest = self->complete_from > expired_before ? self->complete_from : expired_before;
@@ -254,10 +257,19 @@ static PyObject *recent_between(Recent *self, PyObject *const *given, Py_ssize_t
 
 static Py_ssize_t recent_length(Recent *self) { return self->count; }
 
-static const Field recent_fields[] = {FIELD(Recent, segments, OBJECT), FIELD(Recent, room, FUNCTION), {0}};
+static const Field recent_fields[] = {FIELD(Recent, segments, OBJECT),
+                                      FIELD(Recent, room, FUNCTION),
+                                      FIELD(Recent, names[BEGUN], OWN),
+                                      FIELD(Recent, names[STREAM_TIME], OWN),
+                                      FIELD(Recent, names[EXPIRED_BEFORE], OWN),
+                                      {0}};
 
 static int complete_recent(PyObject *made) {
-    ((Recent *)made)->begun = -1;
+    static const char *const names[NAMES] = {"begun", "stream_time", "expired_before"};
+    Recent *self = (Recent *)made;
+    self->begun = -1;
+    for (int i = 0; i < NAMES; i++)
+        if (!(self->names[i] = PyUnicode_InternFromString(names[i]))) return -1;
     return 0;
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp import native
 from streamsapp.record import Headers
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, identity
 from streamsapp.state.engine.entries import EntryFormat, HeadersLoggedFormat, LoggedEntry
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.kinds.recent_entries import Item
@@ -28,6 +28,10 @@ class JoinWindowStore(WindowStoreImpl):
 
     def keep_recent(self) -> None:
         self._pairs = native.Recent(segments=self._segments, room=self._layers.room)
+
+    def keeps(self, serde: AnySerde) -> bool:
+        """Says whether a stored value is the bytes that this serde writes, whatever the topic."""
+        return self.raw is identity and self._serdes[1] is serde
 
     def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
         """Keeps a record, with its headers for the changelog."""

@@ -130,6 +130,24 @@ class WindowStoreImpl(SegmentedFacade):
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
 
+    def around(self, start_ms: int) -> tuple[bytes, bytes]:
+        """Returns the bytes before and after a key in the physical keys of the windows that start then."""
+        return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
+
+    def read_physical(self, physical: bytes, start_ms: int) -> Entry:
+        """Does what :meth:`read` does, with a key made of what :meth:`around` returns."""
+        if start_ms < self._segments.expired_before:
+            return None, -1
+        return self._layers.read(physical)
+
+    def write_physical(self, physical: bytes, start_ms: int, stored: Any, timestamp: int) -> None:
+        """Does what :meth:`write` does where recent windows are not held, nor duplicates."""
+        segments = self._segments
+        if start_ms > segments.stream_time:
+            segments.observe(start_ms)
+        if start_ms >= segments.deleted_before:
+            self._write(physical, stored, timestamp)
+
     def writes_as(self, key_serde: AnySerde, value_serde: AnySerde) -> bool:
         """Says whether these write windows and values in the bytes that the store has for them."""
         inner, (key, value) = time_windowed_inner(key_serde), self._serdes
@@ -137,11 +155,7 @@ class WindowStoreImpl(SegmentedFacade):
 
     def counted_windows(self) -> CountedWindows:
         """Returns the windows of an operator that counts in the store from now on, in place of an earlier one's."""
-
-        def around(start_ms: int) -> tuple[bytes, bytes]:
-            return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
-
-        return CountedWindows(self._layers, self._segments, around)
+        return CountedWindows(self._layers, self._segments, self.around)
 
     def deleted_at(self, key: Any, start_ms: int, end_ms: int) -> int:
         """Returns the time at which a window was deleted in the running epoch."""
