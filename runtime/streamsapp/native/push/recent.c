@@ -32,7 +32,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *segments, *room;
     PyObject *names[NAMES]; /* of what is asked of the segments */
-    Slot *slots; /* a power of two, more than there are groups; NULL before the first record */
+    Slot *slots;            /* a power of two, more than there are groups; NULL before the first record */
     Py_ssize_t mask, groups, count, limit;
     int64_t complete_from, begun;
     int is_read; /* nothing may change meanwhile */
@@ -257,12 +257,9 @@ static PyObject *recent_between(Recent *self, PyObject *const *given, Py_ssize_t
 
 static Py_ssize_t recent_length(Recent *self) { return self->count; }
 
-static const Field recent_fields[] = {FIELD(Recent, segments, OBJECT),
-                                      FIELD(Recent, room, FUNCTION),
-                                      FIELD(Recent, names[BEGUN], OWN),
-                                      FIELD(Recent, names[STREAM_TIME], OWN),
-                                      FIELD(Recent, names[EXPIRED_BEFORE], OWN),
-                                      {0}};
+static const Field recent_fields[] = {FIELD(Recent, segments, OBJECT),           FIELD(Recent, room, FUNCTION),
+                                      FIELD(Recent, names[BEGUN], OWN),          FIELD(Recent, names[STREAM_TIME], OWN),
+                                      FIELD(Recent, names[EXPIRED_BEFORE], OWN), {0}};
 
 static int complete_recent(PyObject *made) {
     static const char *const names[NAMES] = {"begun", "stream_time", "expired_before"};
