@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from streamsapp_operator.apply import FINALIZER, ActionContext, ActionRunner, set_finalizer
+from streamsapp_operator.apply import FINALIZER, ActionContext, ActionRunner, EndedContainers, set_finalizer
 from streamsapp_operator.children import Owner, RenderSettings
 from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import Client, Object
@@ -97,6 +97,7 @@ class AppReconciler:
         self._tools = tools
         self._observer = Observer(tools.client, tools.reader, tools.asker, tools.clock)
         self.recorder = Recorder(tools.client, tools.clock, tools.reporter)
+        self._ended = EndedContainers(tools.asker)
         self._runner = ActionRunner(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self.code = _CodeMap(tools.client, tools.reader)
         self._spec: tuple[object, RenderedSpec] | None = None
@@ -121,6 +122,8 @@ class AppReconciler:
         before = from_document(document.get("status"))
         job = None if before.bootstrap is None else before.bootstrap.job
         observation, planned = self._plan(spec, known, job, before, fresh=False)
+        if self._tools.may_act():
+            self._ended.take_out(observation, known)
         progress()
         children = observation.observed.children
         if self._tools.cache is not None and (takes_pods(planned.actions) or begins_pods(planned.actions, children)):

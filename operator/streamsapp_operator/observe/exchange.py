@@ -38,14 +38,17 @@ class ExchangeResponse:
     date: str | None
 
 
-def get(address: Address, path: str, token: str, left: Callable[[], float], max_bytes: int) -> ExchangeResponse:
-    """Sends the request; raises ``OSError``, ``ValueError`` or ``HTTPException``. ``left`` returns how many seconds
-    there are still."""
+def ask(
+    address: Address, path: str, token: str, left: Callable[[], float], max_bytes: int, *, method: str = "GET"
+) -> ExchangeResponse:
+    """Sends a request without a body; raises ``OSError``, ``ValueError`` or ``HTTPException``. ``left`` returns how
+    many seconds there are still."""
     lines = [
-        f"GET {path} HTTP/1.1",
+        f"{method} {path} HTTP/1.1",
         f"Host: {address}",
         f"Authorization: Bearer {token}",
         "Connection: close",
+        "Content-Length: 0",
     ]
     with socket.create_connection((address.host, address.port), timeout=_positive(left())) as connection:
         connection.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii"))

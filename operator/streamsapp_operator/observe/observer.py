@@ -51,10 +51,12 @@ from streamsapp_operator.model.observed_state import (
     RunSeen,
 )
 from streamsapp_operator.observe.checks import check_seen
+from streamsapp_operator.observe.exchange import Address
 from streamsapp_operator.observe.input_rates import RateObserver
 from streamsapp_operator.observe.jobs import job_seen, preview_seen, run_seen
 from streamsapp_operator.observe.pod_observer import PodObserver
 from streamsapp_operator.observe.pod_status import PodAsker
+from streamsapp_operator.observe.pods import ended_members, ordinal_of
 from streamsapp_operator.spec_rendering import RenderedSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -79,6 +81,9 @@ class AppObservation:
     observed: ObservedState
     #: ``Kind/name`` → the child; of some only the metadata. ``apply`` writes what it got back into it.
     children: dict[str, Object]
+    #: Members of the group whose containers have ended, and where the pods that are ready are asked.
+    ended_members: tuple[str, ...] = ()
+    ready_at: tuple[Address, ...] = ()
 
 
 class Observer:
@@ -122,7 +127,10 @@ class Observer:
             preview=self._preview(spec),
             run=self._run(spec, children),
         )
-        return AppObservation(observed, children)
+        places = self._pods.addresses(listed, owner.name)
+        ready_at = tuple(places[pod.name] for pod in pods if pod.ready and not pod.terminating and pod.name in places)
+        ended = tuple(each for pod in listed if ordinal_of(pod, owner.name) is not None for each in ended_members(pod))
+        return AppObservation(observed, children, ended, ready_at)
 
     def _bootstrap(self, spec: RenderedSpec, name: str) -> JobSeen | None:
         found = self._job(spec, name, BOOTSTRAP_LABEL)

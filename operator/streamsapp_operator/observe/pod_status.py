@@ -1,27 +1,33 @@
-"""Asks pods for their ``/status`` and their last hour, several at the same time.
+"""Asks pods for their ``/status`` and their last hour, several at the same time; and one to take members out of the
+group.
 
 Made once, called on the loops' threads. Each request has a thread of this room.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from functools import partial
+from http import HTTPStatus
 from http.client import HTTPException
 from random import sample
 from threading import BoundedSemaphore
 from typing import TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 
 from streamsapp.structs import decoded
 from streamsapp.web.history import HistoryAnswer, Moment
 from streamsapp_operator.model.observed_state import PodReport
-from streamsapp_operator.observe.exchange import Address, ExchangeResponse, get
+from streamsapp_operator.observe.exchange import Address, ExchangeResponse, ask
 from streamsapp_operator.observe.status_document import EARLIEST, LATEST, MAX_BYTES, read_status
 from streamsapp_operator.steady_clock import SteadyClock
+
+log = logging.getLogger(__name__)
 
 #: For each pod, its answer included.
 TIMEOUT_SECONDS = 2.0
@@ -57,6 +63,16 @@ class PodAsker:
         asked = {name: partial(self._history, address, after, tokens) for name, (address, after) in pods.items()}
         return self._all(asked, {})
 
+    def take_out(self, address: Address, members: Sequence[str], tokens: Sequence[str]) -> bool:
+        """Has a pod take members whose processes have ended out of the group; returns whether it has done so."""
+        path = f"/ended?{urlencode([('member', each) for each in members])}"
+        answer, _ = self._answer(address, path, tokens, method="POST")
+        done = not isinstance(answer, str) and answer.code == HTTPStatus.OK
+        if not done:
+            said = answer if isinstance(answer, str) else f"{answer.code} {answer.body[:200].decode(errors='replace')}"
+            log.info("%s did not take members out of the group: %s", address, said)
+        return done
+
     def _all(self, asks: Mapping[str, Callable[[], T]], missing: T) -> dict[str, T]:
         """Returns what was answered; ``missing`` where there was no time to ask."""
         turns = BoundedSemaphore(_OF_ONE)
@@ -86,7 +102,9 @@ class PodAsker:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return {}
 
-    def _answer(self, address: Address, path: str, tokens: Sequence[str]) -> tuple[ExchangeResponse | str, float]:
+    def _answer(
+        self, address: Address, path: str, tokens: Sequence[str], *, method: str = "GET"
+    ) -> tuple[ExchangeResponse | str, float]:
         """Asks one pod; returns its answer, or why there is none, and when it was asked. It may not have heard of
         today's token yet: then yesterday's is tried."""
         asked_at = self._clock.now()
@@ -95,7 +113,7 @@ class PodAsker:
         for token in tokens:
             asked_at = self._clock.now()
             try:
-                answer = get(address, path, token, lambda: deadline - self._clock.now(), MAX_BYTES)
+                answer = ask(address, path, token, lambda: deadline - self._clock.now(), MAX_BYTES, method=method)
             except (OSError, HTTPException, ValueError) as error:
                 return f"it did not answer at {address}: {str(error)[:200] or type(error).__name__}", asked_at
             if answer.code != 401:

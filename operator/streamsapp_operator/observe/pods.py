@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from streamsapp.manifest.member_notice import read_notice
 from streamsapp_operator.children.names import CONTAINER, PORT, PROGRAM_LABEL, REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, label
 from streamsapp_operator.model.observed_state import PodReport, PodSeen
@@ -113,13 +114,23 @@ def terminated(container: Object) -> Object | None:
     return None
 
 
+def ended_members(pod: Object) -> Iterator[str]:
+    """Returns the members of the group that processes of the pod's container were which have ended, as the container
+    named them itself: its termination message belongs to one run of it, that has ended with all its processes."""
+    container = container_status(pod["status"])
+    for state in ("state", "lastState"):
+        ended = (container.get(state) or {}).get("terminated") or {}
+        yield from read_notice(str(ended.get("message") or "")) or ()
+
+
 def last_exit(container: Object) -> str | None:
     """Returns how the container ended as text, such as ``exit 2: spec.kafka.bootstrapServers: ...``."""
     ended = terminated(container)
     if ended is None:
         return None
     reason = f" ({ended['reason']})" if ended.get("reason") not in (None, "Error", "Completed") else ""
-    message = _last_words(str(ended.get("message") or ""))
+    text = str(ended.get("message") or "")
+    message = "" if read_notice(text) is not None else _last_words(text)
     return _short(f"exit {ended.get('exitCode')}{reason}{': ' if message else ''}{message}")
 
 

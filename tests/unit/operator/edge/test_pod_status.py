@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -17,36 +15,7 @@ from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.exchange import Address
 from streamsapp_operator.observe.pod_status import PodAsker, clock_offset
 from streamsapp_operator.steady_clock import SteadyClock
-
-DATE = "Thu, 01 Jan 2026 00:00:10 GMT"
-BODY = json.dumps({"applicationId": "app", "state": "RUNNING", "generation": 1, "tasks": []}).encode()
-
-
-def answer(code: str = "200 OK", body: bytes = BODY, date: str | None = DATE) -> bytes:
-    head = [f"HTTP/1.1 {code}", f"Content-Length: {len(body)}", *([] if date is None else [f"Date: {date}"])]
-    return "".join(f"{line}\r\n" for line in [*head, ""]).encode() + body
-
-
-@contextmanager
-def pod(talk: Callable[[socket.socket, bytes], None]) -> Iterator[Address]:
-    """Listens, and talks to each who comes as ``talk`` does, which gets what was asked."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    try:
-                        talk(connection, connection.recv(4096))
-                    except OSError:
-                        continue
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield Address("127.0.0.1", listening.getsockname()[1])
-        listening.shutdown(socket.SHUT_RDWR)
+from talking_pod import DATE, answer, pod
 
 
 @pytest.fixture

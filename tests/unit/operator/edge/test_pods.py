@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from streamsapp_operator.observe.exchange import Address
-from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
+from streamsapp_operator.observe.pods import address_of, ended_members, ordinal_of, pod_seen
 
 POD: dict[str, Any] = {
     "metadata": {
@@ -143,6 +144,32 @@ def test_tells_how_its_container_ended(ended: dict[str, Any], told: str) -> None
     seen = pod_seen(pod(containerStatuses=crashed), 2, "")
     assert seen.last_exit == told
     assert seen.waiting_reason == "CrashLoopBackOff"
+
+
+def notice(*members: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": json.dumps({"members": members})}}
+
+
+def test_a_container_that_ended_has_named_its_members() -> None:
+    """Its message is none for people."""
+    ended = pod(containerStatuses=runtime(state=notice("a", "b"), lastState=notice("c")))
+
+    assert list(ended_members(ended)) == ["a", "b", "c"]
+    assert pod_seen(ended, 2, "").last_exit == "exit 137 (OOMKilled)"
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        [],
+        runtime(state={"running": {}}),
+        runtime(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": {"message": "exit"}}),
+        runtime(state={"terminated": {"exitCode": 0}}),
+        [{"name": "sidecar", "state": notice("of-another-program")}],
+    ],
+)
+def test_no_other_container_names_members(containers: list[dict[str, Any]]) -> None:
+    assert list(ended_members(pod(containerStatuses=containers))) == []
 
 
 def test_reads_a_pod_that_was_made_a_moment_ago() -> None:
