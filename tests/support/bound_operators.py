@@ -38,7 +38,7 @@ class MemoryStore:
         if stored is not None:
             self.entries[key] = (stored, timestamp)
 
-    def to_stored(self, key: str, value: Any) -> Any:
+    def to_stored(self, key: str, value: Any, unless_changed: Any = None) -> Any:
         return value
 
     def from_stored(self, stored: Any) -> Any:

@@ -227,6 +227,43 @@ class WindowPush:
     def forget(self) -> None:
         """Asks for windows anew."""
 
+class ShapedWriter:
+    """A serializer: ``write`` for values of the shape, of which ``read`` makes them again, and ``otherwise`` for all
+    others."""
+
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def read(self) -> Callable[[bytes], Any]: ...
+    def __init__(
+        self,
+        *,
+        write: Callable[[Any], bytes],
+        shape: Any,
+        otherwise: Callable[[Any], bytes],
+        read: Callable[[bytes], Any],
+    ) -> None: ...
+    def __call__(self, value: Any, /) -> bytes: ...
+
+class KeptValues:
+    """Reads what a store has as bytes, and makes those of values. Of bytes that are read a second time the value is
+    kept, as far as there is ``room``, in bytes: from then on each call gets a copy of it. What has been read is known
+    by the bytes object itself. The writer's shape is one that ``shapes.can_be_copied`` allows."""
+
+    #: The size of all bytes whose values may be kept.
+    room: int
+    @property
+    def held(self) -> int:
+        """The size of all bytes whose values are kept."""
+
+    def __init__(self, *, writer: ShapedWriter, room: int = 0) -> None: ...
+    def __call__(self, stored: bytes | None, /) -> Any: ...
+    def stored(self, value: Any, /) -> bytes:
+        """Returns the value's bytes; ``TypeError`` for a writer that gives something else."""
+
+    def stored_again(self, value: Any, stored: bytes, /) -> bytes:
+        """Returns the bytes of a value that was read of ``stored``: that object itself if they are equal to it."""
+
 class Sink:
     """A push function that serialises records and emits them for a topic. ``on_error`` gets what a serializer or the
     check of headers raises, with the record. ``keeps_key`` and ``keeps_value`` say that a serializer is known to keep

@@ -27,6 +27,8 @@
 #include "tls/tls.h"
 #include "tls/tls_context.h"
 #include "tls/tls_error.h"
+#include "values/kept_values.h"
+#include "values/shaped_writer.h"
 
 static PyMethodDef functions[] = {
     {"answer", sa_answer, METH_O, "answer(bytes): FetchAnswer"},
@@ -60,6 +62,8 @@ PyMODINIT_FUNC PyInit_compiled(void) {
                              &sa_input_type.type,
                              &sa_loop_type.type,
                              &sa_outbox_type.type,
+                             &sa_shaped_writer_type.type,
+                             &sa_kept_values_type.type,
                              &sa_chunk_type.type,
                              &sa_packed_type,
                              &sa_tls_context_type.type,

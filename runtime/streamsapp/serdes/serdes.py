@@ -112,7 +112,9 @@ _UUID: Serde[uuid.UUID] = FixedSizeSerde(
     _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(_plain_uuid, str), size=_UUID_SIZE
 )
 _JSON: Serde[Any] = Serde(
-    written_as_shaped(write_whatever, PLAIN, written_to_last("json", write_whatever, read_json)), read_json, name="json"
+    written_as_shaped(write_whatever, PLAIN, written_to_last("json", write_whatever, read_json), read_json),
+    read_json,
+    name="json",
 )
 _MSGPACK: Serde[Any] = msgpack_of(object)
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")

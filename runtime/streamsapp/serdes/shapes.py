@@ -1,7 +1,8 @@
 """The shapes of types: what a value has to be, to the type of each part, so that its reader gives back an equal one.
 
 Made with a serde, on the thread that builds a topology; plain data, which ``native.fits`` reads for every record. A
-value that fits needs not be read back after it is written, which takes several times as long.
+value that fits needs not be read back after it is written, which takes several times as long. A store copies it
+instead of reading it once more.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import is_dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import inspect
 
 #: A type: exactly that, and finite if a number. A frozen set of types: one of them. ``(shape,)``: a list of such parts.
@@ -34,6 +36,19 @@ def shape_of(part: inspect.Type) -> Shape:
     """Returns the shape of a type as msgspec describes it. Raises ``NoShapeError`` for constraints, classes that do
     something when they are made, types within themselves, and all that is not named above."""
     return _shape(part, ())
+
+
+def can_be_copied(shape: Shape) -> bool:
+    """Says whether a copy of the parts of a value of that shape is what its reader would make once more: its classes
+    do nothing when an instance is made."""
+    if not isinstance(shape, tuple):
+        return True
+    if len(shape) == 1:
+        return can_be_copied(shape[0])
+    kind, _, parts = shape
+    if issubclass(kind, msgspec.Struct):
+        return not any(part is PLAIN or isinstance(part, tuple) for part in parts)
+    return kind.__new__ is object.__new__ and all(map(can_be_copied, parts))
 
 
 def _shape(part: inspect.Type, within: tuple[Any, ...]) -> Shape:

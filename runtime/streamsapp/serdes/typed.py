@@ -125,7 +125,7 @@ def _names_a_set(schema: Any) -> bool:
 def _written(kind: Any, name: str, encode: Callable[[T], bytes], read: Callable[[bytes], T]) -> Callable[[T], bytes]:
     careful = _checking(kind, name, written_to_last(name, encode, read))
     try:
-        return written_as_shaped(encode, shape_of(described(kind)), careful)
+        return written_as_shaped(encode, shape_of(described(kind)), careful, read)
     except NoShapeError:
         return careful
 

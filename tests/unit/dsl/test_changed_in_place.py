@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
@@ -154,3 +155,57 @@ def test_groups_that_are_equal_to_python_alone_are_two(groups: tuple[Any, Any], 
 
 
 GROUPED_BY_JSON: Grouped[Any, Any] = Grouped(JSON, JSON)
+
+
+@dataclass
+class Row:
+    n: int
+    seen: list[int]
+
+
+def _joined_in_place(value: Row, row: Row) -> Row:
+    row.seen.append(value.n)
+    row.n += value.n
+    return row
+
+
+def test_a_row_that_a_joiner_changes_in_place_is_as_it_was_for_the_next_record() -> None:
+    rows = Serdes.json(Row)
+    builder = StreamsBuilder()
+    table = builder.table("rows", Consumed(TEXT, rows))
+    builder.stream("in", Consumed(TEXT, rows)).join(table, _joined_in_place).to("out", Produced(TEXT, rows))
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("rows", TEXT, rows).pipe_input("k", Row(10, [0]))
+        topic = driver.create_input_topic("in", TEXT, rows)
+        for n in range(5):
+            topic.pipe_input("k", Row(n, []))
+        results = driver.create_output_topic("out", TEXT, rows).read_values()
+    assert results == [Row(10 + n, [0, n]) for n in range(5)]
+
+
+@pytest.mark.parametrize("commit_each", [1, 3, 100])
+def test_a_reducer_that_returns_what_it_was_given_may_have_changed_it(commit_each: int) -> None:
+    def longest(last: Row, value: Row) -> Row:
+        if value.n == 0:
+            return last
+        if value.n < 0:
+            last.seen.append(value.n)
+            return last
+        return value
+
+    numbers = [5, 0, 0, 0, -1, 0, 0, -2, 0, 7, 0, 0, 0, -3, 0]
+    rows = Serdes.json(Row)
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", Consumed(TEXT, rows)).group_by_key(Grouped(TEXT, rows))
+    grouped.reduce(longest, Materialized("st", TEXT, rows, store="memory")).to_stream().to("out", Produced(TEXT, rows))
+    expected, last = [], Row(5, [])
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", TEXT, rows)
+        for at, n in enumerate(numbers):
+            topic.pipe_input("k", Row(n, []), at)
+            last = Row(n, []) if n > 0 else Row(last.n, [*last.seen, n] if n else last.seen)
+            expected.append(last)
+            if not at % commit_each:
+                driver.advance_wall_clock_time(60_000)
+        assert driver.create_output_topic("out", TEXT, rows).read_values() == expected
+        assert driver.get_key_value_store("st").get("k") == last

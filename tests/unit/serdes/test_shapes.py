@@ -128,7 +128,8 @@ def test_a_value_of_the_shape_is_written_at_once_and_comes_back(kind: type, valu
     def unasked(value: Any) -> bytes:
         pytest.fail(f"{value} was read back")
 
-    written = written_as_shaped(msgspec.json.encode, shape_of(described(kind)), unasked)(value)
+    read: Callable[[bytes], Any] = decoder(kind, "json")
+    written = written_as_shaped(msgspec.json.encode, shape_of(described(kind)), unasked, read)(value)
 
     assert decoder(kind, "json")(written) == value
     assert Serdes.json(kind).serialize(value) == written

@@ -175,7 +175,7 @@ class Aggregate(StoredTableOperator):
                     new_stored = None
                     deleting(context)
                 else:
-                    new_stored = to_stored(key, new)
+                    new_stored = to_stored(key, new, stored if new is aggregate else None)
                 if rereads and not old_is_known(key):
                     aggregate = initializer() if stored is None else from_stored(stored)
             except Exception as error:
@@ -225,7 +225,7 @@ class Reduce(StoredTableOperator):
                 stored, stored_at = read(key_bytes)
                 old = None if stored is None else from_stored(stored)
                 new = value if old is None else reducer(old, value)
-                new_stored = None if new is None else to_stored(key, new)
+                new_stored = None if new is None else to_stored(key, new, stored if new is old else None)
                 if rereads and old is not None and not old_is_known(key):
                     old = from_stored(stored)
             except Exception as error:

@@ -175,7 +175,8 @@ class AggregateTable(StoredTableOperator):
                 if new_row is not None:
                     aggregate = add_first(key, new_row) if aggregate is None else add(key, new_row, aggregate)
                     changed_at = max(timestamp, stored_at)
-                new_stored = None if aggregate is None else to_stored(key, aggregate)
+                unchanged = stored if aggregate is old else None
+                new_stored = None if aggregate is None else to_stored(key, aggregate, unchanged)
                 if rereads and old is not None and not old_is_known(key):
                     old = from_stored(stored)
             except Exception as error:

@@ -71,12 +71,15 @@ static int fits(PyObject *value, PyObject *shape) {
     return found == 1 ? is_finite(value) : found;
 }
 
+int sa_fits_shape(PyObject *value, PyObject *shape) {
+    int found = fits(value, shape);
+    if (found >= 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return found;
+    PyErr_Clear(); /* an attribute is missing, or the value is too deep */
+    return 0;
+}
+
 PyObject *sa_fits(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     if (count != 2) return PyErr_Format(PyExc_TypeError, "fits: takes a value and a shape, not %zd arguments", count);
-    int found = fits(given[0], given[1]);
-    if (found < 0) { /* an attribute is missing, or the value is too deep */
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
-        PyErr_Clear();
-    }
-    return PyBool_FromLong(found == 1);
+    int found = sa_fits_shape(given[0], given[1]);
+    return found < 0 ? NULL : PyBool_FromLong(found);
 }

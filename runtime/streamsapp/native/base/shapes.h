@@ -5,6 +5,9 @@
 
 #include <Python.h>
 
+/* True if the value has the shape; -1 with an exception that is no Exception. */
+int sa_fits_shape(PyObject *value, PyObject *shape);
+
 /* fits(value, shape), described in compiled.pyi. */
 PyObject *sa_fits(PyObject *module, PyObject *const *given, Py_ssize_t count);
 

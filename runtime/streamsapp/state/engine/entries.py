@@ -20,10 +20,12 @@ from operator import index
 from sys import getsizeof
 from typing import Any, Protocol, TypeAlias
 
+from streamsapp import native
 from streamsapp.outgoing import ChangelogFormat
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde, identity
 from streamsapp.serdes.numbers import whole_number_size
+from streamsapp.serdes.shapes import can_be_copied
 
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
 Entry: TypeAlias = tuple[Any, int]
@@ -107,14 +109,15 @@ def _checking(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return to_stored
 
 
-def storing(store: str, serde: AnySerde, format: EntryFormat) -> Callable[[Any, Any], Any]:
+def storing(store: str, serde: AnySerde, format: EntryFormat) -> ToStored:
     """Returns the function that makes ``(key, value)`` the stored value of a store. It raises at once for a value that
-    the changelog could not have: so the processing exception handler decides, and no commit fails for it."""
-    to_stored = format.to_stored
+    the changelog could not have: so the processing exception handler decides, and no commit fails for it. With a third
+    argument, what is stored, the value is the one that was made of it: unless it was changed since, that is stored."""
+    to_stored, stored_again = format.to_stored, format.stored_again
 
-    def stored(key: Any, value: Any) -> Any:
+    def stored(key: Any, value: Any, unless_changed: Any = None) -> Any:
         try:
-            return to_stored(value)
+            return to_stored(value) if unless_changed is None else stored_again(value, unless_changed)
         except Exception as error:
             raise ValueError(
                 f"state store {store!r} cannot keep a value of type {type(value).__name__} for key {key!r:.100}: "
@@ -125,7 +128,7 @@ def storing(store: str, serde: AnySerde, format: EntryFormat) -> Callable[[Any, 
         return stored
     lowest, highest = serde.bounds
 
-    def stored_number(key: Any, value: Any) -> Any:
+    def stored_number(key: Any, value: Any, unless_changed: Any = None) -> Any:
         if value.__class__ is int and lowest <= value <= highest:
             return value
         return stored(key, value)
@@ -157,12 +160,22 @@ def checked_bound(store: str, field: str, given: Any, least: int = 0) -> int:
     )
 
 
+class ToStored(Protocol):
+    """Makes a key's value the stored one, as :func:`storing` says."""
+
+    def __call__(self, key: Any, value: Any, unless_changed: Any = None, /) -> Any: ...
+
+
 class EntryFormat(ChangelogFormat, Protocol):
     """Translates between the three forms, for one store."""
 
     #: Of a value that is not ``None``; raises for what could not be written at the commit.
     to_stored: Callable[[Any], Any]
     from_stored: Callable[[Any], Any]
+    #: Of a value that ``from_stored`` has made of the second argument, which it gives back if the value is unchanged.
+    stored_again: Callable[[Any, Any], Any]
+    #: The values that ``from_stored`` copies instead of reading them once more; ``None`` if it does not.
+    kept: native.KeptValues | None
 
     def physical(self, entry: Entry) -> bytes:
         """Returns RocksDB's value of an entry that is not deleted."""
@@ -181,6 +194,18 @@ class EntryFormat(ChangelogFormat, Protocol):
         ...
 
 
+def _unchanged(value: Any, stored: Any) -> Any:
+    """Returns the same stored value: a value that cannot be changed is what it was."""
+    return stored
+
+
+def _kept(serde: AnySerde) -> native.KeptValues | None:
+    writer = serde.serialize
+    if isinstance(writer, native.ShapedWriter) and serde.deserialize is writer.read and can_be_copied(writer.shape):
+        return native.KeptValues(writer=writer)
+    return None
+
+
 class PlainFormat:
     """Entries without timestamp."""
 
@@ -188,6 +213,7 @@ class PlainFormat:
 
     def __init__(self, serde: AnySerde) -> None:
         serialize, deserialize = serde.serialize, serde.deserialize
+        self.kept = None if serde.immutable else _kept(serde)
         self.number_size = whole_number_size(serialize)
         if serde.immutable:
             self.to_stored: Callable[[Any], Any] = serde.checked or _checking(serialize)
@@ -195,10 +221,15 @@ class PlainFormat:
             #: Returns the changelog's value of something that is not deleted. Stored bytes are that already.
             self.raw: Callable[[Any], bytes] = serialize
             self._deserialize: Callable[[bytes], Any] = deserialize
+            self.stored_again: Callable[[Any, Any], Any] = _unchanged
+            return
+        self.raw = self._deserialize = identity
+        if self.kept is not None:
+            self.to_stored, self.from_stored, self.stored_again = self.kept.stored, self.kept, self.kept.stored_again
         else:
-            self.to_stored = _keeping(_serializing(serialize))
+            to_stored = self.to_stored = _keeping(_serializing(serialize))
             self.from_stored = lambda stored: None if stored is None else deserialize(stored)
-            self.raw = self._deserialize = identity
+            self.stored_again = lambda value, stored: to_stored(value)
 
     def physical(self, entry: Entry) -> bytes:
         return self.raw(entry[0])

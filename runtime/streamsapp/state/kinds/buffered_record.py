@@ -10,6 +10,7 @@ from struct import Struct, error
 from sys import getsizeof
 from typing import Any, NamedTuple
 
+from streamsapp import native
 from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers, InputRecord, RawRecord, check_headers
 from streamsapp.serdes.api import identity
@@ -158,6 +159,8 @@ class BufferedFormat:
         self.number_size = 0
         self.to_stored: Callable[[Any], Any] = identity
         self.from_stored: Callable[[Any], Any] = identity
+        self.stored_again: Callable[[Any, Any], Any] = lambda value, stored: value
+        self.kept: native.KeptValues | None = None
         self._operator = operator
         self._headers = headers
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.errors import StateStoreError
-from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, kept_key, storing
+from streamsapp.state.engine.entries import NO_TIMESTAMP, Entry, ToStored, kept_key, storing
 from streamsapp.state.engine.segments import Segments
 from streamsapp.state.kinds.recent_entries import Recent
 from streamsapp.state.kinds.store_type import Layers, StoreParts
@@ -49,7 +49,7 @@ class SerdeFacade(Facade):
         #: Fast protocol: the bytes of a key.
         self.key_bytes: Callable[[Any], bytes] = kept_key(parts.key_serde)
         #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for a value that could not be written.
-        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
+        self.to_stored: ToStored = storing(parts.name, parts.value_serde, parts.format)
         self.from_stored: Callable[[Any], Any] = parts.format.from_stored
         #: The bytes of a stored value, as its serde wrote them.
         self.raw: Callable[[Any], bytes] = parts.format.raw

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from streamsapp.state.engine.resources import StateResources
 
 
+#: The part of the read cache, in bytes of stored values, whose values may be kept beside them: as objects they take
+#: about three times as much.
+_KEPT_SHARE = 8
+
+
 @dataclass(slots=True)
 class LayerFigures:
     """The number of things that the layers were asked for since they were made."""
@@ -60,7 +65,7 @@ class WriteBack:
         """Takes ``unwritten_from``, which returns the key from which on nothing was ever written, or ``b""``. Further:
         whether entries are cells, as where all stored values are longs with a timestamp; and how many bytes before the
         end of a key the start of its window stands, 0 if it has none."""
-        self._readable = format.readable
+        self._format = format
         self._resources = resources
         self._live = ReadCache(self._load)
         self._unwritten = Unwritten(unwritten_from)
@@ -88,6 +93,7 @@ class WriteBack:
     def attach(self, committed: Reads | None) -> None:
         """Puts the layers on an engine; ``None`` takes it away, and reads that miss raise."""
         self.revert()
+        self._give_room()
         self._committed = committed
 
     @property
@@ -179,7 +185,7 @@ class WriteBack:
             if entry is None and (frozen := self._frozen) is not None:
                 entry = frozen.get(key)
             if entry is not None:
-                return self._readable((entry[0], entry[1]))
+                return self._format.readable((entry[0], entry[1]))
         return self._engine().get(key)
 
     def peek_range(self, start: bytes, end: bytes | None, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
@@ -200,7 +206,7 @@ class WriteBack:
                 # It may have been taken back meanwhile.
                 if start <= key and (end is None or key < end) and (entry := epoch.get(key)) is not None:
                     entries[key] = entry
-        readable = self._readable
+        readable = self._format.readable
         return [(key, readable((entries[key][0], entries[key][1]))) for key in sorted(entries)]
 
     def count(self) -> int:
@@ -218,6 +224,7 @@ class WriteBack:
         if not self._dirty:
             return None
         self._entry_size.sample(self._dirty)
+        self._give_room()
         self.figures.written_keys += len(self._dirty)
         self.epoch += 1
         self._frozen, self._dirty = self._dirty, self._begun()
@@ -264,6 +271,11 @@ class WriteBack:
         """Returns how many entries fit into this store's share of the read cache."""
         return self._resources.read_cache_share // self._entry_size.bytes
 
+    def _give_room(self) -> None:
+        """Bounds the values that are kept beside their bytes: the number of stores that share the cache changes."""
+        if (kept := self._format.kept) is not None:
+            kept.room = self._resources.read_cache_share // _KEPT_SHARE
+
     @property
     def cached_entries(self) -> int:
         return len(self._cache) + self._cache.older
@@ -293,11 +305,11 @@ class WriteBack:
             if entry is None and (frozen := self._frozen) is not None:
                 entry = frozen.as_it_is(key)
             if entry is not None:
-                return entry if self.cells is not None else self._readable(entry)
+                return entry if self.cells is not None else self._format.readable(entry)
         return self._cache.at_hand(key)
 
     def _in_range(self, epoch: Writes, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        readable = self._readable
+        readable = self._format.readable
         keys = epoch.between(start, end, reverse=reverse)
         return ((key, readable((entry[0], entry[1]))) for key in keys for entry in (epoch[key],))
 
