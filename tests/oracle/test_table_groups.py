@@ -31,17 +31,19 @@ class _CommitsSeldom(TopologyTestDriver):
             self._commit_all()
 
     def _process(self) -> None:
-        while self._task.buffered_records:
-            for partition in self._task.queues:
-                self._task.reached_end(partition)
-            self._task.process(self._control, 1)
+        task = self._tasks[0]
+        while task.buffered_records:
+            for partition in task.queues:
+                task.reached_end(partition)
+            task.process(self._control, 1)
 
     def _commit_all(self) -> None:
         """Commits what is processed, and what goes on from there through internal topics."""
-        self._commit()
-        while self._task.buffered_records:
+        task = self._tasks[0]
+        self._commit(task)
+        while task.buffered_records:
             self._process()
-            self._commit()
+            self._commit(task)
 
 
 def _run(program: Program, records: int, monkeypatch: pytest.MonkeyPatch) -> Outcome:

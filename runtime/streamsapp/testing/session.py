@@ -183,14 +183,14 @@ class _Driver(TopologyTestDriver):
 
     def total_written(self) -> int:
         """The number of records that sinks have written, without those that the topology reads itself."""
-        own = {each.topic for each in (*self._task.plan.changelogs.values(), *self._task.queues)}
+        own = self._topics_read().union(each.topic for task in self._tasks for each in task.plan.changelogs.values())
         return sum(len(records) for topic, records in self._outputs.items() if topic not in own)
 
     def dropped(self) -> int:
-        return self._task.context.dropped_records
+        return self._tasks[0].context.dropped_records
 
     def lateness_ms(self) -> float | None:
-        late = self._task.context.lateness.figures(self.now_ms())
+        late = self._tasks[0].context.lateness.figures(self.now_ms())
         return None if late is None else late.average
 
     def serdes_of_input(self, topic: str) -> tuple[AnySerde, AnySerde]:

@@ -16,8 +16,8 @@ from streamsapp.record import Headers, Record
 from streamsapp.serdes.api import AnySerde
 from streamsapp.testing.given import as_bytes, as_pair, require_serdes
 
-#: ``(topic, key bytes, value bytes, timestamp, headers, partition)``
-Pipe = Callable[[str, bytes | None, bytes | None, int, Headers | None, int], None]
+#: ``(topic, key bytes, value bytes, timestamp, headers, partition)``; without a partition the key chooses it.
+Pipe = Callable[[str, bytes | None, bytes | None, int, Headers | None, int | None], None]
 
 
 class TestInputTopic(JavaNames):
@@ -48,13 +48,15 @@ class TestInputTopic(JavaNames):
         value: Any,
         timestamp_ms: datetime | int | None = None,
         headers: Headers | None = None,
-        partition: int = 0,
+        partition: int | None = None,
     ) -> None:
         """Processes one record. Without a timestamp (milliseconds since 1970, or a ``datetime`` with a zone) it gets
-        the topic's own time, which then advances.
+        the topic's own time, which then advances. Without a ``partition`` its key chooses that, as in Kafka's
+        producer; records without a key are dealt in turn.
 
-        Raises ``SerializationError`` for a key or a value that the topic's serdes do not write, and any error of the
-        topology, as the uncaught exception handler would see it.
+        Raises ``UserInputError`` for a partition that the topic does not have, ``SerializationError`` for a key or a
+        value that the topic's serdes do not write, and any error of the topology, as the uncaught exception handler
+        would see it.
         """
         key_bytes = as_bytes(self._key, self._topic, "key", key)
         value_bytes = as_bytes(self._value, self._topic, "value", value)
@@ -63,7 +65,7 @@ class TestInputTopic(JavaNames):
             self._now_ms += self._auto_advance_ms
         self._pipe(self._topic, key_bytes, value_bytes, instant_ms(timestamp_ms), headers, partition)
 
-    def pipe_record(self, record: Record, partition: int = 0) -> None:
+    def pipe_record(self, record: Record, partition: int | None = None) -> None:
         """Processes one record, given whole. Raises ``UserInputError`` for anything else."""
         if not isinstance(record, Record):
             raise UserInputError(
@@ -97,33 +99,51 @@ class TestOutputTopic(JavaNames):
 
     __test__ = False
 
-    def __init__(self, topic: str, key_serde: AnySerde, value_serde: AnySerde, records: deque[OutputRecord]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        key_serde: AnySerde,
+        value_serde: AnySerde,
+        records: deque[OutputRecord],
+        partition: int | None = None,
+    ) -> None:
+        """``partition``: only its records are read."""
         require_serdes(topic, key_serde, value_serde)
         self._topic = topic
         self._key = key_serde.bind(topic, is_key=True)
         self._value = value_serde.bind(topic, is_key=False)
         self._records = records
+        self._partition = partition
 
     def is_empty(self) -> bool:
         """Says whether everything was read."""
-        return not self._records
+        return self._next_place() is None
 
     def queue_size(self) -> int:
         """Returns the number of records that are left to read."""
-        return len(self._records)
+        return sum(map(self._is_read_here, self._records))
 
     def read_record(self) -> Record:
         """Returns the next record; raises ``LookupError`` if there is none, and ``DeserializationError`` if the topic's
         serdes do not read it."""
-        if not self._records:
-            raise LookupError(f"nothing (more) was written to topic {self._topic}")
-        _, value, key, _, _, _, timestamp, headers = self._records.popleft()
+        place = self._next_place()
+        if place is None:
+            part = "" if self._partition is None else f"partition {self._partition} of "
+            raise LookupError(f"nothing (more) was written to {part}topic {self._topic}")
+        _, value, key, _, _, _, timestamp, headers = self._records[place]
+        del self._records[place]
         return Record(
             self._read(self._key, "key", key, headers),
             self._read(self._value, "value", value, headers),
             timestamp,
             list(headers or ()),
         )
+
+    def _next_place(self) -> int | None:
+        return next((place for place, record in enumerate(self._records) if self._is_read_here(record)), None)
+
+    def _is_read_here(self, record: OutputRecord) -> bool:
+        return self._partition in (None, record[3])
 
     def _read(self, serde: AnySerde, part: str, data: bytes | None, headers: Headers | None) -> Any:
         if data is None:
@@ -140,7 +160,7 @@ class TestOutputTopic(JavaNames):
 
     def read_records(self) -> list[Record]:
         """Returns all records that are left."""
-        return [self.read_record() for _ in range(len(self._records))]
+        return [self.read_record() for _ in range(self.queue_size())]
 
     def read_value(self) -> Any:
         """Returns the next record's value; raises ``LookupError`` if there is none."""

@@ -13,8 +13,9 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from instances import PATIENT, Instances, eventually, last_counts, produce, stored_counts
 from kafka_cluster import Kafka
 from killable import word_count
-from streamsapp import ClientState
+from streamsapp import ClientState, Serdes
 from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.testing import TopologyTestDriver
 
 WORDS = [f"word{number}" for number in range(300)]
 
@@ -72,6 +73,27 @@ def test_commits_the_last_read_offset_with_the_partition_time_as_kafka_streams_w
     assert OffsetMetadata.decode(text).topic.topic_id == str(described.result().topic_id)
     repartitioned = kafka.committed(config.application_id, f"{config.application_id}-words-repartition")
     assert OffsetMetadata.decode(repartitioned[0][1]).partition_time == 9000
+
+
+def test_the_test_driver_has_each_key_in_the_partition_that_it_has_on_a_broker(
+    kafka: Kafka, instances: Instances
+) -> None:
+    source, sink = kafka.create_topic("lines", partitions=3), kafka.create_topic("counts", partitions=2)
+    produce(kafka, source, [(None, line.encode(), 1000) for line in lines(50)])
+    config = instances.config()
+    topology, changelog = word_count(source, sink), f"{config.application_id}-counts-changelog"
+    instance = instances.start(topology, config)
+    eventually(lambda: sum(last_counts(kafka.read(sink)).values()) == 500)
+    eventually(lambda: sum(last_counts(kafka.read(changelog)).values()) == 500)
+    assert instance.close()
+
+    with TopologyTestDriver(topology, config, partitions={source: 3, sink: 2}) as driver:
+        driver.create_input_topic(source, Serdes.string(), Serdes.string()).pipe_values(lines(50))
+        for topic, partitions in ((sink, 2), (changelog, 3)):
+            for number in range(partitions):
+                part = driver.create_output_topic(topic, Serdes.bytes(), Serdes.long(), partition=number)
+                there = [record for record in kafka.read(topic) if record.partition() == number]
+                assert part.read_key_values_to_map() == last_counts(there) != {}
 
 
 def test_creates_internal_topics_with_the_settings_of_kafka_streams(kafka: Kafka, instances: Instances) -> None:

@@ -96,5 +96,5 @@ def test_final_results_and_what_a_suppression_sends_are_counted_for_the_metrics(
         for key, at in (("a", 1), ("b", 2), ("c", 12), ("d", 5_000)):
             topic.pipe_input(key, "x", at)
             driver.advance_wall_clock_time(1_000)
-        counted = {name: tally.value for (_, name), tally in driver._task.context.counts.items()}
+        counted = {name: tally.value for (_, name), tally in driver._tasks[0].context.counts.items()}
     assert counted == {"emit-final-records": 3, "suppression-emit": 3}

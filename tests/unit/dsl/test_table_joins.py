@@ -157,9 +157,9 @@ def test_what_joins_and_versioned_tables_leave_out_is_counted() -> None:
         rows, records = (driver.create_input_topic(name, TEXT, TEXT) for name in ("table", "stream"))
 
         def dropped(pipe: TestInputTopic, key: str | None, value: str | None, timestamp: int) -> int:
-            before = driver._task.context.dropped_records
+            before = driver._tasks[0].context.dropped_records
             pipe.pipe_input(key, value, timestamp)
-            return driver._task.context.dropped_records - before
+            return driver._tasks[0].context.dropped_records - before
 
         assert dropped(rows, "a", "new", 100) == 0
         assert dropped(rows, "a", "older than the history", 49) == 1
@@ -181,7 +181,7 @@ def test_an_answer_for_a_row_that_has_changed_is_counted_and_not_logged(caplog: 
         driver.create_input_topic("rows", TEXT, TEXT).pipe_input("a", "x1 y2")  # both are on their way at once
 
         assert driver.create_output_topic("out", TEXT, TEXT).read_key_values() == [("a", "y2/Y")]
-        assert driver._task.context.dropped_records == 1
+        assert driver._tasks[0].context.dropped_records == 1
     assert caplog.records == []
 
 

@@ -92,16 +92,16 @@ def _results(make: Callable[[KGroupedStream[str, int], Emit], KTable[Any, int]],
         partition, events = TopicPartition("in", 0), _events()
         for begin in range(0, len(events), 50):
             # A commit for fifty records: pipe_input would commit after each.
-            driver._task.add_records(
+            driver._tasks[0].add_records(
                 partition,
                 [
                     RawRecord("in", 0, begin + at, key.encode(), LONG.serialize(value), timestamp, None)
                     for at, (key, value, timestamp) in enumerate(events[begin : begin + 50])
                 ],
             )
-            driver._task.reached_end(partition)
-            driver._task.process(driver._control, 50)
-            driver._commit()
+            driver._tasks[0].reached_end(partition)
+            driver._tasks[0].process(driver._control, 50)
+            driver._commit(driver._tasks[0])
             commits.append([(each.key, each.value, each.timestamp) for each in output.read_records()])
     return commits
 

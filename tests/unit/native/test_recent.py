@@ -197,8 +197,8 @@ def results(kind: str, seed: int) -> tuple[list[object], dict[str, list[object]]
             at = max(0, number * 5 - rng.choice((0, 0, 7, 40, 90)))
             rng.choice(topics).pipe_input(rng.choice("abc"), value, at, headers=headers)
             if number % 150 == 149:
-                driver._task.stores.revert()  # all state is read back
-        names = [name for name in driver._task.stores.stores if "shared" not in name]
+                driver._tasks[0].stores.revert()  # all state is read back
+        names = [name for name in driver._tasks[0].stores.stores if "shared" not in name]
         stores = {name: list(driver.get_window_store(name).all()) for name in names}
         output = driver.create_output_topic("out", STRING, STRING).read_records()
         return [(each.key, each.value, each.timestamp, each.headers) for each in output], stores

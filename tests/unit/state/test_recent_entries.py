@@ -214,6 +214,6 @@ def test_a_window_in_a_new_segment_is_not_looked_for_in_the_engine(monkeypatch: 
         counts = driver.get_window_store("counts")
         assert len(asked) == 1  # a first read, which finds out whether the store is open
 
-        driver._task.stores.revert()
+        driver._tasks[0].stores.revert()
         topic.pipe_input("k0", "v", 99 * 7_000)
         assert counts.fetch("k0", 660_000) == 3  # two that were committed, and one more

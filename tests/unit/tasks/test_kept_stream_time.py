@@ -43,16 +43,16 @@ class Restarted:
 
     def committed(self) -> ConsumedOffset:
         """The offset that a commit would write now, as it is read from the group."""
-        kept = ConsumedOffset(1, 0, self._driver._task.context.processor_metadata.to_commit())
+        kept = ConsumedOffset(1, 0, self._driver._tasks[0].context.processor_metadata.to_commit())
         return ConsumedOffset.committed(kept.offset, kept.metadata)
 
     def restart(self, committed: ConsumedOffset | None) -> None:
         """Begins again where the group stands."""
-        self._driver._task.close_user_code()
-        task = self._driver._task.recycled(TaskRole.STANDBY).recycled(TaskRole.ACTIVE)
+        self._driver._tasks[0].close_user_code()
+        task = self._driver._tasks[0].recycled(TaskRole.STANDBY).recycled(TaskRole.ACTIVE)
         task.start_offsets = {} if committed is None else {IN: committed}
         task.initialize()
-        self._driver._task = task
+        self._driver._tasks[0] = task
 
 
 Build = Callable[[StreamsBuilder], KTable[Any, Any]]
@@ -175,7 +175,7 @@ def test_no_more_times_are_kept_than_there_is_room_for_and_none_of_nodes_that_ar
         return table
 
     with TopologyTestDriver(topology(build)) as driver:
-        driver._task.context.processor_metadata.start({"@gone": 5, "of-a-store": 6})
+        driver._tasks[0].context.processor_metadata.start({"@gone": 5, "of-a-store": 6})
         committed = Restarted(driver).committed()
         assert 20 < len(committed.processor_metadata) < 100
         assert "@gone" not in committed.processor_metadata

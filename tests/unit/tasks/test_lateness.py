@@ -28,4 +28,4 @@ def test_records_behind_stream_time_are_late_by_the_difference() -> None:
         topic = driver.create_input_topic("in", Serdes.string(), Serdes.string())
         for timestamp in (100, 80, 100, 40):
             topic.pipe_input("k", "v", timestamp)
-        assert driver._task.context.lateness.figures(5) == LatenessFigures(20.0, 60)
+        assert driver._tasks[0].context.lateness.figures(5) == LatenessFigures(20.0, 60)

@@ -71,7 +71,7 @@ def test_the_probe_of_every_kind_of_node_is_on_the_way_of_records() -> None:
         application_id="app", bootstrap_servers="none:9092", default_key_serde=TEXT, default_value_serde=TEXT
     )
     with TopologyTestDriver(whole_language(), config) as driver:
-        wired = driver._task._wired
+        wired = driver._tasks[0]._wired
         probed: list[str] = []
         wiring = wired.probed(lambda name, push: probed.append(name) or push)  # type: ignore[func-returns-value]
         assert set(probed) == {name for name, push in wired.plain.pushes.items() if push is not nowhere}

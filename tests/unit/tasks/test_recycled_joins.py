@@ -22,12 +22,12 @@ def _topology() -> Topology:
 
 def _was_replica(driver: TopologyTestDriver, changelog: list[RawRecord]) -> None:
     """The driver's task is given up, follows the changelog of the records that wait, and comes back."""
-    task = driver._task
+    task = driver._tasks[0]
     task.close_user_code()
     replica = task.recycled(TaskRole.STANDBY)
     replica.stores.restore(STORE, changelog, len(changelog))
-    driver._task = replica.recycled(TaskRole.ACTIVE)
-    driver._task.initialize()
+    driver._tasks[0] = replica.recycled(TaskRole.ACTIVE)
+    driver._tasks[0].initialize()
 
 
 def test_a_record_that_waits_since_the_task_was_a_replica_is_sent_when_its_window_closes() -> None:
@@ -38,7 +38,7 @@ def test_a_record_that_waits_since_the_task_was_a_replica_is_sent_when_its_windo
         here.create_input_topic("right", TEXT, TEXT).pipe_input("k", "partner", 100)  # nothing waits any more
 
         elsewhere.create_input_topic("left", TEXT, TEXT).pipe_input("k", "waits", 95)
-        topic = elsewhere._task.plan.changelogs[STORE].topic
+        topic = elsewhere._tasks[0].plan.changelogs[STORE].topic
         written = elsewhere.create_output_topic(topic, BYTES, BYTES).read_records()
         _was_replica(here, [RawRecord(topic, 0, 0, each.key, each.value, each.timestamp, None) for each in written])
         here.advance_wall_clock_time(10_000)

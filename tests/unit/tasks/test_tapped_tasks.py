@@ -72,7 +72,7 @@ def test_a_program_with_every_node_does_the_same_while_it_is_looked_at_now_and_t
             application_id="app", bootstrap_servers="none:9092", default_key_serde=TEXT, default_value_serde=TEXT
         )
         with TopologyTestDriver(whole_language(), settings) as driver:
-            tap = kind(driver._task, random.Random(-seed))
+            tap = kind(driver._tasks[0], random.Random(-seed))
             seen.append(driven(driver, tap, random.Random(seed)))
             if kind is Tap:
                 assert min(tap.ways.values()) > 5
@@ -94,7 +94,7 @@ def driven(driver: TopologyTestDriver, tap: Tap, rng: random.Random) -> list[obj
         topics[topic].pipe_input(key, value, at)
         if rng.randrange(10) == 0:
             driver.advance_wall_clock_time(rng.choice([1, 1000]))
-    return [outputs(driver), kept(driver._task), driver._task.context.record_errors.by_node]
+    return [outputs(driver), kept(driver._tasks[0]), driver._tasks[0].context.record_errors.by_node]
 
 
 def outputs(driver: TopologyTestDriver) -> dict[str, list[Record]]:
