@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
-from streamsapp.processor.operator import NodeContext, Push, Reason, nowhere
+from streamsapp.processor.operator import NodeContext, Push, Reason, handed_on_to, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.kinds.versioned import (
@@ -34,9 +34,17 @@ class LateChange(tuple[Any, Any]):
 
 
 def forward_updates(forward: Push, send_old_values: bool) -> Update:
-    """Forwards every update at once; the old value travels only if a table below needs it."""
+    """Forwards every update at once; the old value travels only if a table below needs it. Where new values alone are
+    handed on, as a stream, they go there directly."""
     if forward is nowhere:
         return _unread
+    stream = handed_on_to(forward)
+    if stream is not None:
+
+        def hand_on(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+            stream(key, new, timestamp, headers)
+
+        return hand_on
 
     def update(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         forward(key, (new, old if send_old_values else None), timestamp, headers)

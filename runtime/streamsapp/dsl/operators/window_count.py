@@ -17,7 +17,7 @@ from streamsapp.dsl.operators.stream_time import StreamTime
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
-from streamsapp.processor.operator import NodeContext, Push, nowhere
+from streamsapp.processor.operator import NodeContext, Push, handed_on_to, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.serdes import require_bytes
 from streamsapp.serdes.windowed import windowed
@@ -53,9 +53,15 @@ class WindowCount(CountingOperator, WindowAggregate):
         at_once = self._final is None and not self._emit_at_commit and forward is not nowhere
         cut = self._short_cut(context, store) if at_once else None
 
+        handed_on = handed_on_to(forward)
+        stream = handed_on or nowhere
+
         def tell(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
             old = (count - 1 or first_old) if send_old_values else None
             forward(windowed(key, start, end), (count, old), changed_at, headers)
+
+        def hand_on(key: Any, start: int, end: int, count: int, changed_at: int, headers: Headers | None) -> None:
+            stream(windowed(key, start, end), count, changed_at, headers)
 
         push = native.WindowPush(
             cells=cells,
@@ -73,7 +79,7 @@ class WindowCount(CountingOperator, WindowAggregate):
             emit=cut and cut.emit,
             noted=self._noted and self._noted.cells,
             noted_headers=self._noted and self._noted.headers,
-            tell=tell if at_once else None,
+            tell=None if not at_once else tell if handed_on is None else hand_on,
         )
         self._counted.on_forgotten.append(push.forget)
         return push
