@@ -66,7 +66,8 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     dropped(EXPIRED_WINDOW)
                     return
                 new = fold(key, value, new)
-                new_stored = None if new is None else to_stored(key, new)
+                unchanged = merged[0][0][2] if merged and new is merged[0][1] else None
+                new_stored = None if new is None else to_stored(key, new, unchanged)
                 if rereads:
                     merged = [(session, from_stored(session[2])) for session, _ in merged]
             except Exception as error:

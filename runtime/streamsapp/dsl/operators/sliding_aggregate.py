@@ -84,7 +84,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 try:
                     old = initializer() if stored is None else from_stored(stored)
                     new = fold(key, value, old) if folds else old
-                    new_stored = None if new is None else to_stored(key, new)
+                    new_stored = None if new is None else to_stored(key, new, stored if new is old else None)
                     if rereads and folds:
                         old = initializer() if stored is None else from_stored(stored)
                 except Exception as error:

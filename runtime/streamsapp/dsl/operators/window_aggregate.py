@@ -64,7 +64,7 @@ class WindowAggregate(WindowedAggregate[Windows]):
                 try:
                     old = initializer() if stored is None else from_stored(stored)
                     new = fold(key, value, old)
-                    new_stored = None if new is None else to_stored(key, new)
+                    new_stored = None if new is None else to_stored(key, new, stored if new is old else None)
                     if rereads:
                         old = initializer() if stored is None else from_stored(stored)
                 except Exception as error:
