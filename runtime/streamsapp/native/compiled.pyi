@@ -227,6 +227,24 @@ class WindowPush:
     def forget(self) -> None:
         """Asks for windows anew."""
 
+class NumberWriter:
+    """Writes an ``int`` big-endian in ``size`` bytes. ``otherwise`` gets all else, and numbers that do not fit."""
+
+    def __init__(self, *, size: int, otherwise: Callable[[Any], bytes]) -> None: ...
+    def __call__(self, value: Any, /) -> bytes: ...
+
+    size: int
+    otherwise: Callable[[Any], bytes]
+
+class NumberReader:
+    """Reads a number of ``size`` bytes, big-endian. ``otherwise`` gets all that is not so many ``bytes``."""
+
+    def __init__(self, *, size: int, otherwise: Callable[[Any], Any]) -> None: ...
+    def __call__(self, data: Any, /) -> Any: ...
+
+    size: int
+    otherwise: Callable[[Any], Any]
+
 class ShapedWriter:
     """A serializer: ``write`` for values of the shape, of which ``read`` makes them again, and ``otherwise`` for all
     others."""

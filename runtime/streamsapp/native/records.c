@@ -28,6 +28,7 @@
 #include "tls/tls_context.h"
 #include "tls/tls_error.h"
 #include "values/kept_values.h"
+#include "values/numbers.h"
 #include "values/shaped_writer.h"
 
 static PyMethodDef functions[] = {
@@ -62,6 +63,8 @@ PyMODINIT_FUNC PyInit_compiled(void) {
                              &sa_input_type.type,
                              &sa_loop_type.type,
                              &sa_outbox_type.type,
+                             &sa_number_writer_type.type,
+                             &sa_number_reader_type.type,
                              &sa_shaped_writer_type.type,
                              &sa_kept_values_type.type,
                              &sa_chunk_type.type,

@@ -19,6 +19,12 @@ def identity(value: Any) -> Any:
     return value
 
 
+def is_ours(function: Callable[..., Any]) -> bool:
+    """Says whether a function is one of this package's, in Python or in C."""
+    module: str = getattr(function, "__module__", None) or type(function).__module__
+    return module.startswith("streamsapp.")
+
+
 class PlainForm(NamedTuple):
     """The form in which values are written by hand and shown, as JSON can say it. Commands use it, never a task per
     record."""

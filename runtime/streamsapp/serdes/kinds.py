@@ -6,7 +6,7 @@ is said of them. Pure.
 
 from __future__ import annotations
 
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, is_ours
 from streamsapp.serdes.wrapping import WrappingSerde
 
 #: The Python values of serdes, by the name of the serde. A statement about a value's kind is true of every value.
@@ -70,5 +70,4 @@ def _inner(serde: AnySerde) -> AnySerde | None:
 
 def _is_ours(serde: AnySerde) -> bool:
     """Users name their serdes as they like."""
-    module = getattr(serde.serialize, "__module__", None) or ""
-    return serde.serialize is str.encode or module.startswith("streamsapp.")
+    return serde.serialize is str.encode or is_ours(serde.serialize)

@@ -10,15 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamsapp.native import NumberReader, NumberWriter
 from streamsapp.serdes.api import Serde, T
 from streamsapp.serdes.suggestion import wrong_type
 
 #: Layouts of ``struct`` that take whole numbers.
 _INTEGERS = "hiq"
-
-
-#: The functions that write whole numbers, and in how many bytes.
-_WHOLE_NUMBERS: list[tuple[Callable[[Any], bytes], int]] = []
 
 
 @dataclass(frozen=True)
@@ -54,15 +51,18 @@ def number_serde(name: str, layout: str) -> FixedSizeSerde[Any]:
 
     highest = (1 << 8 * codec.size - 1) - 1
     bounds = (-highest - 1, highest) if layout[-1] in _INTEGERS else None
+    write: Callable[[Any], bytes] = serialize
+    read: Callable[[bytes], Any] = deserialize
     if bounds is not None:
-        _WHOLE_NUMBERS.append((serialize, codec.size))
-    return FixedSizeSerde(serialize, deserialize, True, name, checked, bounds, size=codec.size)
+        write = NumberWriter(size=codec.size, otherwise=serialize)
+        read = NumberReader(size=codec.size, otherwise=deserialize)
+    return FixedSizeSerde(write, read, True, name, checked, bounds, size=codec.size)
 
 
 def whole_number_size(serialize: Callable[[Any], bytes]) -> int:
     """Returns in how many bytes a function of :func:`number_serde` writes whole numbers, the highest first; 0 for any
     other function, as that of a serde made from one of ours may write them otherwise."""
-    return next((size for known, size in _WHOLE_NUMBERS if known is serialize), 0)
+    return serialize.size if isinstance(serialize, NumberWriter) else 0
 
 
 def _unfit(name: str, value: Any, error: Exception) -> Exception:

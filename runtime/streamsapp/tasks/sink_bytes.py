@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, is_ours
 from streamsapp.serdes.wrapping import WrappingSerde
 
 #: Serializers of these give bytes, whatever they are given; the serializers of this package are wrapped in its own
@@ -35,7 +35,7 @@ def _gives_bytes(serde: AnySerde) -> bool:
     if isinstance(serde, WrappingSerde):
         return _gives_bytes(serde.inner)  # it puts its own bytes before or behind the bytes of the inner one
     module = getattr(serde.serialize, "__module__", None) or ""
-    return serde.serialize is str.encode or module in _TRUSTED or module.startswith("streamsapp.")
+    return serde.serialize is str.encode or module in _TRUSTED or is_ours(serde.serialize)
 
 
 def _as_bytes(data: Any) -> bytes | None:

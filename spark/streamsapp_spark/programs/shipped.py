@@ -9,13 +9,15 @@ import io
 import pickle
 from collections import ChainMap
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.cloudpickle import CloudPickler
 
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError
+from streamsapp.native import NumberReader, NumberWriter
 from streamsapp.topology.builder import Topology
 
 
@@ -51,9 +53,18 @@ class PickledProgram:
         return loaded
 
 
+def _anew(made: NumberReader | NumberWriter) -> tuple[Any, ...]:
+    return partial(type(made), size=made.size, otherwise=made.otherwise), ()
+
+
 class _Pickler(CloudPickler):
-    """Takes the packers, too, that serdes of numbers hold."""
+    """Takes what serdes of numbers are made of, too."""
 
     dispatch_table = ChainMap(  # noqa: RUF012 - it is read when a pickler is made
-        {Struct: lambda packer: (Struct, (packer.format,))}, CloudPickler.dispatch_table
+        {
+            Struct: lambda packer: (Struct, (packer.format,)),
+            NumberReader: _anew,
+            NumberWriter: _anew,
+        },
+        CloudPickler.dispatch_table,
     )

@@ -166,6 +166,17 @@ def test_every_input_knows_how_far_it_was_processed_while_inputs_take_turns(
         assert len(queue) == len(inputs[number]) - len(times)
 
 
+def test_only_several_inputs_keep_in_mind_which_of_them_got_records() -> None:
+    one, two = Group(1), Group(2)
+    for time in range(3):
+        for it in (one, two):
+            it.add(0, time)
+            it.run()
+
+    assert len(one.group._arrivals) == 0, "it would grow for as long as the task runs"
+    assert len(two.group._arrivals) == 0
+
+
 def test_an_unreadable_record_is_told_with_the_input_that_has_it_while_inputs_take_turns() -> None:
     it = Group(2, on_error="continue")
     it.add(0, 1, 3, 5)
