@@ -24,6 +24,7 @@ from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreList
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.runtime.task_lookups import TaskLookups
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.engine.resources import StateResources
@@ -279,7 +280,10 @@ class Restoring:
         self.admin = FakeAdmin(self.consumer)
         consumer = cast(Any, self.consumer)
         events = RestoreEvents(consumer, lambda: self.listener, lambda: self.standby_listener)
-        self.reading = RestoreConsumer(consumer, cast(Any, self.admin), events, self.clock)
+        #: Look-ups that have begun wait here while this is a list.
+        self.lookups: list[Callable[[], None]] | None = None
+        lookups = TaskLookups(consumer, cast(Any, self.admin), self.clock, self._look_up)
+        self.reading = RestoreConsumer(consumer, cast(Any, self.admin), events, self.clock, lookups)
         #: Says whether there was a restored task, at each notice to the polling thread.
         self.told: list[bool] = []
         self.thread = RestorationThread(
@@ -290,6 +294,9 @@ class Restoring:
             NOTHING_TO_PREPARE if preparer is None else preparer(self.admin, self.clock),
             on_restored=lambda: self.told.append(not self.thread.restored.empty()),
         )
+
+    def _look_up(self, work: Callable[[], None]) -> None:
+        work() if self.lookups is None else self.lookups.append(work)
 
     def log(self, partition: TopicPartition, *offsets: int, end: int | None = None, low: int = 0) -> None:
         """The broker has these records, keyed by their offset."""

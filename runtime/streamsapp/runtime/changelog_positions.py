@@ -17,7 +17,7 @@ from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelog_reader import ChangelogReader
 from streamsapp.runtime.topics_created_anew import settle_inputs
 from streamsapp.tasks.states import TaskRole
@@ -61,31 +61,21 @@ def with_records(admin: TopicAdmin, partitions: Sequence[TopicPartition]) -> lis
     return sorted(each for each in partitions if lows[each] < highs[each])
 
 
-def identify(consumer: PartitionConsumer, tasks: Sequence[StreamTask]) -> None:
-    """Learn which topics the names of tasks' inputs and changelogs stand for now."""
-    names = {
-        task.id: {each.topic for each in (*task.plan.inputs, *task.plan.all_changelogs.values())} for task in tasks
-    }
-    found = consumer.topics(set().union(*names.values()))
-    for task in tasks:
-        task.topics = {name: found[name] for name in names[task.id] if name in found}
-
-
-def read_committed(
+def settle_start(
     consumer: PartitionConsumer,
-    tasks: Sequence[StreamTask],
-    snapshots: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]],
+    task: StreamTask,
+    committed: Mapping[TopicPartition, tuple[int, str]],
+    snapshot: Mapping[TopicPartition, ConsumedOffset],
 ) -> None:
-    """Set the offsets where active tasks continue and up to which replicas of tables may go: those committed, unless
-    the topic was created anew. For inputs without offsets in the group, it is the offset of the task's snapshot."""
-    committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
-    for task in tasks:
-        known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
-        snapshot = {each: at for each, at in snapshots.get(task.id, {}).items() if each in task.plan.inputs}
-        task.start_offsets = settle_inputs(task, {**snapshot, **known}, partial(_beginning, consumer))
-        if adopted := sorted(snapshot.keys() - known.keys()):
-            named = ", ".join(map(str, adopted))
-            log.info("task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named)
+    """Set the offsets where an active task continues and up to which a replica of tables may go: those committed,
+    unless the topic was created anew. For inputs without offsets in the group, it is the offset of the task's
+    snapshot."""
+    known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
+    snapshot = {each: at for each, at in snapshot.items() if each in task.plan.inputs}
+    task.start_offsets = settle_inputs(task, {**snapshot, **known}, partial(_beginning, consumer))
+    if adopted := sorted(snapshot.keys() - known.keys()):
+        named = ", ".join(map(str, adopted))
+        log.info("task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named)
 
 
 def _beginning(consumer: PartitionConsumer, partition: TopicPartition) -> int:

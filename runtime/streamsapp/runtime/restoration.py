@@ -7,7 +7,7 @@ Active tasks leave when their stores are complete, standby and warm-up tasks sta
 With remote state, other threads prepare a new task's directory first, with a snapshot perhaps: it waits here meanwhile.
 The thread owns the restore consumer. One pass of its loop:
 
-    1. take what was asked: open the stores of new tasks, find where they stand; promote or let go of replicas
+    1. take what was asked: open the stores of new tasks, have it found where they stand; promote or let go of replicas
     2. fetch from the restore consumer: replicas wait while an active task is being restored
     3. apply each batch to its store, call the listener
     4. hand over active tasks whose stores are all complete
@@ -24,11 +24,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from confluent_kafka import KafkaException
-
 from streamsapp.clock import Clock
 from streamsapp.deadline import Deadline
-from streamsapp.errors import ReplicaLostError, StateStoreError, TaskCorruptedError
+from streamsapp.errors import ReplicaLostError, TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
@@ -36,6 +34,7 @@ from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.restore_consumer import RestoreConsumer
+from streamsapp.runtime.task_lookups import Found
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
@@ -48,6 +47,8 @@ log = logging.getLogger(__name__)
 RESTORE_WAIT, FOLLOW_WAIT, WORK_WAIT = 0.1, 0.02, 1.0
 #: How long requests are worked on before records are, in seconds: opening a store takes milliseconds.
 REQUESTS_SLICE = 0.02
+#: Rounds of look-ups at a time; tasks that arrive meanwhile share the next one.
+MOST_ROUNDS = 4
 #: Records in a batch that shows how fast restoring is.
 MEASURABLE = 1000
 
@@ -57,10 +58,16 @@ class RestorePhase(enum.Enum):
 
     #: Other threads prepare its directory.
     PREPARING = "preparing"
-    #: Its stores are open, or about to be; its changelogs are still to be located.
+    #: Its stores are open, or about to be; brokers are still to be asked where its changelogs begin and end.
     ARRIVED = "arrived"
+    #: Other threads ask them.
+    LOCATING = "locating"
     #: Its changelogs are read to their ends, or for ever.
     READING = "reading"
+
+
+#: A task in one of these waits for another thread.
+_AWAITED = frozenset({RestorePhase.PREPARING, RestorePhase.LOCATING})
 
 
 @dataclass(eq=False)
@@ -102,6 +109,9 @@ class RestorationThread(threading.Thread):
         #: Active tasks whose stores are complete, for the polling thread.
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
         self._here: dict[TaskId, RestoringTask] = {}
+        #: Rounds of look-ups that are under way, and the answers to those that are not, with the tasks asked for.
+        self._rounds = 0
+        self._found: SimpleQueue[tuple[list[tuple[RestoringTask, StreamTask]], Found | Exception]] = SimpleQueue()
         #: Tasks that are here no more because of a failure that was not theirs, for the polling thread.
         self._dropped: SimpleQueue[StreamTask] = SimpleQueue()
         #: How often state was found damaged; looked at by health.
@@ -171,10 +181,7 @@ class RestorationThread(threading.Thread):
         try:
             self._run_once()
         except Exception as error:
-            for here in list(self._here.values()):
-                self._drop(here.task)
-                self._dropped.put(here.task)
-            self._failures.put(ThreadFailure(self.name, error))
+            self._fail(list(self._here.values()), error)
 
     def _run_once(self) -> None:
         self._take_requests()
@@ -182,7 +189,8 @@ class RestorationThread(threading.Thread):
         if self.reading.readers:
             restoring = self.reading.restoring
             self.reading.pause_replicas(paused=restoring or self.paused)  # other threads wait for the active tasks
-            self._read(RESTORE_WAIT if restoring and not any(map(self.prepares, self._here)) else FOLLOW_WAIT)
+            awaited = any(here.phase in _AWAITED for here in self._here.values())
+            self._read(RESTORE_WAIT if restoring and not awaited else FOLLOW_WAIT)
         self._hand_over()
         self.reading.observe_lag()
 
@@ -275,35 +283,40 @@ class RestorationThread(threading.Thread):
     # ---- where stores stand ------------------------------------------------------------------------------------
 
     def _start_arrived(self) -> None:
-        """Find out where the changelogs of all new tasks begin and end, in one go, and start reading."""
+        """Have it found out where the changelogs of all new tasks begin and end; start reading those that are known."""
         arrived = [here for here in self._here.values() if here.phase is RestorePhase.ARRIVED]
-        if not arrived:
-            return
-        for here in arrived:
-            here.phase = RestorePhase.READING
-        tasks = [here.task for here in arrived]
-        self.reading.identify(tasks)
-        active_or_shared = [task for task in tasks if task.role is TaskRole.ACTIVE or task.plan.source_changelogs]
-        self.reading.read_committed(active_or_shared, {here.task.id: here.prepared.inputs for here in arrived})
-        try:
-            lows, highs = self.reading.ends(tasks)
-        except KafkaException:
-            if len(arrived) > 1:
-                log.info("the broker does not say where all changelogs end; it is asked for those of each task alone")
+        if arrived and self._rounds < MOST_ROUNDS:
+            self._rounds += 1
             for here in arrived:
-                self._guarded(here.task, partial(self._start_alone, here))
-            return
-        for here in arrived:
-            self._guarded(here.task, partial(self._start, here, lows, highs))
+                here.phase = RestorePhase.LOCATING
+            asked = [(here, here.task) for here in arrived]
+            self.reading.look_up([here.task for here in arrived], partial(self._answered, asked))
+        while not self._found.empty():
+            self._rounds -= 1
+            self._take_found(*self._found.get_nowait())
 
-    def _start_alone(self, here: RestoringTask) -> None:
-        try:
-            lows, highs = self.reading.ends([here.task])
-        except KafkaException as error:
-            raise StateStoreError(
-                f"the broker does not report where the changelogs of task {here.task.id} end: {error.args[0].str()}"
-            ) from error
-        self._start(here, lows, highs)
+    def _answered(self, asked: list[tuple[RestoringTask, StreamTask]], found: Found | Exception) -> None:
+        """Called on the thread of a look-up."""
+        self._found.put((asked, found))
+        self._requests.put(lambda: None)  # ends a wait for requests
+
+    def _take_found(self, asked: list[tuple[RestoringTask, StreamTask]], found: Found | Exception) -> None:
+        """Tasks may have been closed, promoted or replaced meanwhile: then the answer is not theirs."""
+        waiting = [
+            here
+            for here, task in asked
+            if self._here.get(task.id) is here and here.task is task and here.phase is RestorePhase.LOCATING
+        ]
+        if isinstance(found, Exception):
+            if waiting:
+                self._fail(waiting, found)
+            return
+        for here in waiting:
+            here.phase = RestorePhase.READING
+            self._guarded(here.task, partial(self._locate, here, found))
+
+    def _locate(self, here: RestoringTask, found: Found) -> None:
+        self._start(here, *self.reading.settle(here.task, found, here.prepared.inputs))
 
     def _start(self, here: RestoringTask, lows: Offsets, highs: Offsets) -> None:
         if (why := self.reading.objection(here.task, highs)) is not None:
@@ -384,6 +397,13 @@ class RestorationThread(threading.Thread):
         except Exception as error:
             self._drop(task)
             self._failures.put(ThreadFailure(self.name, error, task.id))
+
+    def _fail(self, some: Collection[RestoringTask], error: Exception) -> None:
+        """A failure concerns several tasks, and none of them in particular."""
+        for here in some:
+            self._drop(here.task)
+            self._dropped.put(here.task)
+        self._failures.put(ThreadFailure(self.name, error))
 
     def _drop(self, task: StreamTask) -> None:
         """The task is not restored any further."""

@@ -6,22 +6,27 @@ Called on the restoration thread, which decides whose changelogs are read and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+
+from confluent_kafka import KafkaException
 
 from streamsapp import native
 from streamsapp.clock import Clock
+from streamsapp.errors import StateStoreError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.fetching.fetched import Fetched
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import UNKNOWN_TOPIC, InputRecord, TaskId, TopicPartition
-from streamsapp.runtime.changelog_positions import Offsets, ends, identify, read_committed, refuse_to_begin_anew
+from streamsapp.runtime.changelog_positions import Offsets, refuse_to_begin_anew, settle_start
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.outdated_state import TombstoneRetention, objection_to_task
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.runtime.task_lookups import Found, TaskLookups
 from streamsapp.state.provenance import Provenance
+from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 #: Records per fetch: large batches are what makes restoring fast.
@@ -33,8 +38,16 @@ PATIENCE_MS = 60_000
 class RestoreConsumer:
     """Reads changelogs of active tasks up to their ends, and those of replicas for ever."""
 
-    def __init__(self, consumer: PartitionConsumer, admin: TopicAdmin, events: RestoreEvents, clock: Clock) -> None:
+    def __init__(
+        self,
+        consumer: PartitionConsumer,
+        admin: TopicAdmin,
+        events: RestoreEvents,
+        clock: Clock,
+        lookups: TaskLookups | None = None,
+    ) -> None:
         self._consumer = consumer
+        self._lookups = lookups or TaskLookups(consumer, admin, clock)
         self._admin = admin
         self._events = events
         self._lag = ReplicaLag(consumer, admin, clock)
@@ -44,8 +57,8 @@ class RestoreConsumer:
         self.readers: dict[TopicPartition, ChangelogReader] = {}
         #: True while replicas stand still.
         self.replicas_paused = False
-        #: When it was asked last where changelogs end.
-        self._asked_at_ms = 0
+        #: When it was asked where the changelogs of each task end.
+        self._asked_at_ms: dict[TaskId, int] = {}
 
     def lag(self, task: StreamTask) -> int | None:
         """Records that a replica is behind, over all its stores; ``None`` if not known yet. Any thread."""
@@ -55,28 +68,35 @@ class RestoreConsumer:
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
-    def identify(self, tasks: Sequence[StreamTask]) -> None:
-        """Learn which topics the names of tasks' inputs and changelogs stand for now."""
-        identify(self._consumer, tasks)
+    def look_up(self, tasks: Sequence[StreamTask], done: Callable[[Found | Exception], None]) -> None:
+        """Ask what these tasks need to begin; ``done`` gets the answers on another thread."""
+        self._lookups.begin(tasks, done)
+
+    def settle(
+        self, task: StreamTask, found: Found, snapshot: Mapping[TopicPartition, ConsumedOffset]
+    ) -> tuple[Offsets, Offsets]:
+        """Take what was found about a task: its topics, and where it continues in its inputs; ``snapshot`` says that
+        where the group knows nothing. Returns the first and the next offset of its changelogs. Raises
+        ``StateStoreError`` if the broker does not say them."""
+        named = {each.topic for each in (*task.plan.inputs, *task.plan.all_changelogs.values())}
+        task.topics = {name: found.topics[name] for name in named if name in found.topics}
+        if task.role is TaskRole.ACTIVE or task.plan.source_changelogs:
+            settle_start(self._consumer, task, found.committed, snapshot)
+        self._asked_at_ms[task.id] = found.asked_at_ms
+        told = found.ends[task.id]
+        if isinstance(told, KafkaException):
+            raise StateStoreError(
+                f"the broker does not report where the changelogs of task {task.id} end: {told.args[0].str()}"
+            ) from told
+        return told
 
     def objection(self, task: StreamTask, highs: Offsets) -> str | None:
         """Returns why a task's stores must not go on from where they stand."""
         return objection_to_task(task, highs, self._retention)
 
-    def read_committed(
-        self, tasks: Sequence[StreamTask], inputs: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]]
-    ) -> None:
-        """Learn where tasks continue in their inputs; ``inputs`` says it where the group knows nothing."""
-        read_committed(self._consumer, tasks, inputs)
-
     def refuse_to_begin_anew(self, task: StreamTask, unknown: Exception | None) -> None:
         """Raises ``StateStoreError`` if it is not known (``unknown`` says why) where a task goes on that ran."""
         refuse_to_begin_anew(self._admin, task, unknown)
-
-    def ends(self, tasks: Iterable[StreamTask]) -> tuple[Offsets, Offsets]:
-        """The first and the next offset of all changelogs of these tasks; raises ``KafkaException``."""
-        self._asked_at_ms = self._clock.now_ms()
-        return ends(self._admin, [each for task in tasks for each in task.plan.all_changelogs.values()])
 
     def start(self, task: StreamTask, found: Sequence[ChangelogReader], highs: Offsets) -> None:
         """Read a task's changelogs, which end at ``highs``, as far as there is anything to read."""
@@ -100,17 +120,17 @@ class RestoreConsumer:
             self._events.started(reader)
 
     def _note_origin(self, reader: ChangelogReader, high: int) -> None:
-        stores = reader.task.stores
+        stores, asked_at_ms = reader.task.stores, self._asked_at_ms[reader.task.id]
         topic = reader.task.topics.get(reader.partition.topic, UNKNOWN_TOPIC)
         known = stores.provenance(reader.store).topic
         if known.topic_id and not topic.topic_id:  # an answer that lacks it takes nothing back
             topic = known
         begins = stores.changelog_offset(reader.store) is None
         if begins or reader.position >= high - 1:
-            stores.note_origin(reader.store, Provenance(topic, self._asked_at_ms))
+            stores.note_origin(reader.store, Provenance(topic, asked_at_ms))
         else:
             stores.note_origin(reader.store, Provenance(topic, stores.provenance(reader.store).fresh_at_ms))
-        reader.goal = Observation(reader.position, high, self._asked_at_ms)
+        reader.goal = Observation(reader.position, high, asked_at_ms)
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -227,7 +247,7 @@ class RestoreConsumer:
     def note_complete(self, task: StreamTask) -> None:
         """A task's stores have all that their changelogs had when it was asked where they end."""
         for store in task.plan.changelogs:
-            task.stores.note_fresh(store, self._asked_at_ms)
+            task.stores.note_fresh(store, self._asked_at_ms[task.id])
 
     def forget(self, task: StreamTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         """Stop reading a task's changelogs, before their ends."""

@@ -55,7 +55,8 @@ class Run:
         wanted = end_offsets(self.kafka, self.sink) + self._chosen.randrange(1, after)
         process = self.start()
         # Records that the process before this one had on the way may come after it was killed.
-        eventually(lambda: process.assert_running() and self.config.state_dir.exists())
+        keeps = self.arguments.get("store") != "memory"  # which makes no directory
+        eventually(lambda: process.assert_running() and (self.config.state_dir.exists() or not keeps))
         eventually(lambda: process.assert_running() and end_offsets(self.kafka, self.sink) >= wanted)
         process.kill()
         if wipe:
