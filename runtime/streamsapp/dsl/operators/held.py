@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.short_cut import short_cut
-from streamsapp.processor.operator import NodeContext
+from streamsapp.processor.operator import NodeContext, handed_on_to
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.serdes.api import AnySerde
 
@@ -129,13 +129,17 @@ def hold_cells(
             ):
                 cut.emit(record)
             return
+        stream = handed_on_to(forward)
         for cell, *parts in held:
             cell.held = 0
             count, timestamp = cell
             if count is None:
                 timestamp = deleted_at(*parts)
             headers = all_headers.pop(id(cell), None) if all_headers else None
-            forward(key_of(*parts), (count, None), timestamp, headers)
+            if stream is None:
+                forward(key_of(*parts), (count, None), timestamp, headers)
+            else:
+                stream(key_of(*parts), count, timestamp, headers)
 
     return Held(cells, lambda: native.by_last_update(cells), send, entry_bytes=0), Noted(cells, all_headers)
 
