@@ -22,6 +22,7 @@
         ├── CommitError           a commit failed for good
         │   └── FencedError       another instance owns what we tried to commit: close dirty
         └── TaskCorruptedError    local state can't be trusted: close dirty, wipe, restore
+            ├── StateOutOfReachError    a part of it is only in the object store, which does not give it
             └── ReplicaLostError    a replica failed before it was promoted
 
 Called from everywhere, on any thread. Messages are prescriptive: what is wrong, where, and what to do.
@@ -187,6 +188,10 @@ class FencedError(CommitError):
 
 class TaskCorruptedError(StreamsError):
     """Local state of a task cannot be trusted; it is wiped and restored from the changelog."""
+
+
+class StateOutOfReachError(TaskCorruptedError):
+    """A part of a task's state is only in the object store, which does not give it. Nothing was found damaged."""
 
 
 class ReplicaLostError(TaskCorruptedError):

@@ -77,6 +77,10 @@ class FaultyStore:
             target.unlink(missing_ok=True)  # a download that raised leaves nothing, also where it was complete
             raise
 
+    def read_range(self, key: str, begin: int, end: int, size: int) -> bytes:
+        time.sleep(self.seconds_per_block)
+        return self._maybe("read_range", key, partial(self.inner.read_range, key, begin, end, size), _OF_DOWNLOADS)
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         for info in self._maybe("list", prefix, lambda: [*self.inner.list(prefix)]):
             yield info._replace(modified=info.modified + self.skew)

@@ -80,6 +80,13 @@ class MemoryObjects:
         moved(size)
         return hashlib.sha256(data).hexdigest()
 
+    def read_range(self, key: str, begin: int, end: int, size: int) -> bytes:
+        self._begin("read_range", key)
+        data = self._found(key)
+        if len(data) != size:
+            raise ObjectDamagedError(f"{key} has {len(data)} bytes instead of {size}")
+        return data[begin:end]
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         self._begin("list", prefix)
         with self._lock:

@@ -27,9 +27,10 @@ from streamsapp.runtime.directory_preparation import DirectoryPreparer
 from streamsapp.runtime.remote_state.changelog_facts import ChangelogInspector
 from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
+from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restore_time import RestoreRates
-from streamsapp.runtime.remote_state.restores import Restores
+from streamsapp.runtime.remote_state.restores import THREADS, Restores
 from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker, TaskSnapshots
 from streamsapp.runtime.thread_failure import ThreadFailure
@@ -119,6 +120,8 @@ class Heir:
         self.remote = RemoteStore(objects, "app", RemoteStateConfig(url="file:///in-memory"))
         self.exactly_once = exactly_once
         self.directory = directory
+        #: Of tasks that run already: their files could not be filled.
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.thread = Restoring(directory, self._make)
         for thread in self.restores.workers.threads:
             thread.start()
@@ -126,8 +129,9 @@ class Heir:
     def _make(self, admin: FakeAdmin, clock: MockClock) -> DirectoryPreparer:
         rates = RestoreRates(MeasuredRate(), MeasuredRate())
         changelogs = ChangelogInspector(cast(Any, admin), clock)
+        workers = PriorityThreadPool("restore", THREADS, self.failures)
         self.restores = Restores(
-            "restore", self.remote, changelogs, self.directory, rates, clock, exactly_once=self.exactly_once
+            workers, self.remote, changelogs, self.directory, rates, clock, exactly_once=self.exactly_once
         )
         return self.restores
 

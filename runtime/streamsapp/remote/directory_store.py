@@ -89,6 +89,20 @@ class DirectoryStore:
         except OSError as error:
             raise self._failed("read", key, error) from error
 
+    def read_range(self, key: str, begin: int, end: int, size: int) -> bytes:
+        try:
+            with self._open(key) as source:
+                found = os.fstat(source.fileno()).st_size
+                if found != size:
+                    raise ObjectDamagedError(f"{self}/{key} has {found} bytes instead of {size}")
+                source.seek(begin)
+                data = source.read(end - begin)
+        except OSError as error:
+            raise self._failed("read", key, error) from error
+        if len(data) < end - begin:
+            raise ObjectDamagedError(f"{self}/{key} ended {end - begin - len(data)} bytes too early")
+        return data
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         folder = prefix.rpartition("/")[0]
         if folder:

@@ -1,6 +1,7 @@
 """The interface of an object store for remote state, and its errors.
 
-Called on the snapshot threads and by commands; never on the polling, processing or restoration thread.
+Called on the snapshot threads and by commands. Ranges are read on any thread that reads a store whose files are not all
+here yet.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ class ObjectStore(Protocol):
         bytes, in hexadecimal. ``share`` is the part that these bytes are of all that the caller downloads at the same
         time. A large part may come in several ranges at once. Raises ``ObjectMissingError``; ``ObjectDamagedError`` if
         it has another size, without having written more than that."""
+        ...
+
+    def read_range(self, key: str, begin: int, end: int, size: int) -> bytes:
+        """Bytes ``begin`` to ``end``, the last not included, of an object of ``size`` bytes. Raises
+        ``ObjectMissingError``; ``ObjectDamagedError`` if it has another size."""
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

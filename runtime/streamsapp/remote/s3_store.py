@@ -108,6 +108,21 @@ class S3Store:
                 return sha256_of(target)
             return self._receive_hashed(key, file.fileno(), size, moved)
 
+    def read_range(self, key: str, begin: int, end: int, size: int) -> bytes:
+        wanted = ByteRange(begin, end)
+
+        def receive() -> bytes:
+            response = self._client.get_object(**self._names(key), Range=f"bytes={begin}-{end - 1}")
+            with closing(response["Body"]) as body:
+                self._check_range(key, response, wanted, size)
+                data: bytes = body.read(end - begin)
+            if len(data) < end - begin:
+                raise IncompleteReadError(actual_bytes=len(data), expected_bytes=end - begin)
+            return data
+
+        with self._slots:
+            return self._with_retries("read", key, RetryBudget(self._retry_seconds), receive)
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         within = prefix.rpartition("/")[0]
         if within:

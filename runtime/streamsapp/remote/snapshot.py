@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
+from streamsapp.remote.pieces import FilePieces
 
 VERSION = 1
 
@@ -81,7 +82,7 @@ class InputPoint(_Part, frozen=True):
     metadata: Annotated[str, Meta(max_length=65_536)]
 
 
-class SnapshotFile(_Part, frozen=True):
+class SnapshotFile(_Part, frozen=True, omit_defaults=True):
     """A file of the checkpoint, and the object that holds it."""
 
     name: Annotated[str, Meta(pattern=rf"\A{FILE_NAME}\Z")]
@@ -89,6 +90,8 @@ class SnapshotFile(_Part, frozen=True):
     sha256: _Sha256
     #: Relative to the task's folder.
     object: Annotated[str, Meta(max_length=200)]
+    #: Of a table, so that it can be read before all of it is there; ``None`` in manifests of earlier versions.
+    pieces: FilePieces | None = None
 
     @property
     def content(self) -> tuple[str, int, str]:
@@ -219,6 +222,8 @@ def _file_faults(snapshot: Snapshot) -> Iterator[str]:
             yield f"the object {file.object!r} is none of a file {file.name}"
         elif int(found["epoch"]) > snapshot.epoch or int(found["number"]) > snapshot.number:
             yield f"the object {file.object!r} is of a later snapshot"
+        if file.pieces is not None and (fault := file.pieces.fault(file.size)) is not None:
+            yield f"the file {file.name}: {fault}"
     names = [file.name for file in files]
     if len(set(names)) < len(names):
         yield f"the file {next(_repeated(names))} is there twice"

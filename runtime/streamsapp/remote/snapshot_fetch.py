@@ -17,7 +17,9 @@ from typing import TypeAlias
 from streamsapp.errors import StateStoreError
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import Moved, ObjectDamagedError, ObjectMissingError, ObjectStoreError, unobserved
+from streamsapp.remote.partial_files import PartialFiles, may_be_partial
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
+from streamsapp.state.engine.missing_blocks import INCOMPLETE
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +45,16 @@ def fetch(
     *,
     downloads: int = 8,
     verified: Verified | None = None,
+    partial: PartialFiles | None = None,
 ) -> Snapshot | None:
     """Leave the files of the newest usable snapshot in ``<directory>/rocksdb``, instead of the files that are there.
 
     ``acceptable`` returns why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the
     database that was there, if any, is untouched. The object store's errors come through when it is out of reach. A
     caller that gave ``verified``, empty at first, may call again with it then: files that are there are not downloaded
-    once more.
+    once more. With ``partial`` large tables are left to it: the database can be opened with what is here.
     """
-    files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads)
+    files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads, partial)
     return _Fetch(chain, directory, acceptable, limit, files, may_go_on=verified is not None).run()
 
 
@@ -67,9 +70,16 @@ class _Downloads:
     """Brings the files of snapshots, several at a time; files that were verified before are not brought again."""
 
     def __init__(
-        self, chain: ManifestChain, moved: Moved, cancelled: Callable[[], bool], verified: Verified, number: int
+        self,
+        chain: ManifestChain,
+        moved: Moved,
+        cancelled: Callable[[], bool],
+        verified: Verified,
+        number: int,
+        partial: PartialFiles | None,
     ) -> None:
         """``verified``: files of a snapshot that was given up, as the previous snapshot has most of them too."""
+        self.partial = partial
         self._chain = chain
         self._moved = moved
         self._cancelled = cancelled
@@ -94,6 +104,9 @@ class _Downloads:
         here = self.verified.pop(file.content, None)
         if here is not None:
             here.rename(target)
+        elif self.partial is not None and may_be_partial(file):
+            self.partial.begin(file, target)
+            return
         else:
             sha256 = self._chain.objects.download(self._chain.file_key(file), target, file.size, self._moved, share)
             _verify(file, target, sha256)
@@ -172,6 +185,7 @@ class _Fetch:
         """Restores the database and says whether it is there now; ``newest`` is the highest number as it was listed."""
         if not snapshot.files:
             return False
+        partial = self._downloads.partial
         part = self._directory / f"snapshot-{snapshot.number}.part"
         try:
             self._check(snapshot)
@@ -179,8 +193,12 @@ class _Fetch:
             _check_current(snapshot, part)
         except SnapshotInvalidError as error:
             log.warning("snapshot %d of task %s: %s; the one before is tried", snapshot.number, snapshot.task, error)
+            if partial is not None:
+                partial.forget()
             return False
         self._downloads.stop_if_cancelled()
+        if partial is not None and partial.missing_bytes:
+            (part / INCOMPLETE).touch()
         _remove(self._directory / DATABASE)
         part.rename(self._directory / DATABASE)
         return True

@@ -21,9 +21,9 @@ import msgspec
 
 from streamsapp.clock import Clock
 from streamsapp.errors import FencedError, StateStoreError, StreamsError
-from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import Moved, ObjectExistsError, ObjectMissingError, unobserved
+from streamsapp.remote.pieces import MOST_BYTES, FileContent, describe
 from streamsapp.remote.snapshot import (
     VERSION,
     InputPoint,
@@ -83,7 +83,7 @@ class SnapshotWriter:
         self._uploads = uploads
         self._last: Snapshot | None = None
         self._fenced: SnapshotFencedError | None = None
-        self._hashes: dict[_Identity, str] = {}
+        self._described: dict[_Identity, FileContent] = {}
         #: For the next snapshot; a try that failed leaves them here.
         self._uploaded: set[str] = set()
         #: Objects of earlier snapshots that no later one may rely on.
@@ -234,22 +234,21 @@ class SnapshotWriter:
     ) -> tuple[SnapshotFile, ...]:
         """The files as the next snapshot has them; the files that the last one does not have are uploaded."""
         known = {file.content: file for file in last.files if file.object not in self._lost}
-        hashes: dict[_Identity, str] = {}
+        every: dict[_Identity, FileContent] = {}
+        in_pieces = sum(path.stat().st_size for path in paths) <= MOST_BYTES
 
         def described(path: Path) -> SnapshotFile:
             identity = _identity(path)
-            sha256 = hashes[identity] = self._hashes.get(identity) or sha256_of(path)
+            sha256, pieces = every[identity] = self._described.get(identity) or describe(path)
             same = known.get((path.name, identity.size, sha256))
-            if same is not None:
-                return same
-            name = object_name(last.claim_id, last.number + 1, path.name, sha256)
-            return SnapshotFile(path.name, identity.size, sha256, name)
+            name = object_name(last.claim_id, last.number + 1, path.name, sha256) if same is None else same.object
+            return SnapshotFile(path.name, identity.size, sha256, name, pieces if in_pieces else None)
 
         with ThreadPoolExecutor(self._uploads, "snapshot-upload") as pool:
             try:
                 files = tuple(pool.map(described, paths))
             finally:
-                self._hashes = hashes
+                self._described = every
             there = self._uploaded | {file.object for file in known.values()}
             new = {path: file for path, file in zip(paths, files, strict=True) if file.object not in there}
             verify(new.keys())

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamsapp.record import TopicPartition
+from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 
 @dataclass(frozen=True)
 class PreparedDirectory:
-    """A task's directory has all available files."""
+    """A task's directory has all files, some of them with blocks missing."""
 
     #: The positions from which the task continues in inputs without offsets in the group.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
@@ -24,6 +25,8 @@ class PreparedDirectory:
     stores: Mapping[str, int] = field(default_factory=dict)
     #: Why it is not known whether there are such positions.
     unknown: Exception | None = None
+    #: The blocks that its files lack; ``None`` if they are whole.
+    missing: MissingBlocks | None = None
     #: Why the task cannot be restored at all.
     error: Exception | None = None
 

@@ -7,15 +7,18 @@ a commit under way needs the frozen writes of tasks that failed after they ended
 from __future__ import annotations
 
 import enum
+import logging
 
 from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.errors import ReplicaLostError, StreamsError, TaskCorruptedError
+from streamsapp.errors import ReplicaLostError, StateOutOfReachError, StreamsError, TaskCorruptedError
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
+
+log = logging.getLogger(__name__)
 
 #: How long to wait for the threads to let go of their tasks before reviving them, in seconds.
 STANDSTILL = 30.0
@@ -68,7 +71,9 @@ class Recovery:
 
     def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
         """Its state is wiped. The records that it sent since the last commit are in the open transaction."""
-        if not isinstance(error, ReplicaLostError):
+        if isinstance(error, StateOutOfReachError):
+            log.warning("%s", error)
+        elif not isinstance(error, ReplicaLostError):
             self._restoration.damaged(task, error)
         self._corrupted.append(task)
         if self._exactly_once and task.initialized:

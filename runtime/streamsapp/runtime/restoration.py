@@ -219,7 +219,7 @@ class RestorationThread(threading.Thread):
     def _open(self, here: RestoringTask) -> None:
         task = here.task
         try:
-            task.stores.open()
+            task.stores.open(here.prepared.missing)
         except TaskCorruptedError as error:
             if not self._wipe(here, error):
                 return

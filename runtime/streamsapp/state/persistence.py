@@ -14,6 +14,7 @@ from pathlib import Path
 from streamsapp import native
 from streamsapp.state.engine.backlog import SLICE_SIZE, BackloggedStore
 from streamsapp.state.engine.entries import PhysicalEntry
+from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, provenance_key
 from streamsapp.state.engine.store_engine import StoreEngine
@@ -30,9 +31,15 @@ _GATHERED_BYTES = 16 << 20
 class Persistence:
     """The open database of one task."""
 
-    def __init__(self, directory: Path, stores: Sequence[ManagedStore], resources: StateResources) -> None:
-        """Opens or creates the database for these stores."""
-        self._database = TaskDatabase(directory, [store.family for store in stores], resources)
+    def __init__(
+        self,
+        directory: Path,
+        stores: Sequence[ManagedStore],
+        resources: StateResources,
+        missing: MissingBlocks | None = None,
+    ) -> None:
+        """Opens or creates the database for these stores. ``missing`` has the blocks that its files lack."""
+        self._database = TaskDatabase(directory, [store.family for store in stores], resources, missing)
         self._resources = resources
         self._stores = {store.name: store for store in stores}
         self._engines = {
@@ -53,6 +60,11 @@ class Persistence:
         #: not asked again when it is closed. It would wait for room for ever, and the changelog has them.
         self._unfinished = False
         self._found = self._load()
+
+    @property
+    def whole(self) -> bool:
+        """Says whether all files of the database are here."""
+        return self._database.whole
 
     def engine(self, store: str) -> StoreEngine:
         return self._engines[store]

@@ -25,6 +25,7 @@ from streamsapp.state.api import StoreBuilder
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.engine.backlog import SLICE_SIZE
 from streamsapp.state.engine.memory_engine import MemoryStore
+from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.rocksdb import remove
 from streamsapp.state.engine.segments import Segments
@@ -115,13 +116,13 @@ class TaskStores:
         """The commit that the stores stand at; ``None`` while they stand at none. Any thread may read it."""
         return self._standing.point
 
-    def open(self) -> None:
-        """Opens the database on disk, or creates it. ``TaskCorruptedError`` asks for :meth:`wipe` before another
-        try."""
+    def open(self, missing: MissingBlocks | None = None) -> None:
+        """Opens the database on disk, or creates it. ``missing`` has the blocks that its files lack.
+        ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
         self._offsets, self._metadata = {}, {}  # of a database that may have been wiped since
         persistent = [store for store in self._managed.values() if store.persistent]
         if persistent:
-            self._persistence = Persistence(self._directory, persistent, self._resources)
+            self._persistence = Persistence(self._directory, persistent, self._resources, missing)
             self._offsets.update(self._persistence.offsets)
             self._metadata.update(self._persistence.metadata)
         for store in self._managed.values():
@@ -285,11 +286,14 @@ class TaskStores:
     def checkpoint(self, path: Path) -> CommitPoint | None:
         """Copies the flushed database in hard links to a path that must not exist yet; this is safe while it is in use.
 
-        Returns the commit that the copy stands at exactly; returns ``None``, and makes no copy, if there is none.
+        Returns the commit that the copy stands at exactly; returns ``None``, and makes no copy, if there is none, or
+        while a part of the database's files is not here.
         """
         with self._copying:
             if self._persistence is None:
                 raise StateStoreError(f"task {self._task_id} has no persistent store open to make a checkpoint of")
+            if not self._persistence.whole:
+                return None
             # In bulk before, as the stores do not move during the copy: it has only what came in meanwhile to flush.
             self._persistence.flush_data()
             with self._standing.still() as point:

@@ -159,6 +159,23 @@ def test_a_download_of_a_larger_object_writes_no_more_than_was_asked_for(
     assert received == []
 
 
+@pytest.mark.parametrize(("begin", "end"), [(0, 1), (0, 20 * MIB), (7, 9 * MIB), (20 * MIB - 1, 20 * MIB)])
+def test_a_range_of_an_object_is_read(store: ObjectStore, tmp_path: Path, begin: int, end: int) -> None:
+    source = file_of(tmp_path / "source", 20 * MIB)
+    store.upload("a", source)
+
+    assert store.read_range("a", begin, end, 20 * MIB) == source.read_bytes()[begin:end]
+
+
+def test_a_range_of_an_object_of_another_size_or_of_none_is_refused(store: ObjectStore, tmp_path: Path) -> None:
+    store.upload("a", file_of(tmp_path / "source", 5))
+    for size in (3, 4, 6, 20 * MIB):
+        with pytest.raises(ObjectDamagedError, match="/a "):
+            store.read_range("a", 0, 3, size)
+    with pytest.raises(ObjectMissingError, match="gone/1 does not exist"):
+        store.read_range("gone/1", 0, 3, 5)
+
+
 def test_an_object_that_is_not_there_is_told_apart(store: ObjectStore, tmp_path: Path) -> None:
     for size in (5, 20 * MIB):
         with pytest.raises(ObjectMissingError, match="gone/1 does not exist"):

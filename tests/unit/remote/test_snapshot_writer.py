@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from checkpoints import chain_of, checkpoint, claimed, content_of, published, saved_files, stored, writer_of
 from memory_objects import MemoryObjects
 from streamsapp.errors import FencedError, StateStoreError
+from streamsapp.remote import snapshot_writer
+from streamsapp.remote.pieces import FileContent, describe
 from streamsapp.remote.snapshot_writer import ClaimGivenUpError, SnapshotFencedError
 
 
@@ -68,13 +68,12 @@ def test_an_unchanged_table_is_not_read_again(
     first = checkpoint(tmp_path / "1", {8: b"eight"})
     published(writer, first, 10)
     hashed: list[str] = []
-    digest = hashlib.file_digest
 
-    def observed(file: Any, name: str) -> Any:
-        hashed.append(Path(file.name).name)
-        return digest(file, name)
+    def observed(path: Path) -> FileContent:
+        hashed.append(path.name)
+        return describe(path)
 
-    monkeypatch.setattr(hashlib, "file_digest", observed)
+    monkeypatch.setattr(snapshot_writer, "describe", observed)
     published(writer, checkpoint(tmp_path / "2", {8: b"eight", 9: b"nine"}, links=first), 20)
 
     assert "000009.sst" in hashed

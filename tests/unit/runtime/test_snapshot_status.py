@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ class Remote:
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.rates = RestoreRates(MeasuredRate(), MeasuredRate())
-        self.restores = SimpleNamespace(snapshots={}, timings={}, bytes_downloaded=7)
+        self.restores = SimpleNamespace(snapshots={}, timings={}, early={}, bytes_downloaded=7)
         self.snapshots = SimpleNamespace(of=self._of, tasks={owner.task.id: owner.snapshots})
 
     def _of(self, task_id: object) -> object:
@@ -104,6 +105,17 @@ def test_what_a_restore_took_is_shown_beside(remote: Remote) -> None:
     assert found["kafka_stream_task_restore_observed_seconds"] == 1.25
 
 
+def test_what_is_still_to_come_of_a_task_that_runs_is_shown(remote: Remote) -> None:
+    files = SimpleNamespace(missing_bytes=1_000, requests=12, reads=3)
+    remote.restores.early[remote.owner.task.id] = SimpleNamespace(files=files)
+
+    assert remote.restore() == {"predictedSeconds": None, "missingBytes": 1_000, "requests": 12, "readsThatWaited": 3}
+    found = remote.samples()
+    assert found["kafka_stream_task_snapshot_missing_bytes"] == 1_000
+    assert found["kafka_stream_task_snapshot_requests_total"] == 12
+    assert found["kafka_stream_task_snapshot_waiting_reads_total"] == 3
+
+
 def test_snapshots_are_counted_and_grow_old(remote: Remote) -> None:
     assert "kafka_stream_task_snapshot_age_seconds" not in remote.samples()
     first = remote.owner.publish("a")
@@ -125,7 +137,7 @@ def test_snapshots_are_counted_and_grow_old(remote: Remote) -> None:
 def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
     done: list[str] = []
     ended = threading.Event()
-    workers = PriorityThreadPool("worker", 1)
+    workers = PriorityThreadPool("worker", 1, SimpleQueue())
 
     def job(name: str) -> WorkItem:
         return WorkItem(lambda _: done.append(name))
@@ -159,7 +171,7 @@ class SlowFirst:
             self.done.append("first")
 
         self.first = WorkItem(slow)
-        self.workers = PriorityThreadPool("worker", 2)
+        self.workers = PriorityThreadPool("worker", 2, SimpleQueue())
         for thread in self.workers.threads:
             thread.start()
         self.workers.submit(self.first, 1)

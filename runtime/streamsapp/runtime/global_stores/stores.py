@@ -16,6 +16,7 @@ from pathlib import Path
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TaskCorruptedError
 from streamsapp.record import TaskId, TopicPartition
+from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.provenance import Provenance
@@ -61,8 +62,8 @@ class GlobalStores(TaskStores):
         #: The origin of what was read of each topic; it is kept with the positions.
         self.origins: dict[str, Provenance] = {}
 
-    def open(self) -> None:
-        super().open()
+    def open(self, missing: MissingBlocks | None = None) -> None:
+        super().open(missing)
         self.positions, self.origins = {}, {}
         for topic, store in self._by_topic.items():
             if self.changelog_offset(store) is not None:

@@ -18,9 +18,10 @@ from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.remote_state.changelog_facts import ChangelogInspector
 from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
+from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restore_time import RestoreRates
-from streamsapp.runtime.remote_state.restores import Restores
+from streamsapp.runtime.remote_state.restores import THREADS, Restores
 from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker
 
@@ -49,7 +50,7 @@ class RemoteState:
         limit = remote_config.upload_bytes_per_second
         moved = unobserved if limit is None else RateLimit(limit, clock, self._stopped.wait)
         self.restores = Restores(
-            f"{config.client_id}-restore",
+            PriorityThreadPool(f"{config.client_id}-restore", THREADS, context.failures),
             remote,
             ChangelogInspector(context.admin, clock),
             directory,

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from streamsapp.remote.snapshot import InputPoint, Snapshot
 from streamsapp.remote.snapshot_fetch import DATABASE
+from streamsapp.state.engine.missing_blocks import INCOMPLETE
 from streamsapp.structs import decoded
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,10 @@ class LocalState:
 
     @property
     def has_database(self) -> bool:
-        return (self.directory / DATABASE / "CURRENT").exists()
+        """Says whether there is a database, all of it: one with holes is of a process that ended before they were
+        filled."""
+        database = self.directory / DATABASE
+        return (database / "CURRENT").exists() and not (database / INCOMPLETE).exists()
 
     def remove_database(self) -> None:
         """Remove the database. The next one belongs to no instance until it has a record: a process may end in

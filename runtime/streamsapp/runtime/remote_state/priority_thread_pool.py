@@ -10,7 +10,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from itertools import count
-from queue import PriorityQueue
+from queue import PriorityQueue, SimpleQueue
+
+from streamsapp.record import TaskId
+from streamsapp.runtime.thread_failure import ThreadFailure
 
 
 class WorkItem:
@@ -65,7 +68,9 @@ class WorkItem:
 class PriorityThreadPool:
     """Threads and the work that waits for them."""
 
-    def __init__(self, name: str, number: int) -> None:
+    def __init__(self, name: str, number: int, failures: SimpleQueue[ThreadFailure]) -> None:
+        """``failures`` gets what an item reports after the thread that submitted it has gone on."""
+        self._failures = failures
         self._queue: PriorityQueue[tuple[int, int, WorkItem | None]] = PriorityQueue()
         self._order = count()
         self.threads = [
@@ -76,6 +81,10 @@ class PriorityThreadPool:
         """Have an item done; one with a lower priority is done sooner. An item that waits already may be submitted
         again, with another priority."""
         self._queue.put((priority, next(self._order), item))
+
+    def failed(self, task_id: TaskId, error: Exception) -> None:
+        """An item of a task ended with an error that no caller waits for."""
+        self._failures.put(ThreadFailure(threading.current_thread().name, error, task_id))
 
     def stop(self) -> None:
         """Return after the items under way; waiting ones are not begun."""

@@ -16,10 +16,11 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsError, TaskCorruptedError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError
+from streamsapp.remote.partial_files import PartialFiles
 from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotInvalidError
 from streamsapp.remote.snapshot_fetch import DATABASE, Verified, fetch
 from streamsapp.runtime.application_layout import fingerprint
@@ -27,10 +28,11 @@ from streamsapp.runtime.directory_preparation import PreparedDirectory
 from streamsapp.runtime.remote_state import restore_progress
 from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogGap, ChangelogInspector
 from streamsapp.runtime.remote_state.damaged_files import DamagedFiles
+from streamsapp.runtime.remote_state.early_reads import EarlyReads
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
-from streamsapp.runtime.remote_state.restore_progress import RestoreProgress, StoreOutage
+from streamsapp.runtime.remote_state.restore_progress import PAUSE, RestoreProgress, StoreOutage
 from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
 from streamsapp.runtime.snapshot_content import unknown_changelogs
 from streamsapp.tasks.states import TaskRole
@@ -45,7 +47,9 @@ _Asked: TypeAlias = tuple[int, Snapshot | None] | ObjectStoreError
 #: Tasks whose directories are prepared at the same time.
 THREADS = 4
 
-_FOR_ACTIVE, _FOR_REPLICA = 0, 1
+_FOR_ACTIVE, _FOR_REPLICA, _TO_FILL = 0, 1, 2
+#: Seconds for which a thread fills the files of one task, before others get their turn.
+_FILLING = 1.0
 
 
 class Restores:
@@ -53,7 +57,7 @@ class Restores:
 
     def __init__(
         self,
-        name: str,
+        workers: PriorityThreadPool,
         remote: RemoteStore,
         changelogs: ChangelogInspector,
         directory: Path,
@@ -62,13 +66,13 @@ class Restores:
         *,
         exactly_once: bool,
     ) -> None:
+        self.workers = workers
         self._remote = remote
         self._changelogs = changelogs
         self._directory = directory
         self._rates = rates
         self._clock = clock
         self._exactly_once = exactly_once
-        self.workers = PriorityThreadPool(name, THREADS)
         self._items: dict[TaskId, WorkItem] = {}
         #: The files that no task may begin with again.
         self.damage = DamagedFiles()
@@ -78,6 +82,8 @@ class Restores:
         #: The last restore of each task; read by status and metrics.
         self.timings: dict[TaskId, RestoreTiming] = {}
         self.bytes_downloaded = 0
+        #: Tasks that began before all files of their snapshot were here; read by status and metrics.
+        self.early: dict[TaskId, EarlyReads] = {}
 
     @property
     def outage(self) -> tuple[float, str] | None:
@@ -96,6 +102,8 @@ class Restores:
         if not (task.plan.has_snapshots(task.stores) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
+        if (early := self.early.pop(task.id, None)) is not None:
+            early.close()
         prepare = self._prepare if task.plan.has_snapshots(task.stores) else self._look_for_inputs
         item = WorkItem(partial(self._run, prepare, task, done), after=self._items.get(task.id))
         self._items[task.id] = item
@@ -146,6 +154,29 @@ class Restores:
             prepared = PreparedDirectory(error=error)
         if not item.cancelled.is_set():
             done(prepared)
+            if isinstance(prepared.missing, EarlyReads):
+                for _ in range(THREADS):
+                    self._fill_soon(prepared.missing)
+
+    def _fill_soon(self, early: EarlyReads) -> None:
+        """Once no task waits to be prepared: then for a moment each, so that all tasks' files come."""
+        self.workers.submit(WorkItem(lambda _: self._fill(early)), _TO_FILL)
+
+    def _fill(self, early: EarlyReads) -> None:
+        until, more = self._clock.monotonic() + _FILLING, True
+        try:
+            while more and self._clock.monotonic() < until:
+                more = self._outage.observed(early.fill)
+        except Exception as error:
+            if isinstance(error, TaskCorruptedError) or not isinstance(error, StreamsError):
+                if early.give_up():
+                    self.workers.failed(early.task_id, error)
+                return
+            if early.is_worth_telling():
+                log.warning("task %s: its files do not come, it goes on with what it has: %s", early.task_id, error)
+            early.pause(PAUSE)
+        if more:
+            self._fill_soon(early)
 
     def _look_for_inputs(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
         """The group knows them, too, as long as it exists, so that no task waits for an object store that is away."""
@@ -161,6 +192,7 @@ class Restores:
         item.refuse_if_cancelled()  # after each wait: the directory may be another instance's by then
         local = self.local(task.id)
         local.remove_leftovers()
+        early: EarlyReads | None = None
         chain = self._remote.chain(task.id)
         record = local.read()
         asked = self._newest(chain, record, task) if local.has_database else None
@@ -170,6 +202,7 @@ class Restores:
         else:
             local.remove_database()
             found = self._fetch(chain, task, facts, local.directory, item)
+            early = self.early.get(task.id)
             if isinstance(found, Snapshot):
                 record, unknown = LocalRecord().at(found), None
             else:
@@ -180,7 +213,7 @@ class Restores:
         item.refuse_if_cancelled()
         local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
         stores = record.stores if self._exactly_once else {}
-        return PreparedDirectory(_consumed(record.inputs), stores, unknown)
+        return PreparedDirectory(_consumed(record.inputs), stores, unknown, early)
 
     # ---- the local database ------------------------------------------------------------------------------------
 
@@ -244,14 +277,18 @@ class Restores:
                 gaps.extend(facts.gaps(snapshot, task))
             return fault
 
-        found = self._fetch_until_stalled(chain, task, directory, objection, progress, item)
+        # A replica is to be complete when it takes over: what it lacks could then be missing.
+        files = PartialFiles(chain, progress.moved) if task.role is TaskRole.ACTIVE else None
+        found = self._fetch_until_stalled(chain, task, directory, objection, progress, item, files)
         if not isinstance(found, Snapshot):
             self.local(task.id).remove_leftovers()
             self.timings.pop(task.id, None)
             if not item.cancelled.is_set():
                 self._changelogs.refuse_gaps(gaps, task)
             return found
-        self._note(found, task, progress)
+        if files is not None and files.missing_bytes:
+            self.early[task.id] = EarlyReads(task.id, files, self._clock)
+        self._note(found, task, progress, files)
         return found
 
     def _fetch_until_stalled(
@@ -262,6 +299,7 @@ class Restores:
         objection: Callable[[Snapshot], str | None],
         progress: RestoreProgress,
         item: WorkItem,
+        files: PartialFiles | None,
     ) -> Snapshot | ObjectStoreError | None:
         limit, verified = self._remote.config.max_snapshot_bytes, Verified()
 
@@ -280,8 +318,9 @@ class Restores:
                     progress.back()
                 progress.begin_try(len(verified))
                 return fetch(
-                    chain, directory, objection, limit, progress.moved, item.cancelled.is_set, verified=verified
-                )
+                    chain, directory, objection, limit, progress.moved, item.cancelled.is_set,
+                    verified=verified, partial=files,
+                )  # fmt: skip
             except ObjectStoreError as error:
                 if item.cancelled.is_set():
                     return None
@@ -291,16 +330,34 @@ class Restores:
                     return error
             progress.pause()
 
-    def _note(self, snapshot: Snapshot, task: StreamTask, progress: RestoreProgress) -> None:
-        timing = progress.timing
-        timing.download_seconds = self._clock.monotonic() - timing.began
-        self._rates.download.observe(timing.moved_bytes, timing.download_seconds)
+    def _note_rate(self, timing: RestoreTiming) -> None:
+        self._rates.download.observe(timing.moved_bytes, self._clock.monotonic() - timing.began)
         self.bytes_downloaded += timing.moved_bytes
+
+    def _note(
+        self, snapshot: Snapshot, task: StreamTask, progress: RestoreProgress, files: PartialFiles | None
+    ) -> None:
+        timing, missing = progress.timing, 0 if files is None else files.missing_bytes
+        began = self._clock.monotonic()
+        timing.download_seconds = began - timing.began
         self.snapshots[task.id] = snapshot
-        log.info("task %s: begins with snapshot %d of %s, %d bytes", task.id, snapshot.number, snapshot.created_at,
-                 snapshot.total_bytes)  # fmt: skip
+        rest = f", {missing} of them still to come" if missing else ""
+        log.info("task %s: begins with snapshot %d of %s, %d bytes%s", task.id, snapshot.number, snapshot.created_at,
+                 snapshot.total_bytes, rest)  # fmt: skip
         if snapshot.fingerprint != fingerprint(task.plan.sub_topology):
             log.info("task %s: its snapshot is of another version of the topology", task.id)
+        if files is None or not missing:
+            self._note_rate(timing)
+            return
+
+        def whole() -> None:
+            log.info(
+                "task %s: all files of its snapshot are here after %.1f s, with %d requests; %d reads waited for them",
+                task.id, self._clock.monotonic() - began, files.requests, files.reads,
+            )  # fmt: skip
+            self._note_rate(timing)
+
+        files.when_whole(whole)
 
 
 def _known_by(

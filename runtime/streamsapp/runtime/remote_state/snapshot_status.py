@@ -58,6 +58,10 @@ def restore_figures(remote: RemoteState, task: StreamTask, known: KnownSnapshot 
         figures["observedSeconds"] = _rounded(timing.observed_seconds)
         figures["downloadedBytes"] = timing.moved_bytes
         figures["totalBytes"] = timing.total_bytes
+    if (early := remote.restores.early.get(task.id)) is not None:
+        figures["missingBytes"] = early.files.missing_bytes
+        figures["requests"] = early.files.requests
+        figures["readsThatWaited"] = early.files.reads
     return figures
 
 
@@ -88,6 +92,10 @@ def samples(remote: RemoteState, now_ms: int) -> Iterator[Sample]:
         for name, seconds in (("predicted", timing.predicted), ("observed", timing.observed_seconds)):
             if seconds is not None:
                 yield gauge(_GROUP, f"restore-{name}-seconds", seconds, task_id=str(task_id))
+    for task_id, early in list(remote.restores.early.items()):
+        yield gauge(_GROUP, "snapshot-missing-bytes", early.files.missing_bytes, task_id=str(task_id))
+        yield counter(_GROUP, "snapshot-requests", early.files.requests, task_id=str(task_id))
+        yield counter(_GROUP, "snapshot-waiting-reads", early.files.reads, task_id=str(task_id))
 
 
 def _task_samples(task_id: TaskId, it: TaskSnapshots, now_ms: int) -> Iterator[Sample]:

@@ -60,6 +60,9 @@ class StateResources:
         self._open_stores = 0
         self.read_cache_share = self.read_cache_bytes
         self.options = self._make_options()
+        #: Of a database whose files are not all here: RocksDB merges none of them.
+        self.unmerged_options = self._make_options()
+        self.unmerged_options.set_disable_auto_compactions(True)
 
     def store_opened(self) -> None:
         """Counts one more store that shares the read cache."""

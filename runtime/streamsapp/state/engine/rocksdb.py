@@ -15,18 +15,23 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
-from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
+from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, Snapshot, WriteBatch, WriteOptions
 
 from streamsapp import native
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
 from streamsapp.state.engine.entries import ABSENT, Entry, EntryFormat, PhysicalEntry, TimestampedFormat
 from streamsapp.state.engine.epoch import PhysicalEntries, Range, Staged
+from streamsapp.state.engine.missing_blocks import INCOMPLETE, Filling, MissingBlocks, block_of, read_each
 from streamsapp.state.engine.resources import StateResources
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +47,14 @@ _MANY_REFUSALS = 2000
 class TaskDatabase:
     """The RocksDB of one task."""
 
-    def __init__(self, directory: Path, families: Sequence[str], resources: StateResources) -> None:
-        """Opens or creates the database.
+    def __init__(
+        self,
+        directory: Path,
+        families: Sequence[str],
+        resources: StateResources,
+        missing: MissingBlocks | None = None,
+    ) -> None:
+        """Opens or creates the database. ``missing`` has the blocks that its files lack.
 
         Families that are not listed belong to stores that the topology no longer has. They are kept, with their
         offsets: a store that returns, as when an upgrade is rolled back, continues from there.
@@ -55,15 +66,39 @@ class TaskDatabase:
         self._write_lock = Lock()
         self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
         self._directory = directory
-        options = resources.options
+        self._missing = missing
+        self._closed = False
+        if missing is None and (directory / INCOMPLETE).exists():
+            raise TaskCorruptedError(f"the state in {directory} is not whole, and is restored: its process ended early")
+        options = resources.options if missing is None else resources.unmerged_options
         with translated_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             existing = Rdict.list_cf(str(directory), options) if (directory / "CURRENT").exists() else []
             every = dict.fromkeys({*families, *existing} - {_METADATA_FAMILY}, options)
-            self._db = Rdict(str(directory), options, column_families=every)
+            self._db = self._read(lambda: Rdict(str(directory), options, column_families=every))
             self._families = {name: self._db.get_column_family(name) for name in families}
+        if missing is not None:
+            missing.when_whole(partial(self._merge, tuple(every)))
         if left := sorted(every.keys() - set(families)):
             log.info("%s: kept the data of stores that the topology does not have: %s", directory, ", ".join(left))
+
+    def _read(self, action: Callable[[], T]) -> T:
+        """The result of a read, for which blocks that are missing are brought."""
+        return action() if self._missing is None else Filling(self._missing).read(action)
+
+    @property
+    def whole(self) -> bool:
+        """Says whether all of its files are here."""
+        return self._missing is None or self._missing.whole
+
+    def _merge(self, families: Sequence[str]) -> None:
+        """All files are whole: RocksDB may merge them from now on. Any thread."""
+        with self._write_lock:
+            if self._closed:  # the directory may be the next one's
+                return
+            (self._directory / INCOMPLETE).unlink(missing_ok=True)
+            for opened in (self._db, *map(self._db.get_column_family, families)):
+                opened.set_options({"disable_auto_compactions": "false"})
 
     def batch(self) -> DatabaseBatch:
         """Returns an empty batch."""
@@ -94,36 +129,71 @@ class TaskDatabase:
         try:
             value: bytes | None = self._families[family].get(key)
         except Exception as error:  # not translated_errors: entering that costs a third of this call
+            if self._missing is not None and block_of(error) is not None:
+                return self._get_filling(family, [key])[0]
             raise _translated(self._directory, error) from error
         return value
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Returns several entries. It is cheaper per key than :meth:`get`, and other threads run meanwhile."""
-        with translated_errors(self._directory):
+        try:
             values: list[bytes | None] = self._families[family].get(list(keys))  # type: ignore[assignment]
+        except Exception as error:
+            if self._missing is not None and block_of(error) is not None:
+                return self._get_filling(family, keys)
+            raise _translated(self._directory, error) from error
         return values
+
+    def _get_filling(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        assert self._missing is not None
+        with translated_errors(self._directory):
+            return read_each(self._missing, self._families[family].get, keys)
 
     def scan(self, family: str, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """Iterates over the entries with ``start <= key < end`` as they are now; the view is taken before this
         returns."""
-        with translated_errors(self._directory):
-            cursor = self._families[family].iter()
-            if not reverse:
-                cursor.seek(start)
-            elif end is None:
-                cursor.seek_to_last()
-            else:
-                cursor.seek_for_prev(end)
-        entries = self._entries(cursor, start, end, reverse)
+        opened = self._families[family]
+        if self._missing is not None:
+            entries = self._entries_filling(opened, start, end, reverse)
+        else:
+            with translated_errors(self._directory):
+                cursor = _positioned(opened.iter(), start, end, reverse)
+            entries = self._entries(cursor, start, end, reverse)
         self._scans.add(entries)
         return entries
 
     def metadata(self) -> dict[bytes, bytes]:
         """Returns all metadata."""
+        if self._missing is not None:
+            return dict(self._entries_filling(self._db, b"", None, False))
         with translated_errors(self._directory):
             cursor = self._db.iter()
             cursor.seek_to_first()
         return dict(self._entries(cursor, b"", None, False))
+
+    def _entries_filling(
+        self, opened: Rdict, start: bytes, end: bytes | None, reverse: bool
+    ) -> Generator[tuple[bytes, bytes], None, None]:
+        """Yields entries as they are now: a cursor that lacks a block cannot go on, and another one of the same view
+        does."""
+        assert self._missing is not None
+        with translated_errors(self._directory):
+            view = opened.snapshot()
+        return self._entries_of(view, Filling(self._missing), start, end, reverse)
+
+    def _entries_of(
+        self, view: Snapshot, filling: Filling, start: bytes, end: bytes | None, reverse: bool
+    ) -> Generator[tuple[bytes, bytes], None, None]:
+        while True:
+            cursor = _positioned(view.iter(), start, end, reverse)
+            try:
+                for key, value in self._entries(cursor, start, end, reverse):
+                    yield key, value
+                    start, end = (start, key) if reverse else (key + b"\0", end)
+                return
+            except TaskCorruptedError as error:
+                if not filling.brought(error):
+                    raise
 
     def _entries(
         self, cursor: RdictIter, start: bytes, end: bytes | None, reverse: bool
@@ -173,6 +243,10 @@ class TaskDatabase:
 
     def close(self) -> None:
         """Flushes and gives the directory back, also if the flush fails; that error is raised at the end."""
+        if self._missing is not None:
+            self._missing.close()
+            with self._write_lock:
+                self._closed = True
         for scan in list(self._scans):  # they hold the database open
             scan.close()
         try:
@@ -185,6 +259,16 @@ class TaskDatabase:
             for opened in (*self._families.values(), self._db):
                 with suppress(Exception):
                     opened.close()
+
+
+def _positioned(cursor: RdictIter, start: bytes, end: bytes | None, reverse: bool) -> RdictIter:
+    if not reverse:
+        cursor.seek(start)
+    elif end is None:
+        cursor.seek_to_last()
+    else:
+        cursor.seek_for_prev(end)
+    return cursor
 
 
 def provenance_key(family: str) -> bytes:
