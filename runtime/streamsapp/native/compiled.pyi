@@ -582,6 +582,9 @@ def fits(value: object, shape: Any, /) -> bool:
     """Returns whether the value has the shape, as in ``serdes/shapes.py``, to the type of each part. What is no shape
     fits nothing. Looks at the attributes of instances; an error that this raises means that the value does not fit."""
 
+def require_bytes(value: bytes, /) -> bytes:
+    """Returns bytes as they are; raises ``TypeError`` for anything else. The other parts in C know it."""
+
 def results(*, held: list[Any], topic: str, deleted_at: Callable[..., int], before: int, behind: int) -> list[Any]:
     """The records that write cells, ``(cell, key, ...)``, to a topic; the cells are no longer held then. For a deleted
     cell it is a tombstone with the time that ``deleted_at(key, ...)`` gives. The topic's keys are the physical ones

@@ -29,6 +29,7 @@
 #include "tls/tls_error.h"
 #include "values/kept_values.h"
 #include "values/numbers.h"
+#include "values/plain_bytes.h"
 #include "values/shaped_writer.h"
 
 static PyMethodDef functions[] = {
@@ -36,6 +37,7 @@ static PyMethodDef functions[] = {
     {"by_last_update", sa_by_last_update, METH_O, "by_last_update([(cell, key, ...)]): the same by last update"},
     {"fits", (PyCFunction)(void (*)(void))sa_fits, METH_FASTCALL,
      "fits(value, shape): True if it has just those types"},
+    {"require_bytes", sa_require_bytes, METH_O, "require_bytes(value): the same, if it is bytes"},
     {"results", (PyCFunction)(void (*)(void))sa_results, METH_FASTCALL | METH_KEYWORDS,
      "results(*, held, topic, deleted_at, before, behind): records of [(cell, key, ...)]"},
     {"stamped", (PyCFunction)(void (*)(void))sa_stamped, METH_FASTCALL | METH_KEYWORDS,

@@ -22,6 +22,7 @@ from streamsapp.serdes.wrapping import WrappingSerde
 _NO_HASH = 0x80
 _HASH_SIZE = 16
 _PARTITION = Struct(">i")
+_packed_partition = _PARTITION.pack
 
 
 class Instruction(IntEnum):
@@ -35,6 +36,11 @@ class Instruction(IntEnum):
 
 #: By number: to look a member up in its class takes longer than all the rest of reading a subscription.
 _INSTRUCTIONS = tuple(Instruction)
+#: The first two bytes, by version, by whether there is no hash, and by instruction.
+_STARTS = [
+    [[bytes((version | no_hash, instruction)) for instruction in Instruction] for no_hash in (0, _NO_HASH)]
+    for version in (0, 1)
+]
 
 
 class ForeignKeySubscription(NamedTuple):
@@ -69,9 +75,8 @@ def subscription_serde(primary_key: AnySerde) -> Serde[ForeignKeySubscription]:
 
     def serialize(subscription: ForeignKeySubscription) -> bytes:
         row_hash, instruction, key, partition = subscription
-        version = 0 if partition is None else 1
-        start = bytes((version if row_hash is not None else version | _NO_HASH, instruction))
-        end = b"" if partition is None else _PARTITION.pack(partition)
+        start = _STARTS[partition is not None][row_hash is None][instruction]
+        end = b"" if partition is None else _packed_partition(partition)
         return start + (row_hash or b"") + serialize_key(key) + end
 
     def deserialize(data: bytes) -> ForeignKeySubscription:
@@ -110,6 +115,8 @@ def response_serde(foreign_value: AnySerde) -> Serde[SubscriptionResponse]:
 def _start(data: bytes, kind: str, versions: tuple[int, ...], extra: int) -> tuple[int, bytes | None, int]:
     """Version, hash, and where what follows begins; ``extra`` bytes stand between version and hash."""
     begin = 1 + extra
+    if data and data[0] in versions and len(data) >= begin + _HASH_SIZE:  # most have a hash
+        return data[0], data[begin : begin + _HASH_SIZE], begin + _HASH_SIZE
     version = data[0] & ~_NO_HASH if data else -1
     if version not in versions or len(data) < begin:
         raise ValueError(
@@ -117,6 +124,4 @@ def _start(data: bytes, kind: str, versions: tuple[int, ...], extra: int) -> tup
         )
     if data[0] & _NO_HASH:
         return version, None, begin
-    if len(data) < begin + _HASH_SIZE:
-        raise ValueError(f"a {kind} announces a hash of {_HASH_SIZE} bytes, only {len(data) - begin} follow")
-    return version, data[begin : begin + _HASH_SIZE], begin + _HASH_SIZE
+    raise ValueError(f"a {kind} announces a hash of {_HASH_SIZE} bytes, only {len(data) - begin} follow")

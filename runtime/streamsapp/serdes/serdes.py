@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn, overload
 
 from streamsapp.errors import TopologyError
 from streamsapp.java_names.lookup import java_names
+from streamsapp.native import require_bytes
 from streamsapp.serdes.api import PlainForm, Serde, T, identity
 from streamsapp.serdes.java_text import java_uuid, replacing_string
 from streamsapp.serdes.json_text import read_json, write_whatever
@@ -27,13 +28,6 @@ from streamsapp.serdes.typed import M, json_of, msgpack_of, protobuf_of
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 
 _UUID_SIZE = 36
-
-
-def require_bytes(value: bytes) -> bytes:
-    """Returns bytes as they are; raises ``TypeError`` for anything else. The parts in C know it."""
-    if value.__class__ is bytes or isinstance(value, bytes):
-        return value
-    raise wrong_type(value, "bytes")
 
 
 def _checked_string(value: str) -> str:

@@ -21,7 +21,6 @@ from streamsapp.processor.operator import LateAnswer, Operator, PlainSink, Push,
 from streamsapp.processor.partitions import chosen_partitions
 from streamsapp.record import Headers, Record, check_headers
 from streamsapp.serdes.api import DefaultSerdes, or_configured
-from streamsapp.serdes.serdes import require_bytes
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.processor_context import NodeBinding
 from streamsapp.tasks.remedies import UnwrittenPart
@@ -271,8 +270,8 @@ class _TopicSink:
             topic=topic,
             serialize_key=serialize_key,
             serialize_value=serialize_value,
-            keeps_key=serialize_key is require_bytes,
-            keeps_value=serialize_value is require_bytes,
+            keeps_key=serialize_key is native.require_bytes,
+            keeps_value=serialize_value is native.require_bytes,
             check_headers=check_headers,
             emit=emit,
             on_error=self._failed,
@@ -344,6 +343,8 @@ class _TopicSink:
             chosen = partitioner(topic, key, value, count)
             if chosen is None:
                 return _BY_KEY
+            if chosen.__class__ is int and 0 <= chosen < count:
+                return (chosen,)
             partitions = chosen_partitions(topic, chosen)
             for partition in partitions:
                 if not 0 <= partition < count:

@@ -12,7 +12,7 @@ from check_c import NATIVE
 HEADERS = sorted(NATIVE.rglob("*.h"))
 SOURCES = sorted(NATIVE.rglob("*.c"))
 #: A folder includes only itself and those before it.
-FOLDERS = ("base", "tls", "format", "cells", "fetch", "outbox", "push")
+FOLDERS = ("base", "values", "tls", "format", "cells", "fetch", "outbox", "push")
 
 
 def included(path: Path) -> list[str]:

@@ -12,9 +12,11 @@ import pytest
 
 from streamsapp import Serdes
 from streamsapp.native import fits
+from streamsapp.serdes.api import is_ours
 from streamsapp.serdes.read_back import written_as_shaped, written_to_last
 from streamsapp.serdes.shapes import PLAIN, NoShapeError, shape_of
 from streamsapp.structs import decoder, described
+from streamsapp.tasks.sink_bytes import giving_bytes
 
 
 @dataclass
@@ -196,3 +198,9 @@ def outcome(write: Callable[[Any], bytes], value: Any) -> bytes | str:
         return write(value)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         return str(error)
+
+
+@pytest.mark.parametrize("serde", [Serdes.json(), Serdes.json(Part), Serdes.msgpack(Part), Serdes.bytes()])
+def test_sinks_know_serializers_in_c_as_ours_and_do_not_check_what_they_give(serde: Any) -> None:
+    assert is_ours(serde.serialize)
+    assert giving_bytes(serde) is serde.serialize

@@ -18,7 +18,6 @@ from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
 from streamsapp.processor.operator import NodeContext, Operator, Push, Reason, nowhere, old_known_by
 from streamsapp.record import Headers
 from streamsapp.serdes.api import identity
-from streamsapp.serdes.serdes import require_bytes
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.kinds.versioned import VersionedStoreImpl
 
@@ -263,7 +262,7 @@ class Count(CountingOperator):
         return native.CountPush(
             cells=cells,
             serialize_key=store.key_bytes,
-            keeps_bytes=store.key_bytes is require_bytes,
+            keeps_bytes=store.key_bytes is native.require_bytes,
             on_error=context.on_error,
             dropped=partial(context.dropped, NULL_KEY_OR_VALUE),
             topic=cut and cut.topic,

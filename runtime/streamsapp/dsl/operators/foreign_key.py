@@ -34,6 +34,7 @@ NULL_FOREIGN_KEY = Reason("null foreign key", "a left join keeps rows without a 
 _SIZE_BYTES = 4
 #: Every record is compared with some of them, and to look a member up in its class is slow.
 _DELETE_NO_PROPAGATE, _DELETE_AND_PROPAGATE, _PROPAGATE_NULL_IF_NO_FK, _PROPAGATE_ONLY_IF_FK = Instruction
+_DELETE = _DELETE_NO_PROPAGATE, _DELETE_AND_PROPAGATE
 
 
 @dataclass(frozen=True)
@@ -171,21 +172,20 @@ class ReceiveSubscriptions(Operator):
         def asks_again(kept_under: bytes, subscription: ForeignKeySubscription) -> bool:
             """Returns whether the row has subscribed before it. The subscription stays as it is then: whether a row
             had to ask twice is the network's doing."""
-            if left or subscription.instruction is not _PROPAGATE_NULL_IF_NO_FK:
-                return False
             stored, _ = read(kept_under)
             return stored is not None and deserialize(stored).row_hash == subscription.row_hash
 
         def push(key: Any, subscription: Any, timestamp: int, headers: Headers | None) -> None:
-            if subscription is None or (key is None and subscription.instruction is not _PROPAGATE_NULL_IF_NO_FK):
+            instruction = None if subscription is None else subscription.instruction
+            if instruction is None or (key is None and instruction is not _PROPAGATE_NULL_IF_NO_FK):
                 dropped(NULL_FOREIGN_KEY)
                 return
             if key is not None:
                 try:
                     kept_under = _prefix(foreign_bytes(key)) + primary_bytes(subscription.primary_key)
-                    deleted = subscription.instruction <= _DELETE_AND_PROPAGATE
-                    stored = None if deleted else serialize(subscription)
-                    known = asks_again(kept_under, subscription)
+                    stored = None if instruction in _DELETE else serialize(subscription)
+                    may_know = not left and instruction is _PROPAGATE_NULL_IF_NO_FK
+                    known = may_know and asks_again(kept_under, subscription)
                 except Exception as error:
                     on_error(error, key, subscription, timestamp, headers)
                     return

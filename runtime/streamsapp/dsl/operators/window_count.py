@@ -19,7 +19,6 @@ from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push, handed_on_to, nowhere
 from streamsapp.record import Headers
-from streamsapp.serdes.serdes import require_bytes
 from streamsapp.serdes.windowed import windowed
 from streamsapp.state.kinds.counted_windows import WINDOWS_AT_HAND, CountedWindows, Window
 from streamsapp.state.kinds.window import HIDDEN_OF_WINDOWS, WindowStoreImpl
@@ -71,7 +70,7 @@ class WindowCount(CountingOperator, WindowAggregate):
             step_ms=windows.step_ms,
             grace_ms=windows.grace_ms,
             serialize_key=store.key_bytes,
-            keeps_bytes=store.key_bytes is require_bytes,
+            keeps_bytes=store.key_bytes is native.require_bytes,
             on_error=context.on_error,
             dropped=partial(context.dropped, NULL_KEY),
             late=partial(context.dropped, EXPIRED_WINDOW),

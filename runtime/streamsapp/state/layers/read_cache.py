@@ -21,22 +21,17 @@ class Unwritten:
     def __init__(self, unwritten_from: Callable[[], bytes]) -> None:
         """Takes a function that returns the key from which on nothing was ever written, or ``b""``."""
         self._unwritten_from = unwritten_from
-        #: ``None`` if it was not asked since the cache forgot something.
-        self._begin: bytes | None = None
-
-    def has(self, key: bytes) -> bool:
-        """Says whether an entry that is missing does not exist."""
-        begin = self._begin
-        return begin is not None and begin != b"" and key >= begin
+        #: An entry that is missing does not exist if its key is not less. ``b""`` if that is not known of any, ``None``
+        #: if it was not asked since the cache forgot something.
+        self.begin: bytes | None = None
 
     def learn(self) -> None:
         """The cache has all that is written from now on."""
-        if self._begin is None:
-            self._begin = self._unwritten_from()
+        self.begin = self._unwritten_from()
 
     def forget(self) -> None:
         """The cache has forgotten something."""
-        self._begin = None
+        self.begin = None
 
 
 class ReadCache(dict[bytes, Entry]):

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 #: The part of the read cache, in bytes of stored values, whose values may be kept beside them: as objects they take
 #: about three times as much.
 _KEPT_SHARE = 8
+#: The sizes of the first entries that are read are taken, and later that of one in so many.
+_FEW_MISSES, _SAMPLED_MISSES = 64, 8
 
 
 @dataclass(slots=True)
@@ -282,15 +284,20 @@ class WriteBack:
 
     def _load(self, key: bytes) -> Entry:
         """Returns an entry that is not in the cache, which remembers it."""
-        if self._unwritten.has(key):
+        # The way of every key that comes for the first time: a call that it can do without is not made.
+        unwritten, figures = self._unwritten, self.figures
+        if unwritten.begin and key >= unwritten.begin:
             return ABSENT
-        self.figures.read_misses += 1
+        figures.read_misses += 1
         entry = self._uncommitted_or_old(key)
         if entry is None:
-            entry = self._engine().get(key)
-            self._entry_size.learn(key, entry)
+            committed = self._committed
+            entry = (self._engine() if committed is None else committed).get(key)
+            if figures.read_misses < _FEW_MISSES or not figures.read_misses % _SAMPLED_MISSES:
+                self._entry_size.learn(key, entry)
         self._evict_if_full()
-        self._unwritten.learn()
+        if unwritten.begin is None:
+            unwritten.learn()
         return entry
 
     def _at_hand(self, key: bytes, since: int) -> tuple[Any, bool]:
@@ -299,13 +306,14 @@ class WriteBack:
         return self._cache.at_hand(key), since > self._forgotten
 
     def _uncommitted_or_old(self, key: bytes) -> Entry | None:
+        in_cells, frozen = self.cells is not None, self._frozen
         # The cache has all cells that were written in the running epoch and the one before, or may have forgotten some.
-        if self.cells is None or self.epoch - 1 <= self._forgotten:
+        if not in_cells or self.epoch - 1 <= self._forgotten:
             entry = self._dirty.as_it_is(key)
-            if entry is None and (frozen := self._frozen) is not None:
+            if entry is None and frozen is not None:
                 entry = frozen.as_it_is(key)
             if entry is not None:
-                return entry if self.cells is not None else self._format.readable(entry)
+                return entry if in_cells else self._format.readable(entry)
         return self._cache.at_hand(key)
 
     def _in_range(self, epoch: Writes, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
@@ -325,10 +333,11 @@ class WriteBack:
         return self._committed
 
     def _evict_if_full(self) -> None:
-        if len(self._cache) * self._entry_size.bytes > self._resources.read_cache_share:
-            if self._cache.older:
+        cache = self._cache
+        if len(cache) * self._entry_size.bytes > self._resources.read_cache_share:
+            if cache.older:
                 # Before it does, as others may ask for a key meanwhile. Cells of the last two epochs stay.
                 self._forgotten = max(self._forgotten, self.epoch - 2)
-            latest = self._cache.grow_old()
+            latest = cache.grow_old()
             self._unwritten.forget()
             self._on_forgotten(latest)
