@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -94,6 +95,17 @@ def early(heir: Heir) -> EarlyReads:
     return heir.restores.early[TASK]
 
 
+def wait_until(holds: Callable[[], object]) -> None:
+    give_up = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def all_here(heir: Heir) -> bool:
+    return LocalState(heir.directory / str(TASK)).has_database
+
+
 def expected(numbers: range) -> list[tuple[str, str]]:
     return [(key(number), value(number)) for number in numbers if number % 100]
 
@@ -120,7 +132,7 @@ def test_keys_and_ranges_are_read_before_the_files_are_here(owner: Owner, heir: 
 
     assert 0 < early(heir).files.missing_bytes < whole
     filling.set()
-    heir.passes_until(lambda: early(heir).whole)
+    heir.passes_until(lambda: all_here(heir))
     assert [*store.all()] == everything()
 
 
@@ -132,7 +144,7 @@ def test_a_scan_of_everything_brings_everything_with_few_requests(
 
     assert [*store.all()] == everything()
 
-    assert early(heir).whole
+    assert all_here(heir)
     assert early(heir).files.requests < 60  # 200 pieces, of three tables at the same time
 
 
@@ -149,7 +161,7 @@ def test_what_is_written_stays_above_what_comes(owner: Owner, heir: Heir, fillin
     changed = [(key(1), "new"), *expected(range(3, 6))]
     assert [*seen_before] == changed
     filling.set()
-    heir.passes_until(lambda: early(heir).whole)
+    heir.passes_until(lambda: all_here(heir))
 
     assert [*store.range(key(0), key(5))] == changed
 
@@ -163,7 +175,7 @@ def test_no_snapshot_is_taken_until_all_files_are_here(
 
     assert task.stores.checkpoint(tmp_path / "early") is None
     filling.set()
-    heir.passes_until(lambda: early(heir).whole)
+    heir.passes_until(lambda: all_here(heir))
 
     assert task.stores.checkpoint(tmp_path / "whole") is not None
     assert not (tmp_path / "early").exists()
@@ -175,7 +187,7 @@ def test_a_directory_whose_files_came_is_used_again(
     publish(owner)
     task = restored(heir)
     filling.set()
-    heir.passes_until(lambda: early(heir).whole)
+    heir.passes_until(lambda: all_here(heir))
     task.state = TaskState.RUNNING
     heir.thread.thread.close([task], clean=True)
     heir.passes_until(lambda: not heir.restores.local(TASK).read().epoch)
@@ -361,6 +373,25 @@ def test_a_read_that_waits_ends_when_the_task_is_closed(
             read.result(TIMEOUT)
 
 
+def test_the_files_of_a_task_that_left_before_it_was_opened_are_not_filled(
+    owner: Owner, heir: Heir, filling: threading.Event
+) -> None:
+    publish(owner)
+    heir.thread.log(CHANGELOG, end=4)
+    task = heir.thread.task()
+    heir.thread.thread.add(task)
+    heir.thread.thread._take_requests()
+    wait_until(lambda: TASK in heir.restores.early)
+    files = early(heir).files
+
+    heir.restores.cancel(task)
+    filling.set()
+
+    assert files.closed
+    assert TASK not in heir.restores.early
+    assert not files.fill()
+
+
 @pytest.mark.seeds(2)
 def test_readers_of_every_kind_are_right_while_files_come_from_a_store_that_fails(
     owner: Owner, heir: Heir, objects: MemoryObjects, filling: threading.Event, seed: int
@@ -390,7 +421,7 @@ def test_readers_of_every_kind_are_right_while_files_come_from_a_store_that_fail
     filling.set()
     with ThreadPoolExecutor(4) as readers:
         list(readers.map(read, range(4)))
-    heir.passes_until(lambda: early(heir).whole)
+    heir.passes_until(lambda: all_here(heir))
 
     files = early(heir).files
     assert files.requests < 400

@@ -13,6 +13,7 @@ from streamsapp.errors import (
     FencedError,
     ProcessingError,
     ReplicaLostError,
+    StateOutOfReachError,
     StateStoreError,
     StreamsError,
     TaskCorruptedError,
@@ -112,11 +113,14 @@ def test_a_corrupted_task_is_wiped_without_asking_and_takes_its_transaction_with
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(TaskCorruptedError("damaged"), ["damaged"]), (ReplicaLostError("it failed meanwhile"), [])]
+    ("error", "told"),
+    [
+        (TaskCorruptedError("damaged"), ["damaged"]),
+        (ReplicaLostError("it failed meanwhile"), []),
+        (StateOutOfReachError("the object store is away"), []),
+    ],
 )
-def test_the_disk_is_to_blame_for_damage_and_not_for_a_replica_that_failed(
-    error: TaskCorruptedError, told: list[str]
-) -> None:
+def test_the_disk_is_to_blame_for_damage_and_for_nothing_else(error: TaskCorruptedError, told: list[str]) -> None:
     it = Life(SHUT_DOWN, "at_least_once")
 
     it.fail(error)

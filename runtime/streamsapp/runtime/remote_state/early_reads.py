@@ -35,10 +35,6 @@ class EarlyReads:
         self._given_up = threading.Lock()
         self._told_at = -math.inf
 
-    @property
-    def whole(self) -> bool:
-        return not self.files.missing_bytes
-
     def bring(self, blocks: Sequence[Block]) -> bool:
         if len(blocks) == 1:
             return self._bring(blocks[0])

@@ -102,8 +102,7 @@ class Restores:
         if not (task.plan.has_snapshots(task.stores) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
-        if (early := self.early.pop(task.id, None)) is not None:
-            early.close()
+        self._end_early(task.id)
         prepare = self._prepare if task.plan.has_snapshots(task.stores) else self._look_for_inputs
         item = WorkItem(partial(self._run, prepare, task, done), after=self._items.get(task.id))
         self._items[task.id] = item
@@ -115,6 +114,12 @@ class Restores:
 
     def cancel(self, task: StreamTask) -> None:
         self._items[task.id].cancel()
+        self._end_early(task.id)
+
+    def _end_early(self, task_id: TaskId) -> None:
+        """The files that a task began with are not filled any more."""
+        if (early := self.early.pop(task_id, None)) is not None:
+            early.close()
 
     def complete(self, task: StreamTask) -> None:
         timing = self.timings.get(task.id)

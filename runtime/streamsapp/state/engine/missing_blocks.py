@@ -40,11 +40,6 @@ class MissingBlocks(Protocol):
         """Have these blocks here; whether any of them was missing. Raises a ``StreamsError`` if that cannot be."""
         ...
 
-    @property
-    def whole(self) -> bool:
-        """Says whether nothing is missing any more."""
-        ...
-
     def when_whole(self, act: Callable[[], None]) -> None:
         """``act`` is called, on any thread, once all files are whole."""
         ...

@@ -67,6 +67,8 @@ class TaskDatabase:
         self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
         self._directory = directory
         self._missing = missing
+        #: Says whether all of its files are here.
+        self.whole = missing is None
         self._closed = False
         if missing is None and (directory / INCOMPLETE).exists():
             raise TaskCorruptedError(f"the state in {directory} is not whole, and is restored: its process ended early")
@@ -86,19 +88,15 @@ class TaskDatabase:
         """The result of a read, for which blocks that are missing are brought."""
         return action() if self._missing is None else Filling(self._missing).read(action)
 
-    @property
-    def whole(self) -> bool:
-        """Says whether all of its files are here."""
-        return self._missing is None or self._missing.whole
-
     def _merge(self, families: Sequence[str]) -> None:
         """All files are whole: RocksDB may merge them from now on. Any thread."""
         with self._write_lock:
             if self._closed:  # the directory may be the next one's
                 return
-            (self._directory / INCOMPLETE).unlink(missing_ok=True)
             for opened in (self._db, *map(self._db.get_column_family, families)):
                 opened.set_options({"disable_auto_compactions": "false"})
+            self.whole = True
+            (self._directory / INCOMPLETE).unlink(missing_ok=True)
 
     def batch(self) -> DatabaseBatch:
         """Returns an empty batch."""
@@ -153,7 +151,7 @@ class TaskDatabase:
         """Iterates over the entries with ``start <= key < end`` as they are now; the view is taken before this
         returns."""
         opened = self._families[family]
-        if self._missing is not None:
+        if not self.whole:
             entries = self._entries_filling(opened, start, end, reverse)
         else:
             with translated_errors(self._directory):
@@ -164,7 +162,7 @@ class TaskDatabase:
 
     def metadata(self) -> dict[bytes, bytes]:
         """Returns all metadata."""
-        if self._missing is not None:
+        if not self.whole:
             return dict(self._entries_filling(self._db, b"", None, False))
         with translated_errors(self._directory):
             cursor = self._db.iter()
