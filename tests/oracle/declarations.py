@@ -239,7 +239,8 @@ class Declarer:
         return {**until, **bounds, **full, **_options(step, {"logging": "logging", "name": "name"})}
 
     def _on_join(self, step: Step) -> Step:
-        joiner = self._function("JOINERS_WITH_KEY" if step.get("args") == 3 else "JOINERS", step["fn"])
+        tables = {3: "JOINERS_WITH_KEY", 4: "JOINERS_WITH_KEYS"}
+        joiner = self._function(tables.get(step.get("args", 2), "JOINERS"), step["fn"])
         options = {
             "with": step["with"],
             "joiner": joiner,

@@ -5,7 +5,7 @@ Called by the programs of this folder, on the test's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamsapp.record import InputRecord, RecordMetadata
@@ -172,6 +172,11 @@ JOINERS_WITH_KEY: dict[str, Callable[[Any, Any, Any], Any]] = {
     "total": lambda k, a, b: num(k) + num(a) + num(b),
 }
 
+#: Those of a join with a global table, which has a key of its own.
+JOINERS_WITH_KEYS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "every": lambda k, r, a, b: clip(text(k) + ";" + text(r) + ":" + text(a) + "/" + text(b)),
+}
+
 
 def negative_if_odd(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:
     return record.timestamp()[1] if even(value) else -1
@@ -198,3 +203,10 @@ PARTITIONERS: dict[str, Callable[[str, Any, Any, int], int | None]] = {
     "by_default": lambda topic, k, v, partitions: None,
     "by_value": lambda topic, k, v, partitions: num(v) % partitions,
 }
+
+
+def joiner_of(step: Mapping[str, Any]) -> Callable[..., Any]:
+    """Returns the joiner of a step, which is given so many arguments (``args``)."""
+    tables: dict[int, Mapping[str, Callable[..., Any]]] = {3: JOINERS_WITH_KEY, 4: JOINERS_WITH_KEYS}
+    found: Callable[..., Any] = tables.get(step.get("args", 2), JOINERS)[step["fn"]]
+    return found

@@ -154,7 +154,11 @@ class LanguageGenerator(DslGenerator):
         made = Node("stream", self.new("j"), node.key, TEXT, node.key_known, False)
         step: Step = {"op": self.random.choice(["join", "left_join"]), "id": made.id, "of": node.id}
         step |= {"with": table["id"], "selector": {TEXT: "text_of_value", LONG: "value_parity"}[types["key"]]}
-        made.value = self.joiner(step, node, Node("global", table["id"], types["key"], types["value"]))
+        if self.chance(0.3):
+            step |= {"args": 4, "fn": "every"}
+            made.value = TEXT
+        else:
+            made.value = self.joiner(step, node, Node("global", table["id"], types["key"], types["value"]))
         self.add(made, self.named(step))
 
     def global_table(self) -> None:

@@ -124,7 +124,7 @@ class WindowSteps:
 
     def _join(self, step: Step, of: Any) -> Any:
         join, other = getattr(of, step["op"]), self.made[step["with"]]
-        joiner: Any = (functions.JOINERS_WITH_KEY if step.get("args") == 3 else functions.JOINERS)[step["fn"]]
+        joiner = functions.joiner_of(step)
         if "windows" in step:
             return join(other, joiner, join_windows(step["windows"]), _stream_joined(step.get("stream_joined", {})))
         if "selector" in step:

@@ -25,7 +25,7 @@ from streamsapp.declared.roles import (
     names_code,
     role_of,
 )
-from streamsapp.dsl.arity import require_arity, takes_key
+from streamsapp.dsl.arity import keys_taken, require_arity, takes_key
 from streamsapp.errors import ManifestError, TopologyError, written_at
 from streamsapp.serdes.api import Serde
 from streamsapp.topology.suppliers import check_supplier
@@ -106,7 +106,7 @@ def _function_fault(role: Role, value: Any, name: str) -> str | None:
         elif role in (VALUE_MAPPER, VALUES_MAPPER):
             takes_key("the runtime", value)
         elif role is JOINER:
-            takes_key("the runtime", value, "value", "row")
+            keys_taken("the runtime", value, ("key", "row_key"), "value", "row")
         else:
             require_arity("the runtime", value, *(role.arguments or ()))
     except TopologyError as error:

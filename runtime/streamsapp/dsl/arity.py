@@ -51,20 +51,23 @@ def takes_key(operation: str, function: Callable[..., Any], *values: str) -> boo
 
     ``values`` holds the values' names for the error message; a mapper has one value.
     """
-    values = values or ("value",)
+    return keys_taken(operation, function, ("key",), *(values or ("value",))) == 1
+
+
+def keys_taken(operation: str, function: Callable[..., Any], keys: tuple[str, ...], *values: str) -> int:
+    """Returns how many of the ``keys`` a function of values wants before them: as many as it must be given more
+    arguments than there are values. Raises ``TopologyError`` for a function that cannot be called so."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return False
     except TypeError:
-        listed = ", ".join(values)
-        raise TopologyError(
-            f"{operation} needs a function of ({listed}) or (key, {listed}), not {function!r}"
-        ) from None
+        ways = " or ".join(f"({', '.join((*keys[:taken], *values))})" for taken in range(len(keys) + 1))
+        raise TopologyError(f"{operation} needs a function of {ways}, not {function!r}") from None
     required = [p for p in parameters if p.kind in _POSITIONAL and p.default is inspect.Parameter.empty]
-    wants_key = len(required) > len(values)
-    require_arity(operation, function, *(("key", *values) if wants_key else values))
-    return wants_key
+    taken = min(max(len(required) - len(values), 0), len(keys))
+    require_arity(operation, function, *keys[:taken], *values)
+    return taken
 
 
 def require(operation: str, argument: object, kind: type, example: str) -> None:

@@ -291,8 +291,9 @@ class KStream(JavaNames, Generic[K, V]):
         timestamps are as near as ``windows`` say; each pair has one result. It is made when the second of them is
         processed, and has the higher of both timestamps.
 
-        ``joiner`` is given ``(value, row)``, or ``(key, value, row)`` if it must be given three arguments. Records
-        without a value, without a key to look up, and those for which there is no row have no result.
+        ``joiner`` is given ``(value, row)``, or ``(key, value, row)`` if it must be given three arguments, and with a
+        global table ``(key, row_key, value, row)`` if it must be given four (KIP-1340). Records without a value,
+        without a key to look up, and those for which there is no row have no result.
 
         Raises ``TopologyError`` for anything that cannot be joined.
         """

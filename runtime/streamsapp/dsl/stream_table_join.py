@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from streamsapp.dsl.arity import require, require_arity, takes_key
+from streamsapp.dsl.arity import keys_taken, require, require_arity
 from streamsapp.dsl.fitting import fit_place, same_keys
 from streamsapp.dsl.join_options import Joined
 from streamsapp.dsl.join_side import JoinSide
@@ -44,15 +44,16 @@ class _Joining:
 
     view: Callable[[], TableView]
     joiner: Callable[..., Any]
-    with_key: bool
+    #: The joiner is given none, the record's key, or that and the row's.
+    keys: int
     left: bool
     selector: Callable[[Any, Any], Any] | None = None
     buffer: StoreBuilder | None = None
 
     def __call__(self) -> Operator:
         if self.buffer is None:
-            return JoinWithTable(self.view(), self.selector, self.joiner, self.with_key, self.left)
-        return JoinAfterGrace(self.view(), self.joiner, self.with_key, self.left, self.buffer.name)
+            return JoinWithTable(self.view(), self.selector, self.joiner, self.keys, self.left)
+        return JoinAfterGrace(self.view(), self.joiner, self.keys, self.left, self.buffer.name)
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return () if self.buffer is None else (self.buffer,)
@@ -80,8 +81,8 @@ def join_with_table(
     if options.grace is not None:
         serdes = options.key_serde or place.key_serde, options.value_serde or place.value_serde
         buffer = StoreBuilder(f"{name}-Buffer", _grace(join, options.grace, table), Engine.ROCKSDB, *serdes)
-    with_key = takes_key(join, joiner, "value", "row")
-    joining = _Joining(table.view, joiner, with_key, join == "left_join", buffer=buffer)
+    keys = keys_taken(join, joiner, ("key",), "value", "row")
+    joining = _Joining(table.view, joiner, keys, join == "left_join", buffer=buffer)
     node = _JoinNode(name, joining, table.view().store_names)
     place.graph.copartition(node, table_place.node)
     return place.then(node, options.key_serde or place.key_serde, None, key_changed=False)
@@ -95,12 +96,13 @@ def join_with_global_table(
     joiner: Callable[..., Any],
     named: Named | str | None = None,
 ) -> Place:
-    """Joins a stream with a global table, by the key that the selector gives for each record."""
+    """Joins a stream with a global table, by the key that the selector gives for each record; the joiner may want that
+    key, too (KIP-1340)."""
     require_arity(f"{join}'s key_selector", key_selector, "key", "value")
     place = side.place
     name = place.graph.names.named(name_of(named), "KSTREAM-LEFTJOIN-")
-    with_key = takes_key(join, joiner, "value", "row")
-    joining = _Joining(lambda: StoredView(store_name), joiner, with_key, join == "left_join", key_selector)
+    keys = keys_taken(join, joiner, ("key", "row_key"), "value", "row")
+    joining = _Joining(lambda: StoredView(store_name), joiner, keys, join == "left_join", key_selector)
     node = _JoinNode(name, joining, ())
     return place.then(node, place.key_serde, None, key_changed=place.key_changed)
 

@@ -49,7 +49,7 @@ class RecordQueue:
         self._extractor = extractor
         self._failures = failures
         self._buffer: deque[InputRecord] = deque()
-        #: What the loop knows of it.
+        #: The part of it that the loop in C has.
         self.input = native.Input(
             buffer=self._buffer,
             push=push,

@@ -11,6 +11,7 @@ import org.apache.kafka.streams.kstream.Predicate;
 import org.apache.kafka.streams.kstream.Reducer;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.kstream.ValueMapper;
 import org.apache.kafka.streams.kstream.ValueMapperWithKey;
 import org.apache.kafka.streams.processor.RecordContext;
@@ -176,6 +177,9 @@ final class Functions {
         "all", (k, a, b) -> clip(text(k) + ":" + text(a) + "/" + text(b)),
         "total", (k, a, b) -> num(k) + num(a) + num(b));
 
+    private static final Map<String, ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object>> JOINERS_WITH_KEYS =
+        Map.of("every", (k, r, a, b) -> clip(text(k) + ";" + text(r) + ":" + text(a) + "/" + text(b)));
+
     private static final Map<String, TimestampExtractor> EXTRACTORS = Map.of(
         "value_times_ten", (r, partitionTime) -> num(r.value()) * 10,
         "negative_if_odd", (r, partitionTime) -> even(r.value()) ? r.timestamp() : -1,
@@ -270,6 +274,10 @@ final class Functions {
 
     static ValueJoinerWithKey<Object, Object, Object, Object> joinerWithKey(String name) {
         return named("joiner with key", JOINERS_WITH_KEY, name);
+    }
+
+    static ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object> joinerWithKeys(String name) {
+        return named("joiner with both keys", JOINERS_WITH_KEYS, name);
     }
 
     static TimestampExtractor extractor(String name) {

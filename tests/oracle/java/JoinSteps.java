@@ -15,6 +15,7 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.processor.StreamPartitioner;
 import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -127,6 +128,13 @@ final class JoinSteps {
         String fn = step.get("fn").asText();
         Named named = Options.named(step);
         boolean inner = step.get("op").asText().equals("join");
+        if (step.path("args").asInt(2) == 4) {
+            ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object> joiner = Functions.joinerWithKeys(fn);
+            if (inner) {
+                return named == null ? left.join(right, selector, joiner) : left.join(right, selector, joiner, named);
+            }
+            return named == null ? left.leftJoin(right, selector, joiner) : left.leftJoin(right, selector, joiner, named);
+        }
         if (withKey(step)) {
             ValueJoinerWithKey<Object, Object, Object, Object> joiner = Functions.joinerWithKey(fn);
             if (inner) {

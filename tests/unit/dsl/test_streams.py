@@ -12,7 +12,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.options import Branched, Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
-from streamsapp.errors import ProcessingError
+from streamsapp.errors import ProcessingError, TopologyError
 from streamsapp.record import Record
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
@@ -202,3 +202,34 @@ def test_headers_travel_along() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", STRING, STRING).pipe_record(Record("k", "v", 3, [("h", b"1")]))
         assert driver.create_output_topic("out", STRING, LONG).read_record() == Record("k", 1, 3, [("h", b"1")])
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_joiner_with_a_global_table_has_both_keys_if_it_wants_four_arguments(left: bool) -> None:
+    builder = StreamsBuilder()
+    rates = builder.global_table("rates", Consumed(STRING, STRING))
+    orders = builder.stream("orders", Consumed(STRING, STRING))
+    join = orders.left_join if left else orders.join
+    join(
+        rates,
+        lambda key, order: order if order in ("euro", "lei") else None,
+        lambda key, row_key, order, rate: f"{key} {row_key} {order} {rate}",
+    ).to("out", TYPED)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("rates", STRING, STRING).pipe_input("euro", "1.1")
+        driver.create_input_topic("orders", STRING, STRING).pipe_key_values([("a", "euro"), ("b", "lei"), ("c", "x")])
+        results = driver.create_output_topic("out", STRING, STRING).read_values()
+    assert results == ["a euro euro 1.1", "b lei lei None", "c None x None"][: 3 if left else 1]
+
+
+def test_a_joiner_of_arguments_that_no_join_has_is_refused() -> None:
+    builder = StreamsBuilder()
+    consumed = Consumed(STRING, STRING)
+    rates, table = builder.global_table("rates", consumed), builder.table("rows", consumed)
+    stream = builder.stream("in", consumed)
+    with pytest.raises(TopologyError, match=r"calls its function with \(key, row_key, value, row\)"):
+        stream.join(rates, lambda key, value: key, lambda a, b, c, d, e: a)
+    with pytest.raises(TopologyError, match=r"calls its function with \(key, value, row\)"):
+        stream.join(table, lambda a, b, c, d: a)
+    with pytest.raises(TopologyError, match=r"or \(key, value, row\) or \(key, row_key, value, row\)"):
+        stream.join(rates, lambda key, value: key, 7)  # type: ignore[call-overload]

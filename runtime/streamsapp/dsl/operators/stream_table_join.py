@@ -27,20 +27,21 @@ class JoinWithTable(Operator):
         view: TableView,
         selector: Callable[[Any, Any], Any] | None,
         joiner: Callable[..., Any],
-        with_key: bool,
+        keys: int,
         left: bool,
     ) -> None:
+        """``keys``: the joiner is given none, the record's key, or that and the row's."""
         self._view = view
         self._selector = selector
         self._joiner = joiner
-        self._with_key = with_key
+        self._keys = keys
         self._left = left
 
     def start(self, context: NodeContext) -> None:
         self._get, self._get_as_of = self._view.bind(context), self._view.bind_as_of(context)
 
     def bind(self, context: NodeContext) -> Push:
-        selector, joiner, with_key, left = self._selector, self._joiner, self._with_key, self._left
+        selector, joiner, keys, left = self._selector, self._joiner, self._keys, self._left
         get, get_as_of, forward = self._get, self._get_as_of, context.forward
         on_error, dropped = context.on_error, context.dropped
 
@@ -55,7 +56,10 @@ class JoinWithTable(Operator):
                     row = get(row_key)[0] if get_as_of is None else get_as_of(row_key, timestamp)[0]
                 if row is None and not left:
                     return
-                joined = joiner(key, value, row) if with_key else joiner(value, row)
+                if not keys:
+                    joined = joiner(value, row)
+                else:
+                    joined = joiner(key, value, row) if keys == 1 else joiner(key, row_key, value, row)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
@@ -71,8 +75,8 @@ class JoinAfterGrace(JoinWithTable):
     """Joins a record when stream time has passed it by the grace, with what the versioned table then knows of the
     record's time; a record that comes later still is joined at once (KIP-923)."""
 
-    def __init__(self, view: TableView, joiner: Callable[..., Any], with_key: bool, left: bool, buffer: str) -> None:
-        super().__init__(view, None, joiner, with_key, left)
+    def __init__(self, view: TableView, joiner: Callable[..., Any], keys: int, left: bool, buffer: str) -> None:
+        super().__init__(view, None, joiner, keys, left)
         self._buffer = buffer
 
     def start(self, context: NodeContext) -> None:
