@@ -86,7 +86,7 @@ class TaskLookups:
         return Found(asked_at_ms, topics.result(), committed.result(), found)
 
     def _ends(self, tasks: Sequence[StreamTask]) -> Mapping[TaskId, Ends]:
-        """Where changelogs end, asked at once; if that fails for any of them, for each task alone."""
+        """Asks for the ends of all changelogs at once; if that fails for any, for those of each task alone."""
         try:
             together = ends(self._admin, [each for task in tasks for each in task.plan.all_changelogs.values()])
         except KafkaException as error:
