@@ -37,7 +37,7 @@ _ALIASES = {
 }
 
 #: At a low rate this is most of a result's way; 100, as Kafka Streams has it, saves some CPU at full load.
-_LINGER_MS = 10
+LINGER_MS = 10
 #: In seconds: a commit may be far away.
 _HELD = 0.1
 #: Kafka's default of ``metadata.max.age.ms``; and the shortest time between two looks at all topics, in seconds.
@@ -63,12 +63,12 @@ def metadata_max_age(config: StreamsConfig) -> float:
 
 
 def input_rest(config: StreamsConfig) -> float:
-    """Returns the seconds for which records that arrive are waited for, to be processed together: as long as results
-    wait for others, and no longer than that is by default."""
+    """Returns the seconds for which records that arrive are waited for, to be processed together: half as long as
+    results wait for others, and no longer than that is by default."""
     given = producer(config)
     linger = next(given[key] for key in ("queue.buffering.max.ms", "linger.ms") if key in given)
     try:
-        return max(0.0, min(float(linger), _LINGER_MS)) / 1000
+        return max(0.0, min(float(linger), LINGER_MS)) / 2000
     except ValueError:
         return 0.0  # the producer reports them
 
@@ -100,7 +100,7 @@ def producer(
     ``delivery_timeout`` (seconds) is when a record that waits to be written is given up, unless the user set it.
     """
     defaults: ClientProperties = {"message.max.bytes": MAX_MESSAGE_BYTES}
-    defaults |= {"linger.ms": _LINGER_MS, "batch.num.messages": 100_000, "batch.size": 1_000_000}
+    defaults |= {"linger.ms": LINGER_MS, "batch.num.messages": 100_000, "batch.size": 1_000_000}
     owned: ClientProperties = {
         **_identity(config, "producer"),
         "client": config.client,

@@ -116,6 +116,10 @@ class RecordProducer:
         self._serve()
         self._raise_failure()
 
+    def no_more(self) -> None:
+        """Nothing follows before the next look at inputs: records need not wait for others."""
+        self._sending.no_more()
+
     def flush(self, timeout: float) -> bool:
         """Return whether everything sent is acknowledged, waiting up to ``timeout`` seconds."""
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 #: So many records are worth a look of their own: with more, a consumer looks for more at once.
 FEW = 500
 #: A rest is to bring about so many records, and is so many times as long as the shortest one at most.
-TOGETHER, LONGEST = 6, 6
+TOGETHER, LONGEST = 6, 12
 #: For so many seconds rests are no longer than their rate says, after one that was.
 HURRY = 10.0
 #: Records that come further apart, in seconds, come seldom.

@@ -49,6 +49,9 @@ class Sending(Protocol):
     def flush(self, timeout: float) -> int:
         """Wait for everything to be acknowledged, up to so many seconds; returns how many records are not."""
 
+    def no_more(self) -> None:
+        """Nothing follows for as long as records wait for others (``linger.ms``): they may be sent at once."""
+
     def take_failures(self) -> list[Failure]:
         """The records that could not be written since the last call."""
 

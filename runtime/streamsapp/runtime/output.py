@@ -46,6 +46,8 @@ class Output:
         self._commit: Commit | None = None
         self._commit_began = 0.0
         self._send_at = 0.0
+        #: Says whether the results are those of few records: once the tasks rest, nothing follows soon.
+        self._few = False
         #: The tasks' last round after which there was nothing to commit.
         self._idle_in_round = -1
         #: How long commits took, in seconds; read by metrics.
@@ -106,12 +108,16 @@ class Output:
         if self._collector.prompt or self._collector.enough or now >= self._send_at:
             self._send_at = now + HOLD
             self._collector.drain(self._producer.client.send, DRAIN)
+            if self._few and not self._tasks.busy:
+                self._few = False
+                self._producer.client.no_more()
         self._producer.client.poll()
 
     def wait_for_results(self) -> None:
         """Let few records that just came be processed, if their results are sent before the commit: in the same pass of
         the loop then. Most of what few records cost are passes."""
         if self._collector.prompt and not self.committing:
+            self._few = True
             with self._collector.awaited():
                 self._tasks.wait_for_rest(SOON)
 

@@ -75,14 +75,16 @@ def test_a_result_waits_for_others_for_a_moment_only(transactional_id: str | Non
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [
-        ({}, 0.01),
-        ({"linger.ms": "4"}, 0.004),
-        ({"producer.queue.buffering.max.ms": 0.5}, 0.0005),
+        ({}, 0.005),
+        ({"linger.ms": "4"}, 0.002),
+        ({"producer.queue.buffering.max.ms": 0.5}, 0.00025),
         ({"linger.ms": 0}, 0.0),
-        ({"linger.ms": 1000}, 0.01),
+        ({"linger.ms": 1000}, 0.005),
     ],
 )
-def test_records_that_arrive_wait_for_others_as_results_do_and_no_longer(given: dict[str, Any], seconds: float) -> None:
+def test_records_that_arrive_wait_for_others_half_as_long_as_results_do_and_no_longer(
+    given: dict[str, Any], seconds: float
+) -> None:
     assert client_properties.input_rest(config(given)) == seconds
 
 

@@ -222,6 +222,20 @@ def test_partitions_are_admitted_and_sent_before_the_offsets_that_come_beside_th
         assert told == ["ProduceRequest", "TxnOffsetCommitRequest", "EndTxnRequest"]
 
 
+@pytest.mark.parametrize("implicit", [True], indirect=True)
+def test_offsets_are_sent_when_a_broker_has_answered_to_records(make: Make) -> None:
+    """Beside records they wait, for the broker asks the coordinator about both: no longer than that takes."""
+    brokers = ScriptedBrokers({"t": 1})
+    producer = transactional(brokers, make)
+    for number in one_after_the_other(producer, 3):
+        send(producer, [record(b"%d" % number)])
+        began = now(producer)
+        offsets_beside(producer, OFFSETS)
+        assert now(producer) - began < 0.002
+
+    assert brokers.ended == [True] * 3
+
+
 def test_each_transaction_has_an_epoch_of_its_own_where_they_are_admitted_implicitly(
     make: Make, implicit: bool
 ) -> None:

@@ -83,6 +83,21 @@ def test_the_end_of_a_partition_is_told_unless_the_broker_does_not_know_it(make:
     assert producer.end_of(TopicPartition("t", 1)) is None
 
 
+@pytest.mark.parametrize(("linger_ms", "written"), [(10, 2), (50, 1)])
+def test_the_last_of_few_records_do_not_wait_for_others_unless_the_user_has_them_wait_for_long(
+    linger_ms: int, written: int, make: Make
+) -> None:
+    brokers = ScriptedBrokers({"t": 1})
+    producer = make(brokers, linger_ms=linger_ms)
+    send(producer, [record(b"1")])
+    flush(producer)
+    send(producer, [record(b"2")])
+    producer.no_more()
+    pass_time(producer, 0.004)
+
+    assert len(brokers.partitions["t", 0].log) == written
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_only_the_records_that_a_broker_refuses_are_not_written_and_each_is_told(seed: int, make: Make) -> None:
     rng = random.Random(seed)

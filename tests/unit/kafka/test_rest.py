@@ -103,7 +103,7 @@ def test_a_rest_is_as_long_as_results_are_held_unless_there_are_more_records(
 
 def test_after_two_that_took_too_long_in_a_row_rests_are_shorter_for_a_while() -> None:
     time = Time()
-    rest = Rest(0.01, time, held=0.1)
+    rest = Rest(0.005, time, held=0.1)
     for took_too_long in (True, False, True):
         rest.after(1)
         if took_too_long:
@@ -113,7 +113,7 @@ def test_after_two_that_took_too_long_in_a_row_rests_are_shorter_for_a_while() -
     rest.hurry()
     rest.after(1)
     assert rest.hurries
-    assert rest.left == pytest.approx(0.01)
+    assert rest.left == pytest.approx(0.005)
     time.now += HURRY
     rest.after(100)
     assert not rest.hurries

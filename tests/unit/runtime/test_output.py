@@ -93,6 +93,7 @@ class Results:
 
     def __init__(self, *, prompt: bool) -> None:
         self.clock, self.tasks, self.sent = MockClock(), TaskManager(MostBufferedFirst()), list[int]()
+        self.last_ones = list[bool]()
         self.task = task_of(through())
         self.tasks.add(self.task)
         self.collector = RecordCollector(100, enough=3, prompt=prompt)
@@ -106,6 +107,10 @@ class Results:
 
     def poll(self) -> None:
         """Nothing has failed."""
+
+    def no_more(self) -> None:
+        """What was sent needs not wait for others."""
+        self.last_ones.append(bool(self.sent))
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         self.sent.append(len(records))
@@ -161,6 +166,22 @@ def test_results_of_few_records_are_waited_for(monkeypatch: pytest.MonkeyPatch) 
     thread.join()
 
     assert it.sent == [1]
+    assert it.last_ones == [True]
+    assert it.sent_of(5) == [5]
+    assert it.last_ones == [True], "more may follow soon where records are not few"
+
+
+def test_results_of_few_records_that_took_long_are_the_last_ones_once_all_tasks_rest() -> None:
+    it = Results(prompt=True)
+    it.tasks.mark_ready([it.task])
+    assert it.tasks.take(0) is it.task
+    it.output.wait_for_results()
+    assert it.sent_of(1) == [1]
+    assert it.last_ones == []
+
+    it.tasks.give_back(it.task, more=False)
+    assert it.sent_of(1) == [1]
+    assert it.last_ones == [True]
 
 
 @pytest.mark.parametrize("prompt", [True, False])

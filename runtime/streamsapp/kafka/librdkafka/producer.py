@@ -112,6 +112,9 @@ class LibrdkafkaProducer:
     def flush(self, timeout: float) -> int:
         return int(self._producer.flush(timeout))
 
+    def no_more(self) -> None:
+        """The client waits for more in any case."""
+
     def take_failures(self) -> list[Failure]:
         failures, self._failures = self._failures, []
         return failures

@@ -19,7 +19,7 @@ from streamsapp.brokers.connection import Connection
 from streamsapp.brokers.errors import UnreachableError
 from streamsapp.brokers.settings import connection_settings
 from streamsapp.clock import SystemClock
-from streamsapp.config.client_properties import ClientProperties
+from streamsapp.config.client_properties import LINGER_MS, ClientProperties
 from streamsapp.deadline import Deadline
 from streamsapp.kafka.group_member import Member
 from streamsapp.kafka.producing.progress import Progress
@@ -156,6 +156,11 @@ class BatchProducer:
             self._sender.hurry()
             self._sender.progress.wait_for(lambda: not self._left or self._sender.failed, timeout)
         return self._left
+
+    def no_more(self) -> None:
+        """Send at once what waits for others, unless the user has it wait for longer than inputs do."""
+        if self._left and self._settings.linger <= LINGER_MS / 1000:
+            self._sender.hurry()
 
     def take_failures(self) -> list[Failure]:
         """The records that could not be written since the last call."""

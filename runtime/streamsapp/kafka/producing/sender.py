@@ -300,6 +300,7 @@ class Sender:
         if sent:
             broker.asked_at = self._connection.now()
             answer = await self._asked(node, broker, sent)
+            self._transaction.answered()
             if not answer.codes:
                 for name in broker.due:
                     self.topics.forget(name)

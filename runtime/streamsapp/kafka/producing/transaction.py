@@ -64,6 +64,18 @@ _REMEDIES = {
 }
 
 
+class _Offsets:
+    """Offsets on their way, beside records."""
+
+    def __init__(self, connection: Connection) -> None:
+        #: The group whose offsets are on their way, and the error of the offsets that were sent.
+        self.group: str | None = None
+        self.error: Exception | None = None
+        self.turn = Turns(connection)
+        #: Wakes offsets that wait for the answer to records.
+        self.answered = connection.wake_up()
+
+
 class Transaction:
     """The producer's side of transactions; without a transactional id just its identity."""
 
@@ -86,10 +98,7 @@ class Transaction:
         #: (KIP-890). And whether any broker has something of this one.
         self.implicit = False
         self._wrote = False
-        #: The group whose offsets are on their way, and the error of the offsets that were sent.
-        self._offsets_of: str | None = None
-        self._offsets_error: Exception | None = None
-        self._offsets_turn = Turns(connection)
+        self._offsets = _Offsets(connection)
         self._given_up = False
         self._admission = Turns(connection)
 
@@ -159,8 +168,8 @@ class Transaction:
                 )
             except TransactionError as error:
                 raise _with_topics(error, missing) from error
-        if self._offsets_of is not None:
-            await self._admit_group(self._offsets_of)
+        if self._offsets.group is not None:
+            await self._admit_group(self._offsets.group)
         return True
 
     async def _admit_group(self, group_id: str) -> None:
@@ -177,6 +186,10 @@ class Transaction:
                 _error_code,
             )
 
+    def answered(self) -> None:
+        """A broker has answered to records: it asks the coordinator about them no more."""
+        self._offsets.answered.notify_here()
+
     def wrote(self) -> None:
         """Brokers have something that is part of it."""
         self._wrote = True
@@ -185,19 +198,22 @@ class Transaction:
         """A transaction begins; the brokers learn of it with the first partition."""
         self._partitions.clear()
         self._groups.clear()
-        self._offsets_error = None
+        self._offsets.error = None
         self._open = True
         self._wrote = False
 
     async def commit_offsets(
         self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]], after: float = 0.0
     ) -> None:
-        """Make offsets part of the transaction, ``after`` so many seconds. Raises ``TransactionError``."""
+        """Make offsets part of the transaction, ``after`` so many seconds or when a broker has answered to records.
+        Raises ``TransactionError``."""
         assert self._id is not None
         transactional_id, producer, implicit = self._id, self.producer, self.implicit
         async with self._admission:
             await self._admit_group(member.group_id)
-        await self._connection.sleep(after)
+        if after:
+            self._offsets.answered = self._connection.wake_up()
+            await self._offsets.answered.wait(after)
         await self._ask(
             GROUP,
             member.group_id,
@@ -208,29 +224,29 @@ class Transaction:
 
     def offsets_begin(self, group_id: str) -> None:
         """``send_offsets`` comes next, on the connection's thread. Any thread."""
-        self._offsets_of = group_id
+        self._offsets.group = group_id
 
     async def send_offsets(self, member: Member, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """As ``commit_offsets``; ``end`` waits for it, and raises what it would."""
-        async with self._offsets_turn:
+        async with self._offsets.turn:
             try:
                 # Records that wait are admitted first, and sent a moment before the offsets. Brokers ask the
                 # coordinator about both, and may refuse one while they ask about the other (KIP-890).
-                before = 0 if self.implicit else _MOMENT  # their admission takes no request of its own
-                await self._connection.sleep(before)
-                await self.commit_offsets(member, offsets, after=3 * _MOMENT - before)
+                if not self.implicit:  # their admission takes a request of its own
+                    await self._connection.sleep(_MOMENT)
+                await self.commit_offsets(member, offsets, after=(3 if self.implicit else 2) * _MOMENT)
             except Exception as error:
-                self._offsets_error = error
+                self._offsets.error = error
             finally:
-                self._offsets_of = None
+                self._offsets.group = None
 
     async def end(self, *, committed: bool) -> None:
         """End the transaction. Raises ``TransactionError``."""
         assert self._id is not None
-        async with self._offsets_turn:
+        async with self._offsets.turn:
             pass  # after the records on their way: they would be part of another transaction
-        if committed and self._offsets_error is not None:
-            raise self._offsets_error
+        if committed and self._offsets.error is not None:
+            raise self._offsets.error
         transactional_id, producer, implicit = self._id, self.producer, self.implicit
         if implicit and not self._wrote:
             committed = False  # no broker learned of it: it may be aborted, and has nothing to commit
