@@ -86,8 +86,8 @@ class PartitionGroup:
         return max(0, max(self._idle_until_ms.values()) - now_ms)
 
     def run(self, control: ProcessingControl, limit: int) -> int:
-        """Process up to ``limit`` records in time order; returns how many were taken. Of several buffers none is empty
-        after that, or ``limit`` is reached: whether to go on without an input is decided anew, by ``wait_ms``.
+        """Process up to ``limit`` records in time order; returns how many were taken. With several inputs it ends when
+        the one whose turn it is has no record left: whether to go on without it is decided anew, by ``wait_ms``.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.

@@ -20,6 +20,7 @@ UNIT_TESTS = (
     "native/test_answers.py",
     "native/test_fields.py",
     "native/test_fuzz_corpus.py",
+    "native/test_numbers.py",
     "native/test_packed_records.py",
     "native/test_tls.py",
     "brokers/test_tls.py",

@@ -120,8 +120,8 @@ static int run_next(Loop *self, Turn *turn) {
 static int offer(Loop *self, Input *input) {
     int how = input->is_offered ? NONE_LEFT : sa_find_head(input);
     if (how == READ) {
+        if (sa_offer(&self->turns, input)) return -1;
         input->is_offered = 1;
-        how = sa_offer(&self->turns, input) ? FAILED : READ;
     }
     return how == FAILED ? -1 : 0;
 }
