@@ -1,13 +1,15 @@
-"""Nexmark's queries as workloads: the topics that each reads, and what must come of it.
+"""Nexmark's queries as workloads: the topics that each reads, and what must come of it. Further programs over the same
+records, whose instructions are counted.
 
-Read by ``cases.py``; plain data. Persons and auctions have their ids as keys, bids their auction's; a record's time is
-that of its event. A query reads the topics that it needs, its second one is ``right``. The rates count the records of
-both.
+Read by ``cases.py`` and ``instructions.py``; plain data. Persons and auctions have their ids as keys, bids their
+auction's; a record's time is that of its event. A query reads the topics that it needs, its second one is ``right``.
+The rates count the records of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from benchmarks.nexmark import answers
 from benchmarks.nexmark.events import events
@@ -68,3 +70,13 @@ NEXMARK = {
                answers.ExpandedBids, answers.each_json, sample=100_000),
     )
 }  # fmt: skip
+
+#: What a user may write otherwise: dictionaries instead of classes, and a join of two tables.
+SHAPES = tuple(
+    replace(NEXMARK[query], name=f"shape-{name}", title=title)
+    for name, query, title in (
+        ("join-of-dictionaries", "q20", "bids with their auctions, both as dictionaries"),
+        ("reduce-of-dictionaries", "q18", "highest bid of each auction, as a dictionary that mostly stays"),
+        ("join-of-tables", "q20", "last bid of each auction with the auction"),
+    )
+)

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.systems.job import Job, mark, mark_closed
 from benchmarks.systems.streamsapp_in_time import count_sessions, count_windows, join_foreign, join_streams, join_table
-from benchmarks.systems.streamsapp_nexmark import QUERIES
+from benchmarks.systems.streamsapp_nexmark import QUERIES, SHAPES
 from benchmarks.topics import Topics
 from benchmarks.workloads import WORDS_PER_LINE
 from rocksdict import AccessType, Options, Rdict
@@ -162,6 +162,7 @@ WORKLOADS: dict[str, Callable[[StreamsBuilder, Job], None]] = {
     "restore": keep_store,
     "snapshot": keep_store,
     **QUERIES,
+    **SHAPES,
 }
 
 

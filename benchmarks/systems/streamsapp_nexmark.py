@@ -1,4 +1,4 @@
-"""The queries of Nexmark on streamsapp, as a user writes them, without options.
+"""The queries of Nexmark on streamsapp, as a user writes them, without options; and other programs over its records.
 
 Built by ``streamsapp_app.py``. Widths are those of ``nexmark/answers.py``.
 """
@@ -43,7 +43,7 @@ from streamsapp import (
 )
 from streamsapp.processor.timestamps import wallclock_timestamp
 
-LONG, DOUBLE, TEXT = Serdes.long(), Serdes.double(), Serdes.string()
+LONG, DOUBLE, TEXT, ANY = Serdes.long(), Serdes.double(), Serdes.string(), Serdes.json()
 PERSON, AUCTION, BID, OFFER = Serdes.json(Person), Serdes.json(Auction), Serdes.json(Bid), Serdes.json(Offer)
 
 
@@ -265,6 +265,34 @@ def expanded(bid: Bid, auction: Auction) -> ExpandedBid:
     )
 
 
+def join_of_dictionaries(builder: StreamsBuilder, job: Job) -> None:
+    auctions = builder.table(job.right, Consumed(LONG, ANY))
+    joined = builder.stream(job.input, Consumed(LONG, ANY)).join(
+        auctions, lambda bid, auction: {**bid, "seller": auction["seller"]}, Joined(LONG, ANY, ANY)
+    )
+    joined.to(job.output, Produced(LONG, ANY))
+
+
+def reduce_of_dictionaries(builder: StreamsBuilder, job: Job) -> None:
+    (
+        builder.stream(job.input, Consumed(LONG, ANY))
+        .group_by_key(Grouped(LONG, ANY))
+        .reduce(lambda best, bid: bid if bid["price"] > best["price"] else best)
+        .to_stream()
+        .to(job.output, Produced(LONG, ANY))
+    )
+
+
+def join_of_tables(builder: StreamsBuilder, job: Job) -> None:
+    bids, auctions = builder.table(job.input, Consumed(LONG, BID)), builder.table(job.right, Consumed(LONG, AUCTION))
+    bids.join(auctions, expanded).to_stream().to(job.output, Produced(LONG, Serdes.json(ExpandedBid)))
+
+
+SHAPES = {
+    "shape-join-of-dictionaries": join_of_dictionaries,
+    "shape-reduce-of-dictionaries": reduce_of_dictionaries,
+    "shape-join-of-tables": join_of_tables,
+}
 QUERIES = {
     "nexmark-q1": q1_currency,
     "nexmark-q2": q2_selection,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.instructions import chosen, counted_case, steps_back
+from pathlib import Path
+
+from benchmarks.instructions import chosen, counted_case, known, steps_back
+from benchmarks.launch import ROOT
+from benchmarks.systems.counted_program import CountedCase
 
 
 def test_a_workload_that_takes_a_tenth_more_is_a_step_back() -> None:
@@ -25,3 +29,9 @@ def test_each_case_is_counted_once() -> None:
     names = [(case.workload.name, case.variant) for case in chosen()]
 
     assert len(names) == len(set(names)) > 15
+
+
+def test_a_release_from_before_a_program_is_asked_for_the_others_only(tmp_path: Path) -> None:
+    new, old = (CountedCase(name, "default", [], []) for name in ("shape-join-of-tables", "w7"))
+    assert known([new, old], ROOT) == [new, old]
+    assert known([new, old], tmp_path) == [old]
