@@ -1,9 +1,12 @@
-"""Measures latency from Kafka to Kafka at a fixed pace, and the CPU of an instance that has little or nothing to do.
+"""Measures latency from Kafka to Kafka at a fixed pace, and the CPU and memory of an instance with little to do.
 
 Started by hand: ``python -m benchmarks.paced`` from the root of the tree; ``--help`` lists what can be chosen. Kafka
 Streams and streamsapp take turns on one broker. A latency begins when a record is handed to a producer that does not
 wait for others. It ends when a consumer that reads only committed records has its result. Each result of a count
 belongs to the record that made it, as results of one key keep their order.
+
+The first result is timed from the start of the process: its record is there already. Memory is that of the process in
+the end, with the slope of a line through samples and its standard error; ``--seconds 7200`` shows whether it grows.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import family, launch, run
+from benchmarks.memory import Memory, MemoryWatch
 from benchmarks.systems.job import Job
 from benchmarks.topics import PREFIX, Topics
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -38,6 +42,8 @@ _TIMEOUT_SECONDS, _ENDLESS = 120.0, 1 << 60
 #: An instance that has nothing to do takes a while until it rests, in seconds.
 _UNTIL_IDLE = 10.0
 _WINDOW_START_BYTES = 8
+#: Samples of memory in a run.
+_SAMPLES = 200
 SYSTEMS = ("kafka-streams", "streamsapp")
 #: Each workload's variant that sends every update, per system.
 WORKLOADS = {
@@ -64,6 +70,9 @@ class Figures:
     p50: float | None
     p99: float | None
     cpu: float
+    #: Seconds from the start of the process to its first result.
+    first: float
+    memory: Memory
 
 
 class Sent:
@@ -99,7 +108,7 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     with run.broker(options.bootstrap_servers, directory) as bootstrap_servers:
         topics = Topics(bootstrap_servers)
-        print(f"{'':44}{'p50 ms':>10}{'p99 ms':>10}{'CPU % of a core':>18}")
+        print(f"{'':59}{'p50 ms':>10}{'p99 ms':>10}{'CPU %':>8}{'first s':>9}{'MB':>7}{'MB an hour':>18}")
         for setting in _settings(options):
             for system in SYSTEMS:
                 figures = _measure(topics, directory, system, setting, options.seconds)
@@ -124,12 +133,17 @@ def _measure(topics: Topics, directory: Path, system: str, setting: Setting, sec
     topics.create(job.output, _TASKS)
     sent = Sent(setting.workload)
     try:
+        _send(topics, job.input, sent, 1, 1)  # so that there is a first result as soon as the program can have one
+        started = time.monotonic()
         with _running(system, directory, job) as process, _receiving(topics, job.output, sent) as receiver:
+            _until(lambda: not sent.left, process, receiver)
+            first = time.monotonic() - started
             _send(topics, job.input, sent, _KEYS, _KEYS)
             _until(lambda: not sent.left, process, receiver)
             sent.latencies.clear()
             if not setting.pace:
                 time.sleep(_UNTIL_IDLE)
+            memory = MemoryWatch(process.pid, max(0.1, seconds / _SAMPLES))
             taken = family.CpuTime(process.pid)
             began, cpu = time.monotonic(), taken.seconds()
             if setting.pace:
@@ -138,13 +152,14 @@ def _measure(topics: Topics, directory: Path, system: str, setting: Setting, sec
                 time.sleep(seconds)
             cpu = (taken.seconds() - cpu) / (time.monotonic() - began)
             _until(lambda: not sent.left, process, receiver)
+            found = memory.end()
     finally:
         topics.remove(_PREFIX)
         shutil.rmtree(job.stateDir, ignore_errors=True)
     if not setting.pace:
-        return Figures(None, None, cpu)
+        return Figures(None, None, cpu, first, found)
     cuts = statistics.quantiles(sent.latencies, n=100)
-    return Figures(1_000 * cuts[49], 1_000 * cuts[98], cpu)
+    return Figures(1_000 * cuts[49], 1_000 * cuts[98], cpu, first, found)
 
 
 def _job(topics: Topics, directory: Path, system: str, setting: Setting) -> Job:
@@ -244,7 +259,7 @@ def _until(reached: Callable[[], bool], process: subprocess.Popen[bytes], receiv
     while not reached():
         if process.poll() is not None or not receiver.is_alive() or time.monotonic() > deadline:
             raise RuntimeError("a program ended or results are missing; its log is beside the benchmarks' state")
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def _row(system: str, setting: Setting, figures: Figures) -> str:
@@ -253,7 +268,9 @@ def _row(system: str, setting: Setting, figures: Figures) -> str:
         guarantee = f"exactly once, {setting.commit_ms} ms"
     name = f"{setting.workload} {setting.pace}/s {guarantee}"
     latencies = "".join("".rjust(10) if each is None else f"{each:>10.1f}" for each in (figures.p50, figures.p99))
-    return f"{name:<44}{system:<15}{latencies}{100 * figures.cpu:>12.1f}"
+    memory = figures.memory
+    growth = f"{memory.slope:.1f} ± {memory.error:.1f}".rjust(18)
+    return f"{name:<44}{system:<15}{latencies}{100 * figures.cpu:>8.1f}{figures.first:>9.1f}{memory.mb:>7.0f}{growth}"
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

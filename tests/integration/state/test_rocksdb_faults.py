@@ -14,10 +14,12 @@ import pytest
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import Serde
+from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import Stores
+from streamsapp.state.engine.entries import PlainFormat
 from streamsapp.state.engine.resources import StateResources
-from streamsapp.state.engine.rocksdb import TaskDatabase
+from streamsapp.state.engine.rocksdb import RocksDBStore, TaskDatabase
 from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")
@@ -129,6 +131,9 @@ def test_a_stall_that_an_error_keeps_up_is_told_and_not_waited_out(
         faulty.setattr(database, "_db", Refusing())
         with pytest.raises(StateStoreError, match="free or enlarge the disk"):
             database.write(batch)
+    told = RocksDBStore(database, "store", PlainFormat(Serdes.bytes())).statistics()
+    assert told["write_stall_milliseconds"] >= 5, "the time until RocksDB was asked again"
+    assert (told["is_write_stopped"], told["actual_delayed_write_rate"]) == (0, 0)
     database.close()
 
 

@@ -64,6 +64,8 @@ class TaskDatabase:
         self._asking = WriteOptions()
         self._asking.disable_wal = self._asking.no_slowdown = True  # type: ignore[method-assign,assignment]
         self._write_lock = Lock()
+        #: For how long writes have waited for flushes or compactions, since the database was opened.
+        self.stalled_seconds = 0.0
         self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
         self._directory = directory
         self._missing = missing
@@ -121,7 +123,9 @@ class TaskDatabase:
                     raise
             if refused == _MANY_REFUSALS:
                 log.warning("%s: RocksDB is behind and takes no writes; the disk is slow or full", self._directory)
+            began = time.monotonic()
             time.sleep(_ASK_AGAIN_SECONDS)
+            self.stalled_seconds += time.monotonic() - began
 
     def get(self, family: str, key: bytes) -> bytes | None:
         try:
@@ -331,8 +335,13 @@ class RocksDBStore:
             "cur-size-all-mem-tables",
             "total-sst-files-size",
             "estimate-pending-compaction-bytes",
+            "actual-delayed-write-rate",
+            "is-write-stopped",
         )
-        return {name.replace("-", "_"): self._database.property(self._family, name) for name in names}
+        return {
+            **{name.replace("-", "_"): self._database.property(self._family, name) for name in names},
+            "write_stall_milliseconds": round(1000 * self._database.stalled_seconds),
+        }
 
     def stage(self, batch: DatabaseBatch, entries: Staged, limit: int) -> int:
         """Adds up to so many of the entries to a batch; returns how many."""
