@@ -109,7 +109,7 @@ class Results:
         """Nothing has failed."""
 
     def no_more(self) -> None:
-        """What was sent needs not wait for others."""
+        """Records that were sent need not wait for others."""
         self.last_ones.append(bool(self.sent))
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
