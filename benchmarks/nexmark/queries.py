@@ -71,7 +71,7 @@ NEXMARK = {
     )
 }  # fmt: skip
 
-#: What a user may write otherwise: dictionaries instead of classes, and a join of two tables.
+#: Other ways to write queries: dictionaries instead of classes, and a join of two tables.
 SHAPES = tuple(
     replace(NEXMARK[query], name=f"shape-{name}", title=title)
     for name, query, title in (
