@@ -44,8 +44,9 @@ class FilePieces(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
             sums = self.digests()
         except (binascii.Error, ValueError) as error:
             return f"the checksums of its pieces are no base64: {error}"
-        if len(sums) != DIGEST_BYTES * -(-file_size // self.size):
-            return f"the checksums of its pieces have {len(sums)} bytes, which is not {DIGEST_BYTES} for each"
+        needed = DIGEST_BYTES * -(-file_size // self.size)
+        if len(sums) != needed:
+            return f"the checksums of its pieces have {len(sums)} bytes; {file_size} bytes of content need {needed}"
         return None
 
     def digests(self) -> bytes:

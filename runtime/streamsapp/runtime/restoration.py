@@ -34,7 +34,7 @@ from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.restore_consumer import RestoreConsumer
-from streamsapp.runtime.task_lookups import Found
+from streamsapp.runtime.task_lookups import LookupAnswers
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
@@ -111,7 +111,9 @@ class RestorationThread(threading.Thread):
         self._here: dict[TaskId, RestoringTask] = {}
         #: Rounds of look-ups that are under way, and the answers to those that are not, with the tasks asked for.
         self._rounds = 0
-        self._found: SimpleQueue[tuple[list[tuple[RestoringTask, StreamTask]], Found | Exception]] = SimpleQueue()
+        self._found: SimpleQueue[tuple[list[tuple[RestoringTask, StreamTask]], LookupAnswers | Exception]] = (
+            SimpleQueue()
+        )
         #: Tasks that are here no more because of a failure that was not theirs, for the polling thread.
         self._dropped: SimpleQueue[StreamTask] = SimpleQueue()
         #: How often state was found damaged; looked at by health.
@@ -295,12 +297,12 @@ class RestorationThread(threading.Thread):
             self._rounds -= 1
             self._take_found(*self._found.get_nowait())
 
-    def _answered(self, asked: list[tuple[RestoringTask, StreamTask]], found: Found | Exception) -> None:
+    def _answered(self, asked: list[tuple[RestoringTask, StreamTask]], found: LookupAnswers | Exception) -> None:
         """Called on the thread of a look-up."""
         self._found.put((asked, found))
         self._requests.put(lambda: None)  # ends a wait for requests
 
-    def _take_found(self, asked: list[tuple[RestoringTask, StreamTask]], found: Found | Exception) -> None:
+    def _take_found(self, asked: list[tuple[RestoringTask, StreamTask]], found: LookupAnswers | Exception) -> None:
         """Tasks may have been closed, promoted or replaced meanwhile: then the answer is not theirs."""
         waiting = [
             here
@@ -315,7 +317,7 @@ class RestorationThread(threading.Thread):
             here.phase = RestorePhase.READING
             self._guarded(here.task, partial(self._locate, here, found))
 
-    def _locate(self, here: RestoringTask, found: Found) -> None:
+    def _locate(self, here: RestoringTask, found: LookupAnswers) -> None:
         self._start(here, *self.reading.settle(here.task, found, here.prepared.inputs))
 
     def _start(self, here: RestoringTask, lows: Offsets, highs: Offsets) -> None:

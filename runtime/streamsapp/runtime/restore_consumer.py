@@ -24,7 +24,7 @@ from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.outdated_state import TombstoneRetention, objection_to_task
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
-from streamsapp.runtime.task_lookups import Found, TaskLookups
+from streamsapp.runtime.task_lookups import LookupAnswers, TaskLookups
 from streamsapp.state.provenance import Provenance
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
@@ -68,12 +68,12 @@ class RestoreConsumer:
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
-    def look_up(self, tasks: Sequence[StreamTask], done: Callable[[Found | Exception], None]) -> None:
+    def look_up(self, tasks: Sequence[StreamTask], done: Callable[[LookupAnswers | Exception], None]) -> None:
         """Ask what these tasks need to begin; ``done`` gets the answers on another thread."""
         self._lookups.begin(tasks, done)
 
     def settle(
-        self, task: StreamTask, found: Found, snapshot: Mapping[TopicPartition, ConsumedOffset]
+        self, task: StreamTask, found: LookupAnswers, snapshot: Mapping[TopicPartition, ConsumedOffset]
     ) -> tuple[Offsets, Offsets]:
         """Take what was found about a task: its topics, and where it continues in its inputs; ``snapshot`` says that
         where the group knows nothing. Returns the first and the next offset of its changelogs. Raises

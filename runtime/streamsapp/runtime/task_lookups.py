@@ -31,7 +31,7 @@ Ends: TypeAlias = tuple[Offsets, Offsets] | KafkaException
 
 
 @dataclass(frozen=True)
-class Found:
+class LookupAnswers:
     """The answers of one round."""
 
     #: When it was asked, in milliseconds of the wall clock.
@@ -63,19 +63,19 @@ class TaskLookups:
         self._clock = clock
         self._start = start
 
-    def begin(self, tasks: Sequence[StreamTask], done: Callable[[Found | Exception], None]) -> None:
+    def begin(self, tasks: Sequence[StreamTask], done: Callable[[LookupAnswers | Exception], None]) -> None:
         """Ask; ``done`` gets the answers, or why there are none, on another thread."""
 
         def look_up() -> None:
             try:
-                found: Found | Exception = self._found(tasks)
+                found: LookupAnswers | Exception = self._found(tasks)
             except Exception as error:
                 found = error
             done(found)
 
         self._start(look_up)
 
-    def _found(self, tasks: Sequence[StreamTask]) -> Found:
+    def _found(self, tasks: Sequence[StreamTask]) -> LookupAnswers:
         asked_at_ms = self._clock.now_ms()
         names = {each.topic for task in tasks for each in (*task.plan.inputs, *task.plan.all_changelogs.values())}
         # Replicas go on in inputs only where these are their changelogs.
@@ -83,7 +83,7 @@ class TaskLookups:
         topics = self._begun(lambda: self._consumer.topics(names))
         committed = self._begun(lambda: self._consumer.committed([each for it in reading for each in it.plan.inputs]))
         found = self._ends(tasks)
-        return Found(asked_at_ms, topics.result(), committed.result(), found)
+        return LookupAnswers(asked_at_ms, topics.result(), committed.result(), found)
 
     def _ends(self, tasks: Sequence[StreamTask]) -> Mapping[TaskId, Ends]:
         """Asks for the ends of all changelogs at once; if that fails for any, for those of each task alone."""

@@ -128,10 +128,21 @@ def in_object(name: str) -> Callable[[Document], None]:
 
 
 def sized(size: int) -> Callable[[Document], None]:
-    """One file is so large."""
+    """One file is so large, in a manifest of before files had pieces."""
 
     def change(document: Document) -> None:
         document["files"][0]["size"] = size
+        document["files"][0].pop("pieces", None)
+
+    return change
+
+
+def with_pieces_of(size: int) -> Callable[[Document], None]:
+    """One file is so large, and its pieces are not."""
+
+    def change(document: Document) -> None:
+        tables = [file for file in document["files"] if "pieces" in file]
+        tables[0]["size"] = size
 
     return change
 
@@ -157,6 +168,7 @@ LIES: list[tuple[Callable[[Document], None], str]] = [
     (named("/x/000001.sst"), "is damaged"),
     (in_object("files/../../../x/000001.sst"), "is none of a file"),
     (sized(10 << 40), "bytes, at most"),
+    (with_pieces_of(10 << 40), "bytes of content need"),
     (sized((1 << 40) - (1 << 20)), "the disk has"),
 ]
 

@@ -103,8 +103,8 @@ def test_a_file_that_is_no_table_has_no_pieces(tmp_path: Path) -> None:
     [
         (FilePieces(4096, 5, base64.b64encode(bytes(16)).decode()), "its indexes begin behind its end"),
         (FilePieces(4096, 2, "!"), "are no base64"),
-        (FilePieces(4096, 2, ""), "have 0 bytes, which is not 16 for each"),
-        (FilePieces(4096, 2, base64.b64encode(bytes(32)).decode()), "have 32 bytes, which is not 16 for each"),
+        (FilePieces(4096, 2, ""), "have 0 bytes; 4 bytes of content need 16"),
+        (FilePieces(4096, 2, base64.b64encode(bytes(32)).decode()), "have 32 bytes; 4 bytes of content need 16"),
     ],
 )
 def test_a_manifest_whose_pieces_do_not_fit_to_its_files_is_refused(

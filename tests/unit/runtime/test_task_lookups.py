@@ -14,7 +14,7 @@ from restoring import Restoring, keys
 from streamsapp import TaskId, TopicPartition
 from streamsapp.errors import StreamsError
 from streamsapp.runtime import restoration
-from streamsapp.runtime.task_lookups import Found, TaskLookups
+from streamsapp.runtime.task_lookups import LookupAnswers, TaskLookups
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.testing import MockClock
 
@@ -144,12 +144,12 @@ def test_all_of_a_round_is_asked_at_the_same_time(it: Restoring) -> None:
             raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
     leaders: list[int] = []
-    told: list[Found | Exception] = []
+    told: list[LookupAnswers | Exception] = []
     done = threading.Event()
     slow = cast(Any, Slow())
     task = it.task()
 
-    def answered(found: Found | Exception) -> None:
+    def answered(found: LookupAnswers | Exception) -> None:
         told.append(found)
         done.set()
 
@@ -157,6 +157,6 @@ def test_all_of_a_round_is_asked_at_the_same_time(it: Restoring) -> None:
 
     assert done.wait(60)
     (found,) = told
-    assert isinstance(found, Found)
+    assert isinstance(found, LookupAnswers)
     assert isinstance(found.ends[task.id], KafkaException)
     assert found.asked_at_ms == 7
