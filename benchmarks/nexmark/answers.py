@@ -19,9 +19,9 @@ from benchmarks.workloads import EachValue, Message, Outcome, Reckoning, counts_
 PERIOD, ADVANCE, GAP = 10_000, 2_000, 10_000
 CATEGORY, STATES, EVERY, TOP = 10, ("OR", "ID", "CA"), 123, 10
 TO_EUROS = 0.908
-#: Partitions are read at different speeds: behind a repartition topic, a record may come so much later than another of
-#: a later time.
-GRACE = 600_000
+#: A day, which no input lasts. Partitions are read at different speeds: behind a repartition topic, a record may come
+#: after another of a much later time.
+GRACE = 86_400_000
 
 Row: TypeAlias = dict[str, Any]
 

@@ -35,7 +35,7 @@ final class Nexmark {
   private static final Duration PERIOD = Duration.ofMillis(PERIOD_MS);
   private static final Duration ADVANCE = Duration.ofSeconds(2);
   private static final Duration GAP = Duration.ofSeconds(10);
-  private static final Duration GRACE = Duration.ofMinutes(10);
+  private static final Duration GRACE = Duration.ofDays(1);
   private static final double TO_EUROS = 0.908;
   private static final long CATEGORY = 10;
   private static final Set<String> STATES = Set.of("OR", "ID", "CA");
