@@ -1,7 +1,7 @@
 """Checksums of the pieces of a file, which allow for reading any part of it before the rest is there.
 
-Made on the snapshot threads when a file is published; a manifest has them, and so they are untrusted input for whoever
-reads it. Pure, but for reading the file.
+Made on the snapshot threads when a file is published; a manifest has them, and so they are untrusted input for each
+reader. Pure, but for reading the file.
 """
 
 from __future__ import annotations

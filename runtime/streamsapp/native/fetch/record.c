@@ -91,7 +91,7 @@ static PyObject *headers_or_error(PyObject *given) {
     return headers || !PyErr_ExceptionMatches(PyExc_Exception) ? headers : sa_caught();
 }
 
-/* What one of its calls gives, if that is bytes or None; NULL with an exception. */
+/* The result of one of its calls, if that is bytes or None; NULL with an exception. */
 static PyObject *bytes_by(PyObject *given, const char *call) {
     PyObject *found = PyObject_CallMethod(given, call, NULL);
     if (found && !is_bytes_or_none(found)) {

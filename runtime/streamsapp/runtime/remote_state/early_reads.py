@@ -2,7 +2,7 @@
 
 Made on the thread that prepares the task's directory, which fills its files when nothing else waits. Stores ask for
 blocks on whatever thread reads them: processing, restoration, polling, queries. That thread waits, for a round trip as
-a rule. What cannot be brought ends the task, which is then restored anew: what it has is a part of its state.
+a rule. A block that cannot be brought ends the task, which is then restored anew: it has a part of its state.
 """
 
 from __future__ import annotations
