@@ -109,7 +109,7 @@ class RestorationThread(threading.Thread):
         #: Active tasks whose stores are complete, for the polling thread.
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
         self._here: dict[TaskId, RestoringTask] = {}
-        #: Rounds of look-ups that are under way, and the answers to those that are not, with the tasks asked for.
+        #: Rounds of look-ups under way, and the answers of ended rounds, each with its tasks.
         self._rounds = 0
         self._found: SimpleQueue[tuple[list[tuple[RestoringTask, StreamTask]], LookupAnswers | Exception]] = (
             SimpleQueue()
@@ -285,7 +285,7 @@ class RestorationThread(threading.Thread):
     # ---- where stores stand ------------------------------------------------------------------------------------
 
     def _start_arrived(self) -> None:
-        """Have it found out where the changelogs of all new tasks begin and end; start reading those that are known."""
+        """Ask where the changelogs of all new tasks begin and end, and start reading those with an answer."""
         arrived = [here for here in self._here.values() if here.phase is RestorePhase.ARRIVED]
         if arrived and self._rounds < MOST_ROUNDS:
             self._rounds += 1

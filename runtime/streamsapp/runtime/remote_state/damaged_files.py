@@ -33,8 +33,8 @@ class DamagedFiles:
 
     def note(self, task_id: TaskId, error: Exception, database: Path, began_with: Snapshot | None) -> None:
         """``error`` names the file as a rule. Where it does not, or the file is missing, the snapshot that the task
-        ``began_with`` is not used again; files that were damaged here are in no snapshot, and refuse none. What is out
-        of reach is not damaged."""
+        ``began_with`` is not used again; files that were damaged here are in no snapshot, and refuse none. State
+        out of reach is not damaged."""
         if isinstance(error, StateOutOfReachError):
             return
         names = set(_MENTIONED.findall(str(error)))
