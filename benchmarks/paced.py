@@ -45,6 +45,7 @@ _WINDOW_START_BYTES = 8
 #: Samples of memory in a run.
 _SAMPLES = 200
 SYSTEMS = ("kafka-streams", "streamsapp")
+GUARANTEES = ("at_least_once", "exactly_once")
 #: Each workload's variant that sends every update, per system.
 WORKLOADS = {
     "w1-string": {"kafka-streams": "string", "streamsapp": "string"},
@@ -110,7 +111,7 @@ def main() -> int:
         topics = Topics(bootstrap_servers)
         print(f"{'':59}{'p50 ms':>10}{'p99 ms':>10}{'CPU %':>8}{'first s':>9}{'MB':>7}{'MB an hour':>18}")
         for setting in _settings(options):
-            for system in SYSTEMS:
+            for system in options.system.split(","):
                 figures = _measure(topics, directory, system, setting, options.seconds)
                 print(_row(system, setting, figures), flush=True)
     return 0
@@ -118,10 +119,11 @@ def main() -> int:
 
 def _settings(options: argparse.Namespace) -> Iterator[Setting]:
     guarantees = [(False, 0), *((True, interval) for interval in options.commit_ms)]
+    guarantees = [each for each in guarantees if options.guarantee in (None, GUARANTEES[each[0]])]
     for exactly_once, interval in guarantees:
         for pace in options.idle:
             yield Setting("w3", exactly_once, interval, pace)
-    for workload in WORKLOADS:
+    for workload in WORKLOADS if options.pace else ():
         for exactly_once, interval in guarantees:
             yield Setting(workload, exactly_once, interval, options.pace)
 
@@ -279,11 +281,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paced", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30, help="length of each run; default 30")
-    parser.add_argument("--pace", type=int, default=1_000, help="records per second for latencies; default 1000")
+    parser.add_argument(
+        "--pace", type=int, default=1_000, help="records per second for latencies, 0 for none; default 1000"
+    )
     parser.add_argument("--idle", type=numbers, default=[0, 100], help="paces at which CPU counts; default 0,100")
     parser.add_argument(
         "--commit-ms", type=numbers, default=[100], help="commit intervals of exactly once; default 100"
     )
+    parser.add_argument("--system", default=",".join(SYSTEMS), help="which systems, in turn; default both")
+    parser.add_argument("--guarantee", choices=GUARANTEES, help="only this guarantee")
     parser.add_argument("--bootstrap-servers", help="a broker to use instead of an embedded one")
     return parser.parse_args(arguments)
 

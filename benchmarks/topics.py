@@ -85,9 +85,10 @@ class Topics:
         names = [topic, right] if right else [topic]
         return sum(end - begin for name in names for begin, end in self.offsets(name).values())
 
-    def read(self, topic: str) -> Iterator[Message]:
-        """All committed records of a topic up to its present end, each partition in order."""
-        ranges = self.offsets(topic)
+    def read(self, topic: str, begin: dict[int, int] | None = None) -> Iterator[Message]:
+        """All committed records of a topic up to its present end, each partition in order, from its ``begin`` on if
+        there is one."""
+        ranges = {p: ((begin or {}).get(p, first), end) for p, (first, end) in self.offsets(topic).items()}
         left = {partition: end for partition, (begin, end) in ranges.items() if end > begin}
         with self._consumer() as consumer:
             consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in left])
