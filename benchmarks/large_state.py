@@ -48,7 +48,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Row:
-    """What one phase took, and how large the state was behind it."""
+    """The time of one phase, and the size of the state behind it."""
 
     system: str
     keys: int

@@ -22,6 +22,7 @@ from streamsapp.runtime.components import Components
 from streamsapp.runtime.global_stores.thread import GlobalThread
 from streamsapp.runtime.hang_detection import Hang
 from streamsapp.runtime.remote_state import snapshot_status
+from streamsapp.state.engine.write_stalls import WriteStalls
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -119,7 +120,19 @@ def _task(task: StreamTask, components: Components, owned_at_ms: int | None) -> 
         "processedRecords": task.processed_records if task.role is TaskRole.ACTIVE else None,
         "waitingRecords": _waiting(task, components) if task.role is TaskRole.ACTIVE else None,
         "commits": task.stores.commits if task.role is TaskRole.ACTIVE else None,
+        "writeStall": _write_stall(task.stores.write_stalls),
         "restore": None if remote is None else snapshot_status.restore_figures(remote, task, known),
+    }
+
+
+def _write_stall(stalls: WriteStalls | None) -> dict[str, Any] | None:
+    """The work that the task's writes wait for, and for how long they have waited; ``None``: they never have."""
+    if stalls is None or not stalls.seconds:
+        return None
+    return {
+        "waitsFor": stalls.waits_for,
+        "seconds": round(stalls.seconds, 3),
+        "longestSeconds": round(stalls.longest, 3),
     }
 
 

@@ -18,6 +18,7 @@ from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, provenance_key
 from streamsapp.state.engine.store_engine import StoreEngine
+from streamsapp.state.engine.write_stalls import WriteStalls
 from streamsapp.state.managed_store import ManagedStore
 from streamsapp.state.provenance import Provenance
 
@@ -65,6 +66,11 @@ class Persistence:
     def whole(self) -> bool:
         """Says whether all files of the database are here."""
         return self._database.whole
+
+    @property
+    def write_stalls(self) -> WriteStalls:
+        """The times in which RocksDB took no writes."""
+        return self._database.stalls
 
     def engine(self, store: str) -> StoreEngine:
         return self._engines[store]

@@ -29,6 +29,7 @@ from streamsapp.state.engine.missing_blocks import MissingBlocks
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.rocksdb import remove
 from streamsapp.state.engine.segments import Segments
+from streamsapp.state.engine.write_stalls import WriteStalls
 from streamsapp.state.kinds.store_type import KEPT_FOR
 from streamsapp.state.layers.views import Readers, StoreView
 from streamsapp.state.managed_store import FrozenEpoch, ManagedStore, StoreChanges
@@ -277,6 +278,12 @@ class TaskStores:
     def is_writing_due(self) -> bool:
         """Says whether committed writes have waited for RocksDB until they are many."""
         return self._persistence is not None and self._persistence.due
+
+    @property
+    def write_stalls(self) -> WriteStalls | None:
+        """The times in which RocksDB took no writes, since the stores were opened; ``None`` without stores on disk."""
+        persistence = self._persistence
+        return None if persistence is None else persistence.write_stalls
 
     def flush(self) -> None:
         """Makes everything durable that has been applied and restored."""

@@ -17,9 +17,11 @@ from streamsapp.serdes.api import Serde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import Stores
+from streamsapp.state.engine import resources, rocksdb
 from streamsapp.state.engine.entries import PlainFormat
 from streamsapp.state.engine.resources import StateResources
 from streamsapp.state.engine.rocksdb import RocksDBStore, TaskDatabase
+from streamsapp.state.engine.write_stalls import Cause
 from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")
@@ -133,8 +135,51 @@ def test_a_stall_that_an_error_keeps_up_is_told_and_not_waited_out(
             database.write(batch)
     told = RocksDBStore(database, "store", PlainFormat(Serdes.bytes())).statistics()
     assert told["write_stall_milliseconds"] >= 5, "the time until RocksDB was asked again"
-    assert (told["is_write_stopped"], told["actual_delayed_write_rate"]) == (0, 0)
+    assert told["is_write_stopped"] == 0
     database.close()
+
+
+@pytest.mark.parametrize(("most_files", "cause"), [(2, "compaction"), (1000, "flush")])
+def test_writes_that_wait_for_rocksdb_say_what_for_and_how_long(
+    most_files: int, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small write buffers fill up while they are flushed, and few files may wait to be merged."""
+    monkeypatch.setattr(resources, "_MEMTABLE_BYTES", 64 << 10)
+    monkeypatch.setattr(resources, "_GATHERED_FILES", 2)
+    for module in (resources, rocksdb):
+        monkeypatch.setattr(module, "MOST_FILES", most_files)
+    database, told = TaskDatabase(tmp_path, ["store"], StateResources(16 << 20)), list[str | None]()
+    stalls, goes_on, value = database.stalls, database.stalls.goes_on, os.urandom(100_000)
+
+    def note(cause: Cause, lasts: float) -> None:
+        goes_on(cause, lasts)
+        told.append(stalls.waits_for)
+
+    monkeypatch.setattr(stalls, "goes_on", note)
+    for number in range(5_000):
+        batch = database.batch()
+        batch.writes.put(b"%d" % number, value, batch.family("store"))
+        database.write(batch)
+        if cause == "compaction":
+            database.flush_data()
+        if cause in told:
+            break
+
+    assert cause in told, "it is known while a write waits"
+    assert stalls.waits_for is None
+    assert 0 < stalls.longest <= stalls.seconds
+    database.close()
+
+
+def test_rocksdb_never_slows_writers_down_with_the_interpreter_held(tmp_path: Path) -> None:
+    """It stops them, which is noticed by asking, before it would slow them down."""
+    stores = opened(tmp_path, plain("store"))
+    stores.close()
+    newest = max((tmp_path / "rocksdb").glob("OPTIONS-*"), key=lambda path: path.name)
+    found = dict(re.findall(r"^  (\w+)=(\d+)$", newest.read_text(), re.MULTILINE))
+    assert found["level0_slowdown_writes_trigger"] == found["level0_stop_writes_trigger"] == str(resources.MOST_FILES)
+    assert found["soft_pending_compaction_bytes_limit"] == found["hard_pending_compaction_bytes_limit"]
+    assert int(found["max_write_buffer_number"]) <= 3, "with more it would"
 
 
 def opened_with_room(disk: Path) -> TaskStores:

@@ -23,6 +23,7 @@ from streamsapp.runtime.corruptions import TIMES, Corruptions
 from streamsapp.runtime.data_path import ENGINE
 from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.runtime.hang_detection import Hang
+from streamsapp.state.engine.write_stalls import WriteStalls
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
@@ -256,8 +257,28 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
         "processedRecords": 3,
         "waitingRecords": 0,
         "commits": 2,
+        "writeStall": None,
         "restore": None,
     }
+
+
+def test_a_task_whose_writes_wait_for_rocksdb_says_what_for_and_how_long() -> None:
+    task = storing()
+    stalls = WriteStalls()
+    task.stores = cast(Any, SimpleNamespace(commits=0, write_stalls=stalls))
+
+    def told() -> dict[str, Any] | None:
+        (found,) = document(Parts([task]))["tasks"]
+        return cast("dict[str, Any] | None", found["writeStall"])
+
+    assert told() is None
+    for lasts in (0.005, 2.5):
+        stalls.goes_on("compaction", lasts)
+    assert told() == {"waitsFor": "compaction", "seconds": 2.5, "longestSeconds": 2.5}
+    stalls.ended()
+    assert told() == {"waitsFor": None, "seconds": 2.5, "longestSeconds": 2.5}
+    stalls.goes_on("flush", 0.5)
+    assert told() == {"waitsFor": "flush", "seconds": 3.0, "longestSeconds": 2.5}
 
 
 def test_an_active_task_stands_at_the_end_only_as_long_as_nobody_else_can_have_it() -> None:

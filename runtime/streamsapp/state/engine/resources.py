@@ -20,9 +20,16 @@ _MEMTABLE_BYTES = 32 * _MIB
 #: halves the rewriting while a store fills. Bloom filters keep reads from noticing.
 _GATHERED_FILES = 8
 
+#: With so many, no more is written until some are merged: what a write waits for at most is the merging of this many
+#: files of a memtable each. RocksDB would slow writers down before, and hold the interpreter meanwhile.
+MOST_FILES = 24
+
 #: Memtables grow in steps of this: small, as the shared budget counts whole steps and a task may hold few records.
 _ARENA_BYTES = 8 * 1024
 
+
+#: Bytes that wait to be merged in all levels; with so many, no more is written either. As RocksDB has it by default.
+_MOST_PENDING_BYTES = 256 << 30
 
 #: Changelog records that an instance may have to replay after a crash: some seconds of work.
 _BACKLOG_RECORDS = 4_000_000
@@ -98,6 +105,10 @@ class StateResources:
         options.set_write_buffer_manager(self._memtables)
         options.set_write_buffer_size(_MEMTABLE_BYTES)
         options.set_level_zero_file_num_compaction_trigger(_GATHERED_FILES)
+        options.set_level_zero_slowdown_writes_trigger(MOST_FILES)
+        options.set_level_zero_stop_writes_trigger(MOST_FILES)
+        options.set_soft_pending_compaction_bytes_limit(_MOST_PENDING_BYTES)
+        options.set_hard_pending_compaction_bytes_limit(_MOST_PENDING_BYTES)
         options.set_arena_block_size(_ARENA_BYTES)
         options.set_compression_type(DBCompressionType.lz4())
         options.set_keep_log_file_num(1)

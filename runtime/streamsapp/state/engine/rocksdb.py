@@ -29,7 +29,8 @@ from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
 from streamsapp.state.engine.entries import ABSENT, Entry, EntryFormat, PhysicalEntry, TimestampedFormat
 from streamsapp.state.engine.epoch import PhysicalEntries, Range, Staged
 from streamsapp.state.engine.missing_blocks import INCOMPLETE, Filling, MissingBlocks, block_of, read_each
-from streamsapp.state.engine.resources import StateResources
+from streamsapp.state.engine.resources import MOST_FILES, StateResources
+from streamsapp.state.engine.write_stalls import Cause, WriteStalls
 
 T = TypeVar("T")
 
@@ -64,8 +65,7 @@ class TaskDatabase:
         self._asking = WriteOptions()
         self._asking.disable_wal = self._asking.no_slowdown = True  # type: ignore[method-assign,assignment]
         self._write_lock = Lock()
-        #: For how long writes have waited for flushes or compactions, since the database was opened.
-        self.stalled_seconds = 0.0
+        self.stalls = WriteStalls()
         self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
         self._directory = directory
         self._missing = missing
@@ -114,18 +114,27 @@ class TaskDatabase:
         """RocksDB stops writers while its flushes or compactions are behind. A writer that waits there holds the
         interpreter, and waits for ever once a flush has found no room on the disk. A writer that asks again gets an
         error."""
-        for refused in count(1):
-            try:
-                self._db.write(WriteBatch(raw_mode=True), self._asking)
-                return
-            except Exception as error:
-                if _STALLED not in str(error):
-                    raise
-            if refused == _MANY_REFUSALS:
-                log.warning("%s: RocksDB is behind and takes no writes; the disk is slow or full", self._directory)
-            began = time.monotonic()
-            time.sleep(_ASK_AGAIN_SECONDS)
-            self.stalled_seconds += time.monotonic() - began
+        began = time.monotonic()
+        try:
+            for refused in count(1):
+                try:
+                    self._db.write(WriteBatch(raw_mode=True), self._asking)
+                    return
+                except Exception as error:
+                    if _STALLED not in str(error):
+                        raise
+                if refused == _MANY_REFUSALS:
+                    log.warning("%s: RocksDB is behind and takes no writes; the disk is slow or full", self._directory)
+                time.sleep(_ASK_AGAIN_SECONDS)
+                self.stalls.goes_on(self._behind_with, time.monotonic() - began)
+        finally:
+            self.stalls.ended()
+
+    @property
+    def _behind_with(self) -> Cause:
+        """Return the cause of a stall: so many files of a store wait to be merged, or its write buffers are full."""
+        counts = (family.property_value("rocksdb.num-files-at-level0") for family in self._families.values())
+        return "compaction" if any(int(each or 0) >= MOST_FILES for each in counts) else "flush"
 
     def get(self, family: str, key: bytes) -> bytes | None:
         try:
@@ -335,12 +344,12 @@ class RocksDBStore:
             "cur-size-all-mem-tables",
             "total-sst-files-size",
             "estimate-pending-compaction-bytes",
-            "actual-delayed-write-rate",
             "is-write-stopped",
         )
         return {
             **{name.replace("-", "_"): self._database.property(self._family, name) for name in names},
-            "write_stall_milliseconds": round(1000 * self._database.stalled_seconds),
+            "write_stall_milliseconds": round(1000 * self._database.stalls.seconds),
+            "write_stall_longest_milliseconds": round(1000 * self._database.stalls.longest),
         }
 
     def stage(self, batch: DatabaseBatch, entries: Staged, limit: int) -> int:
