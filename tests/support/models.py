@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import operator_models
 from streamsapp import errors, native
 from streamsapp.dsl.operators.stateless import StepKind
 from streamsapp.processor.operator import PlainSink, Push
@@ -22,8 +23,9 @@ from streamsapp.tasks.priority_queue import PriorityQueue
 
 def in_python(patch: pytest.MonkeyPatch) -> None:
     """Has tasks that are made from now on do everything in Python."""
-    patch.setattr(errors, "_OWN", (errors._OWN, __file__))  # errors arise as if in the runtime's code
-    for model in (Step, Sink, Input, Loop, Recent):
+    own = (errors._OWN, __file__, operator_models.__file__)
+    patch.setattr(errors, "_OWN", own)  # errors arise as if in the runtime's code
+    for model in (Step, Sink, Input, Loop, Recent, *operator_models.OPERATOR_PARTS):
         patch.setattr(native, model.__name__, model)
     without_cells(patch)
 

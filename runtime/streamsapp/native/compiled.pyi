@@ -159,6 +159,121 @@ class Step:
     ) -> None: ...
     def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
 
+class StoredRows:
+    """Looks up rows of a table in its store: ``key_bytes`` writes the key, ``read`` returns ``(stored, timestamp)``,
+    and ``from_stored`` makes the row; ``None`` says that rows are stored as they are."""
+
+    def __init__(
+        self,
+        *,
+        key_bytes: Callable[[Any], bytes],
+        read: Callable[[bytes], Any],
+        from_stored: Callable[[Any], Any] | None,
+    ) -> None: ...
+    def __call__(self, key: Any, /) -> tuple[Any, int]:
+        """The row and its time, ``(None, -1)`` if there is none."""
+
+class ComputedRows:
+    """Looks up rows that are made of those of another table: ``compute(key, row)`` gives one, or ``None``. A row has
+    the time of the one that it is made of."""
+
+    def __init__(self, *, rows: Callable[[Any], tuple[Any, int]], compute: Callable[[Any, Any], Any]) -> None: ...
+    def __call__(self, key: Any, /) -> tuple[Any, int]:
+        """The row and its time, ``(None, -1)`` if there is none."""
+
+class JoinPush:
+    """A push function that joins records with rows. ``rows`` returns ``(row, timestamp)`` for the row's key, and with
+    ``as_of`` for that and the record's time. ``selector(key, value)`` gives the row's key; without one it is the
+    record's. The joiner is given ``keys`` keys: none, the record's, or that and the row's; then value and row.
+
+    A record without a row is left out, unless ``left``. ``dropped`` is called for a record without a value, and for one
+    without a row's key unless ``left``. ``on_error`` gets what a function raises, with the record."""
+
+    def __init__(
+        self,
+        *,
+        rows: Callable[..., tuple[Any, int]],
+        as_of: bool = False,
+        selector: Callable[[Any, Any], Any] | None,
+        joiner: Callable[..., Any],
+        keys: int,
+        left: bool,
+        forward: Callable[..., None],
+        on_error: Callable[..., None],
+        dropped: Callable[[], object],
+    ) -> None: ...
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
+class ToStored:
+    """Makes values those that a store keeps: ``stored(value)``, or with what is stored ``stored_again(value, stored)``,
+    which is a value that was made of it. Every ``int`` from ``lowest`` to ``highest`` is stored as it is.
+    ``refused(error, key, value)`` raises the error for the user in place of one that either raises."""
+
+    def __init__(
+        self,
+        *,
+        stored: Callable[[Any], Any],
+        stored_again: Callable[[Any, Any], Any],
+        refused: Callable[[Exception, Any, Any], object],
+        lowest: int = 0,
+        highest: int = -1,
+    ) -> None: ...
+    def __call__(self, key: Any, value: Any, unless_changed: Any = None, /) -> Any: ...
+
+class ForwardUpdate:
+    """Sends the updates of a table to ``forward`` at once; ``sends`` is a ``forward_updates.Sent``."""
+
+    def __init__(self, *, forward: Callable[..., None], sends: int) -> None: ...
+    def __call__(self, key: Any, identity: Any, new: Any, old: Any, timestamp: int, headers: Any, /) -> None: ...
+
+class HoldUpdate:
+    """Holds the updates of a table in ``entries``, by identity and in the order of the last ones: ``(key, new, old,
+    timestamp, headers, record)``, ``old`` being that of the first. ``record`` returns the last one; ``None`` says that
+    none is kept."""
+
+    def __init__(self, *, entries: dict[Any, Any], record: Callable[[], Any] | None) -> None: ...
+    def __call__(self, key: Any, identity: Any, new: Any, old: Any, timestamp: int, headers: Any, /) -> None: ...
+    def holds(self, key: Any, identity: Any, /) -> bool:
+        """Says whether an update of a key is held."""
+
+class FoldPush:
+    """A push function that folds the values of keys into aggregates, which a store keeps. ``fold(key, value,
+    aggregate)`` gives the next one, and ``initializer`` the one before the first. Without an initializer the first
+    value is the first aggregate, and ``fold(aggregate, value)`` gives the others. An aggregate of ``None`` deletes the
+    key, and ``deleting`` is called.
+
+    ``key_bytes``, ``read``, ``write``, ``to_stored``, ``from_stored`` and ``raw`` are the store's. The last two are
+    ``None`` where they give back what they get. The old value of an update is read once more if ``rereads``, unless
+    ``old_is_known(key, key_bytes)``; with ``true_old`` it is ``None`` for a key that was not there. ``at_commit`` says
+    that a deletion is sent with its record's time.
+
+    A result without headers is emitted for ``topic`` if there is one. Any other one is given to ``update``. ``dropped``
+    is called for a record without key or value, and ``on_error`` for what a function raises."""
+
+    def __init__(
+        self,
+        *,
+        initializer: Callable[[], Any] | None,
+        fold: Callable[..., Any],
+        deleting: Callable[[], object] | None,
+        key_bytes: Callable[[Any], bytes],
+        read: Callable[[bytes], Any],
+        write: Callable[[bytes, Any, int], object],
+        to_stored: Callable[..., Any],
+        from_stored: Callable[[Any], Any] | None,
+        raw: Callable[[Any], bytes] | None,
+        rereads: bool,
+        old_is_known: Callable[[Any, bytes], bool] | None,
+        true_old: bool,
+        at_commit: bool,
+        topic: str | None,
+        emit: Callable[[Any], None] | None,
+        update: Callable[..., None],
+        on_error: Callable[..., None],
+        dropped: Callable[[], object],
+    ) -> None: ...
+    def __call__(self, key: Any, value: Any, timestamp: int, headers: Any, /) -> None: ...
+
 class CountPush:
     """A push function that counts the records of keys. ``dropped`` is called for a record without key or value, and
     ``on_error`` for what ``serialize_key`` raises. ``keeps_bytes`` says that this is known to keep bytes as they are,

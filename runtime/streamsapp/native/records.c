@@ -18,11 +18,16 @@
 #include "format/crc32c.h"
 #include "outbox/outbox.h"
 #include "push/count_push.h"
+#include "push/fold_push.h"
 #include "push/input.h"
+#include "push/join_push.h"
 #include "push/loop.h"
 #include "push/recent.h"
+#include "push/rows.h"
 #include "push/sink.h"
 #include "push/step.h"
+#include "push/to_stored.h"
+#include "push/updates.h"
 #include "push/windows.h"
 #include "tls/tls.h"
 #include "tls/tls_context.h"
@@ -61,6 +66,13 @@ PyMODINIT_FUNC PyInit_compiled(void) {
                              &sa_step_type.made.type,
                              &sa_sink_type.made.type,
                              &sa_count_push_type.made.type,
+                             &sa_fold_push_type.made.type,
+                             &sa_join_push_type.made.type,
+                             &sa_stored_rows_type.type,
+                             &sa_computed_rows_type.type,
+                             &sa_to_stored_type.type,
+                             &sa_forward_update_type.type,
+                             &sa_hold_update_type.type,
                              &sa_window_push_type.made.type,
                              &sa_input_type.type,
                              &sa_loop_type.type,

@@ -53,20 +53,19 @@ def sink_of(push: Push) -> PlainSink | None:
     return getattr(push, _SINK, None)
 
 
-def knowing_old(push: Push, knows: Callable[[Any], bool]) -> Push:
+#: ``(key, key_bytes)``: says of a key whether the old value of its next change may be anything.
+OldIsKnown: TypeAlias = Callable[[Any, bytes], bool]
+
+
+def knowing_old(push: Push, knows: OldIsKnown) -> Push:
     """Notes that a push function leaves out the old value of a change if ``knows`` says so of its key."""
     vars(push)[_KNOWS_OLD] = knows
     return push
 
 
-def old_known_by(push: Push) -> Callable[[Any], bool]:
-    """Returns the function that says of a key whether the old value of its next change may be anything."""
-    known: Callable[[Any], bool] = getattr(push, _KNOWS_OLD, _unknown)
-    return known
-
-
-def _unknown(key: Any) -> bool:
-    return False
+def old_known_by(push: Push) -> OldIsKnown | None:
+    """Returns the function by which a push function knows old values, if it does."""
+    return getattr(push, _KNOWS_OLD, None)
 
 
 def handed_on_to(push: Push) -> Push | None:

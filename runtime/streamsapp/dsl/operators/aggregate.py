@@ -15,8 +15,7 @@ from streamsapp import native
 from streamsapp.dsl.operators.forward_updates import Update, VersionedTable, forward_updates
 from streamsapp.dsl.operators.held import Held, Noted, hold_cells, hold_updates
 from streamsapp.dsl.operators.short_cut import ShortCut, short_cut
-from streamsapp.processor.operator import NodeContext, Operator, Push, Reason, nowhere, old_known_by
-from streamsapp.record import Headers
+from streamsapp.processor.operator import NodeContext, OldIsKnown, Operator, Push, Reason, nowhere, old_known_by
 from streamsapp.serdes.api import identity
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 from streamsapp.state.kinds.versioned import VersionedStoreImpl
@@ -55,7 +54,7 @@ class StoredTableOperator(Operator):
         self._emit_at_commit = emit_at_commit
         self._held: Held | None = None
         #: Takes updates that are held; ``None`` if they are not, or not here.
-        self._hold: Update | None = None
+        self._hold: native.HoldUpdate | None = None
 
     def start(self, context: NodeContext) -> None:
         store = context.store(self._store_name)
@@ -87,8 +86,13 @@ class StoredTableOperator(Operator):
     def _rereads(self, store: Any) -> bool:
         """Says whether an old value is read from its bytes once more before it is sent, as Kafka Streams' caches do:
         a function that changes its aggregate in place has spoilt the one that it was given. It need not be right for a
-        key whose old value is known below."""
+        key whose old value is known."""
         return self._send_old_values and store.from_stored is not identity
+
+    def _old_is_known(self, context: NodeContext) -> OldIsKnown | None:
+        """Returns the function by which old values are known: a key whose update is held has its old value there. So
+        may a node below."""
+        return old_known_by(context.forward) if self._hold is None else self._hold.holds
 
     def _short_cut(self, context: NodeContext, store: Any) -> ShortCut | None:
         return None if self._emit_at_commit else short_cut(context.forward, store.writes_as)
@@ -130,10 +134,36 @@ class CountingOperator(StoredTableOperator):
         store's keys have before and behind the bytes of that key."""
 
 
-class Aggregate(StoredTableOperator):
-    """Folds the values of a key into an aggregate that starts from the initializer's."""
+class FoldingOperator(StoredTableOperator):
+    """A table of what is folded of the values of a key."""
 
     hands_on_every_record = True
+
+    def _fold(self, context: NodeContext, store: KeyValueStoreImpl, update: Update, **how: Any) -> Push:
+        """Returns the push function; ``how`` it folds is described in ``native/compiled.pyi``."""
+        is_bytes = store.from_stored is not identity
+        cut = self._short_cut(context, store)
+        return native.FoldPush(
+            key_bytes=store.key_bytes,
+            read=store.read,
+            write=store.write,
+            to_stored=store.to_stored,
+            from_stored=store.from_stored if is_bytes else None,
+            raw=None if store.raw is identity else store.raw,
+            rereads=self._rereads(store),
+            old_is_known=self._old_is_known(context),
+            at_commit=self._emit_at_commit,
+            topic=cut and cut.topic,
+            emit=cut and cut.emit,
+            update=update,
+            on_error=context.on_error,
+            dropped=partial(context.dropped, NULL_KEY_OR_VALUE),
+            **how,
+        )
+
+
+class Aggregate(FoldingOperator):
+    """Folds the values of a key into an aggregate that starts from the initializer's."""
 
     def __init__(
         self,
@@ -149,56 +179,20 @@ class Aggregate(StoredTableOperator):
         self._deleting = _WarnOnce(DELETES)
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
-        initializer, aggregator = self._initializer, self._aggregator
-        key_bytes_of, read, write = store.key_bytes, store.read, store.write
-        from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
-        on_error, dropped, deleting = context.on_error, context.dropped, self._deleting
-        cut = self._short_cut(context, store)
-        topic, emit = cut or (None, None)
-        # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value; sent at
-        # commits, a deletion has its record's time.
-        at_commit, rereads = self._emit_at_commit, self._rereads(store)
-        true_old = self._true_old(context)
-        old_is_known = old_known_by(context.forward)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is None or value is None:
-                dropped(NULL_KEY_OR_VALUE)
-                return
-            try:
-                key_bytes = key_bytes_of(key)
-                stored, stored_at = read(key_bytes)
-                aggregate = initializer() if stored is None else from_stored(stored)
-                new = aggregator(key, value, aggregate)
-                if new is None:
-                    new_stored = None
-                    deleting(context)
-                else:
-                    new_stored = to_stored(key, new, stored if new is aggregate else None)
-                if rereads and not old_is_known(key):
-                    aggregate = initializer() if stored is None else from_stored(stored)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            changed_at = timestamp
-            if stored_at > timestamp:
-                changed_at = stored_at
-            write(key_bytes, new_stored, timestamp if new is None else changed_at)
-            old = None if true_old and stored is None else aggregate
-            if new is None and at_commit:
-                changed_at = timestamp
-            if emit is not None and headers is None:
-                emit((topic, None if new is None else raw(new_stored), key_bytes, -1, None, None, changed_at, None))
-            else:
-                update(key, key_bytes, new, old, changed_at, headers)
-
-        return push
+        return self._fold(
+            context,
+            store,
+            update,
+            fold=self._aggregator,
+            initializer=self._initializer,
+            deleting=partial(self._deleting, context),
+            # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value.
+            true_old=self._true_old(context),
+        )
 
 
-class Reduce(StoredTableOperator):
+class Reduce(FoldingOperator):
     """Combines the values of a key two by two; the first one is the first result."""
-
-    hands_on_every_record = True
 
     def __init__(
         self, reducer: Callable[[Any, Any], Any], store_name: str, emit_at_commit: bool, send_old_values: bool
@@ -207,41 +201,7 @@ class Reduce(StoredTableOperator):
         self._reducer = reducer
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
-        reducer, at_commit, rereads = self._reducer, self._emit_at_commit, self._rereads(store)
-        old_is_known = old_known_by(context.forward)
-        key_bytes_of, read, write = store.key_bytes, store.read, store.write
-        from_stored, to_stored, raw = store.from_stored, store.to_stored, store.raw
-        on_error, dropped = context.on_error, context.dropped
-        cut = self._short_cut(context, store)
-        topic, emit = cut or (None, None)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is None or value is None:
-                dropped(NULL_KEY_OR_VALUE)
-                return
-            try:
-                key_bytes = key_bytes_of(key)
-                stored, stored_at = read(key_bytes)
-                old = None if stored is None else from_stored(stored)
-                new = value if old is None else reducer(old, value)
-                new_stored = None if new is None else to_stored(key, new, stored if new is old else None)
-                if rereads and old is not None and not old_is_known(key):
-                    old = from_stored(stored)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            changed_at = timestamp
-            if stored_at > timestamp:
-                changed_at = stored_at
-            write(key_bytes, new_stored, timestamp if new is None else changed_at)
-            if new is None and at_commit:
-                changed_at = timestamp
-            if emit is not None and headers is None:
-                emit((topic, None if new is None else raw(new_stored), key_bytes, -1, None, None, changed_at, None))
-            else:
-                update(key, key_bytes, new, old, changed_at, headers)
-
-        return push
+        return self._fold(context, store, update, fold=self._reducer, initializer=None, deleting=None, true_old=False)
 
 
 class Count(CountingOperator):

@@ -6,8 +6,10 @@ Used by the table operators; called on a processing thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from enum import IntEnum
 from typing import Any, TypeAlias
 
+from streamsapp import native
 from streamsapp.processor.operator import NodeContext, Push, Reason, handed_on_to, nowhere
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
@@ -26,6 +28,15 @@ EXPIRED_VERSION = Reason(
 Update: TypeAlias = Callable[[Any, Hashable, Any, Any, int, Headers | None], None]
 
 
+class Sent(IntEnum):
+    """The part of an update that is sent, in the order of ``native/push/updates.c``."""
+
+    NOTHING = 0
+    NEW_VALUE = 1
+    NEW_AND_NONE = 2
+    NEW_AND_OLD = 3
+
+
 class LateChange(tuple[Any, Any]):
     """A change ``(new, old)`` of a versioned table that comes after a later one. It does not change the present rows of
     the table, so groups and joins of tables leave it out (KIP-914)."""
@@ -36,24 +47,14 @@ class LateChange(tuple[Any, Any]):
 def forward_updates(forward: Push, send_old_values: bool) -> Update:
     """Forwards every update at once; the old value travels only if a table below needs it. Where new values alone are
     handed on, as a stream, they go there directly."""
-    if forward is nowhere:
-        return _unread
     stream = handed_on_to(forward)
-    if stream is not None:
-
-        def hand_on(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-            stream(key, new, timestamp, headers)
-
-        return hand_on
-
-    def update(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-        forward(key, (new, old if send_old_values else None), timestamp, headers)
-
-    return update
-
-
-def _unread(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-    """Forwards nothing: no node asks for updates, the table is its store."""
+    if forward is nowhere:
+        sends = Sent.NOTHING  # no node asks for updates, the table is its store
+    elif stream is not None:
+        sends = Sent.NEW_VALUE
+    else:
+        sends = Sent.NEW_AND_OLD if send_old_values else Sent.NEW_AND_NONE
+    return native.ForwardUpdate(forward=forward if stream is None else stream, sends=sends)
 
 
 class VersionedTable:

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from streamsapp import native
-from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.short_cut import short_cut
 from streamsapp.processor.operator import NodeContext, handed_on_to
 from streamsapp.record import Headers, InputRecord, RawRecord
@@ -79,16 +78,14 @@ class Held:
         return len(self) * self._entry_bytes
 
 
-def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Update]:
+def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, native.HoldUpdate]:
     """Returns what holds updates, and the function that takes them: per key the last new value and the value before the
     first of them. They are sent as part of the record that came last, too, if a node below asks for that."""
     with_records = context.record_is_read
     entries: dict[Hashable, HeldUpdate] = {}
 
-    def update(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-        earlier = entries.pop(identity, None)
-        record = without_bytes(context.record) if with_records else None
-        entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers, record)
+    def record() -> InputRecord | None:
+        return without_bytes(context.record)
 
     def send(context: NodeContext, updates: list[HeldUpdate]) -> None:
         forward, outer = context.forward, context.record if with_records else None
@@ -101,6 +98,7 @@ def hold_updates(context: NodeContext, send_old_values: bool) -> tuple[Held, Upd
         if with_records:
             context.record = outer
 
+    update = native.HoldUpdate(entries=entries, record=record if with_records else None)
     return Held(entries, lambda: list(entries.values()), send), update
 
 

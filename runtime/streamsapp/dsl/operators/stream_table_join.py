@@ -7,8 +7,10 @@ a grace one write and one deletion of the buffer. The stream's time and headers 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from streamsapp import native
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.processor.operator import NodeContext, Operator, Push, Reason
 from streamsapp.record import Headers
@@ -41,31 +43,17 @@ class JoinWithTable(Operator):
         self._get, self._get_as_of = self._view.bind(context), self._view.bind_as_of(context)
 
     def bind(self, context: NodeContext) -> Push:
-        selector, joiner, keys, left = self._selector, self._joiner, self._keys, self._left
-        get, get_as_of, forward = self._get, self._get_as_of, context.forward
-        on_error, dropped = context.on_error, context.dropped
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            try:
-                row_key = key if selector is None else selector(key, value)
-                if value is None or (row_key is None and not left):
-                    dropped(NULL_JOIN_KEY_OR_VALUE)
-                    return
-                row = None
-                if row_key is not None:
-                    row = get(row_key)[0] if get_as_of is None else get_as_of(row_key, timestamp)[0]
-                if row is None and not left:
-                    return
-                if not keys:
-                    joined = joiner(value, row)
-                else:
-                    joined = joiner(key, value, row) if keys == 1 else joiner(key, row_key, value, row)
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            forward(key, joined, timestamp, headers)
-
-        return push
+        return native.JoinPush(
+            rows=self._get_as_of or self._get,
+            as_of=self._get_as_of is not None,
+            selector=self._selector,
+            joiner=self._joiner,
+            keys=self._keys,
+            left=self._left,
+            forward=context.forward,
+            on_error=context.on_error,
+            dropped=partial(context.dropped, NULL_JOIN_KEY_OR_VALUE),
+        )
 
     def close(self) -> None:
         self._view.close()

@@ -15,7 +15,7 @@ from streamsapp.dsl.operators.forward_updates import LateChange, Update
 from streamsapp.dsl.operators.held import Held
 from streamsapp.dsl.operators.stateless import no_pair, pair_of
 from streamsapp.errors import StreamsError
-from streamsapp.processor.operator import NodeContext, Operator, Push, knowing_old, nowhere, old_known_by
+from streamsapp.processor.operator import NodeContext, Operator, Push, knowing_old, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.kinds.key_value import KeyValueStoreImpl
 
@@ -92,7 +92,7 @@ class RegroupTable(Operator):
             if len(changes) > MAX_ROWS:
                 held.emit_oldest(context, MAX_ROWS // 2)
 
-        return knowing_old(push, lambda key: key.__class__ in SAME_AS_BYTES and key in changes)
+        return knowing_old(push, lambda key, key_bytes: key.__class__ in SAME_AS_BYTES and key in changes)
 
     def _row(self, key: Any, value: Any) -> GroupedRow | None:
         pair = None if value is None else self._selector(key, value)
@@ -158,7 +158,7 @@ class AggregateTable(StoredTableOperator):
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
         at_commit, rereads = self._emit_at_commit, self._rereads(store)
-        old_is_known = old_known_by(context.forward)
+        old_is_known = self._old_is_known(context)
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             new_row, old_row = change
@@ -177,7 +177,7 @@ class AggregateTable(StoredTableOperator):
                     changed_at = max(timestamp, stored_at)
                 unchanged = stored if aggregate is old else None
                 new_stored = None if aggregate is None else to_stored(key, aggregate, unchanged)
-                if rereads and old is not None and not old_is_known(key):
+                if rereads and old is not None and not (old_is_known and old_is_known(key, key_bytes)):
                     old = from_stored(stored)
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from streamsapp import native
 from streamsapp.processor.operator import NodeContext
 from streamsapp.serdes.api import identity
 from streamsapp.serdes.windowed import Windowed
@@ -50,17 +51,8 @@ class StoredView(TableView):
 
     def bind(self, context: NodeContext) -> Get:
         store = context.store(self.store_names[0])
-        key_bytes, read, from_stored = store.key_bytes, store.read, store.from_stored
-
-        def get_as_stored(key: Any) -> tuple[Any, int]:
-            entry: tuple[Any, int] = read(key_bytes(key))
-            return entry
-
-        def get(key: Any) -> tuple[Any, int]:
-            stored, timestamp = read(key_bytes(key))
-            return from_stored(stored), timestamp
-
-        return get_as_stored if from_stored is identity else get
+        from_stored = None if store.from_stored is identity else store.from_stored
+        return native.StoredRows(key_bytes=store.key_bytes, read=store.read, from_stored=from_stored)
 
     def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
         store = context.store(self.store_names[0])
@@ -119,14 +111,7 @@ class ComputedView(TableView):
         self._compute = compute
 
     def bind(self, context: NodeContext) -> Get:
-        get_parent, compute = self._parent.bind(context), self._compute
-
-        def get(key: Any) -> tuple[Any, int]:
-            value, timestamp = get_parent(key)
-            value = compute(key, value)
-            return ABSENT if value is None else (value, timestamp)
-
-        return get
+        return native.ComputedRows(rows=self._parent.bind(context), compute=self._compute)
 
     def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
         get_parent, compute = self._parent.bind_as_of(context), self._compute

@@ -50,6 +50,11 @@ typedef struct {
 #define MADE(structure) MADE_WITH(structure, sa_make)
 #define COLLECTED(structure) MADE(structure), .tp_traverse = sa_visit, .tp_clear = sa_clear
 
+/* The beginning of a type whose objects are called: its structure has a member `call`, which complete sets. */
+#define CALLED(structure)                                                                                  \
+    COLLECTED(structure), .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(structure, call), \
+        .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL
+
 /* A new object of a MadeType: it keeps its objects, and the rest of it is zeros. NULL with an exception; the type's
  * tp_dealloc may then have met an object in which any field is NULL. */
 PyObject *sa_make(PyObject *type, PyObject *const *given, size_t flags, PyObject *names);

@@ -61,6 +61,12 @@ static inline int append(PyObject *list, PyObject *item) {
     return failed ? -1 : 0;
 }
 
+/* A part of a pair: of a tuple, or of a cell of a store. A new reference; NULL with an exception. */
+static inline PyObject *part_of(PyObject *pair, Py_ssize_t at) {
+    if (PyTuple_CheckExact(pair) && at < PyTuple_GET_SIZE(pair)) return Py_NewRef(PyTuple_GET_ITEM(pair, at));
+    return PySequence_GetItem(pair, at);
+}
+
 /* The exception that is raised, which is not any more. */
 PyObject *sa_caught(void);
 

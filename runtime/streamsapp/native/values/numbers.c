@@ -6,10 +6,6 @@
 
 #include "base/byte_order.h"
 
-#define CALLED(structure)                                                                                  \
-    COLLECTED(structure), .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(structure, call), \
-        .tp_dealloc = sa_free, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL
-
 /* The argument of a call that has just one; NULL without an exception. */
 static PyObject *only(PyObject *const *given, size_t flags, PyObject *names) {
     return PyVectorcall_NARGS(flags) == 1 && !names ? given[0] : NULL;

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable
 from operator import index
 from sys import getsizeof
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from streamsapp import native
 from streamsapp.outgoing import ChangelogFormat
@@ -113,27 +113,17 @@ def storing(store: str, serde: AnySerde, format: EntryFormat) -> ToStored:
     """Returns the function that makes ``(key, value)`` the stored value of a store. It raises at once for a value that
     the changelog could not have: so the processing exception handler decides, and no commit fails for it. With a third
     argument, what is stored, the value is the one that was made of it: unless it was changed since, that is stored."""
-    to_stored, stored_again = format.to_stored, format.stored_again
 
-    def stored(key: Any, value: Any, unless_changed: Any = None) -> Any:
-        try:
-            return to_stored(value) if unless_changed is None else stored_again(value, unless_changed)
-        except Exception as error:
-            raise ValueError(
-                f"state store {store!r} cannot keep a value of type {type(value).__name__} for key {key!r:.100}: "
-                f"{error} (the store's value serde is {serde.name})"
-            ) from error
+    def refused(error: Exception, key: Any, value: Any) -> NoReturn:
+        raise ValueError(
+            f"state store {store!r} cannot keep a value of type {type(value).__name__} for key {key!r:.100}: "
+            f"{error} (the store's value serde is {serde.name})"
+        ) from error
 
-    if serde.bounds is None:
-        return stored
-    lowest, highest = serde.bounds
-
-    def stored_number(key: Any, value: Any, unless_changed: Any = None) -> Any:
-        if value.__class__ is int and lowest <= value <= highest:
-            return value
-        return stored(key, value)
-
-    return stored_number
+    lowest, highest = serde.bounds or (0, -1)
+    return native.ToStored(
+        stored=format.to_stored, stored_again=format.stored_again, refused=refused, lowest=lowest, highest=highest
+    )
 
 
 def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
