@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from streamsapp.manifest.model import RolloutSpec
+from streamsapp_operator.gap_prediction import GapPredictor
 from streamsapp_operator.model.observed_state import JOINING, ObservedState, PodReport, PodSeen, ReportedRole
-from streamsapp_operator.model.status import Blocker, Restart
-from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Takeover, Takeovers, leading_word
+from streamsapp_operator.model.status import Blocker, ExpectedGap, Restart
+from streamsapp_operator.takeover import RUNNING, SEVERITY, Takeover, Takeovers, leading_word
 
 #: Reasons that concern one task on one pod, not of something in motion.
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
@@ -65,14 +66,15 @@ class Gate:
         observed: ObservedState,
         rollout: RolloutSpec,
         expected: Iterable[str] = (),
-        takeover_seconds: float = TAKEOVER_SECONDS,
+        gaps: GapPredictor | None = None,
     ) -> None:
         """Takes in ``expected`` the tasks with stores that are known to exist: a task that no pod runs is somewhere on
         its way. They are gone through more than once, and not to the end if very many are missing."""
         self._observed = observed
         self._rollout = rollout
         self._expected = expected
-        self.covers = Takeovers(observed, rollout, takeover_seconds)
+        self._gaps = gaps or GapPredictor()
+        self.covers = Takeovers(observed, rollout, self._gaps)
         found = [*self._application(), *(it for pod in observed.pods for it in self.blockers_of(pod))]
         #: All of them, the worst first.
         self.blockers = sorted(found, key=lambda it: (SEVERITY.index(leading_word(it)), it.pod, it.task or ""))
@@ -97,19 +99,26 @@ class Gate:
         """Returns the tasks that run on this pod and could not go on elsewhere."""
         return [it for it in self.covers.of(pod) if isinstance(it, Blocker)]
 
-    def predicted_seconds(self, pod: PodSeen) -> float | None:
-        """Returns for how many seconds the worst of its tasks will stand still when this pod is taken away: the others
-        share the stores that must be restored. ``None`` if it cannot be said."""
+    def predicted(self, pod: PodSeen) -> ExpectedGap | None:
+        """Returns for how long the worst of its tasks will stand still when this pod is taken away: the others share
+        the stores that must be restored. ``None`` if it cannot be said."""
         found = self.covers.of(pod)
-        seconds = [it.seconds for it in found if isinstance(it, Takeover)]
-        if pod.report is None or len(seconds) < len(found):
+        gaps = [it.gap for it in found if isinstance(it, Takeover)]
+        if pod.report is None or len(gaps) < len(found):
             return None
-        if not seconds:
-            return 0.0
-        takeover = self.covers.takeover_seconds
-        restores = [it - takeover for it in seconds]
-        heirs = sum(it.name != pod.name and self.covers.may_take_over(it) for it in self._observed.pods)
-        return takeover + max(*restores, sum(restores) / max(1, heirs))
+        restores = [it.work_seconds for it in gaps if it.kind == "snapshot"]
+        if restores:
+            heirs = sum(it.name != pod.name and self.covers.may_take_over(it) for it in self._observed.pods)
+            return self._gaps.predict("snapshot", max(*restores, sum(restores) / max(1, heirs)))
+        if gaps:
+            return max(gaps, key=lambda it: it.seconds)
+        runs = any(task.role is ReportedRole.ACTIVE for task in pod.report.tasks)
+        return self._gaps.predict("stateless" if runs else "none")
+
+    def predicted_seconds(self, pod: PodSeen) -> float | None:
+        """Returns the seconds of ``predicted``."""
+        found = self.predicted(pod)
+        return None if found is None else found.seconds
 
     def all_run(self) -> bool:
         """Says whether every task that is known to exist runs on exactly one pod."""

@@ -15,6 +15,7 @@ _FIGURES = frozenset(
         "inputLag",
         "standbyLag",
         "lag",
+        "predictedSeconds",
         "ageSeconds",
         "podRecordsPerSecond",
         "batches",
@@ -22,7 +23,7 @@ _FIGURES = frozenset(
         "recordsPerSecond",
     }
 )
-_SENTENCES = frozenset({"reason", "message"})
+_SENTENCES = frozenset({"reason", "message", "predictedFrom"})
 
 
 def without_figures(document: Any) -> Any:

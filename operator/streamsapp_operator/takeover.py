@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamsapp.manifest.model import RolloutSpec
+from streamsapp_operator.gap_prediction import ASSUMED_REPLAY, GapPredictor
 from streamsapp_operator.model.observed_state import (
     ObservedState,
     Outage,
@@ -19,14 +20,11 @@ from streamsapp_operator.model.observed_state import (
     StoreReport,
     TaskReport,
 )
-from streamsapp_operator.model.status import Blocker
+from streamsapp_operator.model.status import Blocker, ExpectedGap
 
 #: An answer's Date header, by which pods' clocks are compared with ours, is cut to whole seconds: so much older than it
 #: seems may an observation be.
 DATE_RESOLUTION = 1.0
-#: The seconds that a standby which has caught up takes to go on, before any was observed: the pod leaves the group, the
-#: heir reads the rest and starts.
-TAKEOVER_SECONDS = 1.0
 RUNNING = "RUNNING"
 
 #: Leading words of ``Blocker.reason``, the worst first.
@@ -49,7 +47,7 @@ SEVERITY = (
 class Takeover:
     """The place where a task would go on: how long it would stand still, and until when this is fresh enough."""
 
-    seconds: float
+    gap: ExpectedGap
     until: float
 
 
@@ -65,12 +63,9 @@ class Replica:
 class Takeovers:
     """The takeovers of an observation, by tasks."""
 
-    def __init__(
-        self, observed: ObservedState, rollout: RolloutSpec, takeover_seconds: float = TAKEOVER_SECONDS
-    ) -> None:
-        """Takes in ``takeover_seconds`` how long a standby takes to go on, as far as that was observed."""
+    def __init__(self, observed: ObservedState, rollout: RolloutSpec, gaps: GapPredictor) -> None:
         self.observed = observed
-        self.takeover_seconds = takeover_seconds
+        self._gaps = gaps
         self._rollout = rollout
         self._max_age = rollout.max_observation_age_seconds
         #: Names of the pods that say they run a task.
@@ -127,12 +122,12 @@ class Takeovers:
         tries.append(self._restore(task, pod))
         covers = [it for it in tries if isinstance(it, Takeover)]
         if covers:
-            return min(covers, key=lambda cover: (cover.seconds, -cover.until))
+            return min(covers, key=lambda cover: (cover.gap.seconds, -cover.until))
         return max((it for it in tries if isinstance(it, Blocker)), key=_severity)
 
     def _restore(self, task: TaskReport, pod: PodSeen) -> Takeover | Blocker:
         """Says whether the task can be restored from its snapshot, which needs the object store."""
-        found = _by_snapshot(task, pod, self._rollout, self.takeover_seconds)
+        found = _by_snapshot(task, pod, self._rollout, self._gaps)
         if isinstance(found, Blocker) or self._no_store is None:
             return found
         teller, outage = self._no_store
@@ -150,7 +145,8 @@ class Takeovers:
         blockers = [it for it in found if isinstance(it, Blocker)]
         if blockers:
             return min(blockers, key=_severity)
-        return Takeover(self.takeover_seconds, min(it.until for it in found if isinstance(it, Takeover)))
+        covers = [it for it in found if isinstance(it, Takeover)]
+        return Takeover(max((it.gap for it in covers), key=lambda it: it.seconds), min(it.until for it in covers))
 
     def by_replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Takeover | Blocker:
         """Says whether one replica of a task that runs on ``pod`` can go on with it."""
@@ -161,7 +157,7 @@ class Takeovers:
             return _blocker(pod, task, f"StandbyNotReady: {name}, which follows it, is in another generation")
         if replica.task.state.upper() != RUNNING:
             return _blocker(pod, task, f"StandbyNotReady: the standby on {name} is {replica.task.state}")
-        until = report.fetched_at + self._max_age
+        until, most = report.fetched_at + self._max_age, 0
         for store in task.stores:
             same = [it for it in replica.task.stores if (it.name, it.changelog) == (store.name, store.changelog)]
             if not same:
@@ -172,7 +168,8 @@ class Takeovers:
                 if why is not None or age is None:
                     return _blocker(pod, task, why or "StandbyStale", store.name, lag, age)
                 until = min(until, self.observed.at + self._max_age - age)
-        return Takeover(self.takeover_seconds, until)
+                most = max(most, lag or 0)
+        return Takeover(self._gaps.predict("standby", most / ASSUMED_REPLAY), until)
 
 
 def observation_age(store: StoreReport, report: PodReport, observed: ObservedState) -> float | None:
@@ -214,7 +211,7 @@ def _severity(blocker: Blocker) -> int:
     return SEVERITY.index(leading_word(blocker))
 
 
-def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec, takeover_seconds: float) -> Takeover | Blocker:
+def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec, gaps: GapPredictor) -> Takeover | Blocker:
     """Says whether snapshots of all its stores bring the task back soon enough."""
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]
@@ -227,7 +224,7 @@ def _by_snapshot(task: TaskReport, pod: PodSeen, rollout: RolloutSpec, takeover_
     if not seconds <= rollout.max_restore_seconds:
         limit = rollout.max_restore_seconds
         return _blocker(pod, task, f"SnapshotTooOld: a restore would take {seconds:.0f} s, more than {limit} s")
-    return Takeover(takeover_seconds + seconds, report.fetched_at + rollout.max_observation_age_seconds)
+    return Takeover(gaps.predict("snapshot", seconds), report.fetched_at + rollout.max_observation_age_seconds)
 
 
 def _remedy(task: TaskReport) -> str:

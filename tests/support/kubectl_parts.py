@@ -85,9 +85,11 @@ def pod_document(number: int, **other: Any) -> Document:
     }
 
 
-def report(*tasks: Mapping[str, Any], state: str = "RUNNING") -> PodAnswer:
+def report(
+    *tasks: Mapping[str, Any], state: str = "RUNNING", hand_overs: Sequence[Mapping[str, Any]] = ()
+) -> PodAnswer:
     """Makes the answer of a pod."""
-    body = {"state": state, "generation": 7, "tasks": list(tasks)}
+    body = {"state": state, "generation": 7, "tasks": list(tasks), "handOvers": list(hand_overs)}
     return read_report(json.dumps(body).encode(), NOW)
 
 
@@ -267,6 +269,10 @@ class Terminal:
         return self.stream.getvalue()
 
 
+_CUT = {"task": "0_1", "at": ago(90), "gapSeconds": 0.06, "kind": "cut", "overlapSeconds": 1.8, "cutSeconds": 0.03}
+_RESTORED = {"task": "1_1", "at": ago(30), "gapSeconds": 3.25, "kind": "restore"}
+
+
 def three_pods() -> FakeCluster:
     """Healthy: four tasks, two with stores, a standby each and snapshots."""
     return FakeCluster(
@@ -280,7 +286,12 @@ def three_pods() -> FakeCluster:
                         "total": 3,
                         "predictedSeconds": 3.1,
                         "observedSeconds": 0.4,
-                    }
+                    },
+                    gaps=[
+                        {"pod": "wordcount-0", "predictedSeconds": 0.41, "observedSeconds": 0.38},
+                        {"pod": "wordcount-1", "predictedSeconds": None},
+                        {"pod": "wordcount-2", "predictedSeconds": 3.1, "observedSeconds": 0.4},
+                    ],
                 ),
                 remoteState={"url": "s3://states/wordcount"},
             )
@@ -288,8 +299,8 @@ def three_pods() -> FakeCluster:
         pod_documents=[pod_document(number) for number in range(3)],
         answers={
             "wordcount-0": report(active("0_0"), active("1_0", saved=True, counts=1200), standby("1_1", counts=42)),
-            "wordcount-1": report(active("0_1", lag=1298), standby("1_0", counts=0)),
-            "wordcount-2": report(active("1_1", saved=True, counts=940)),
+            "wordcount-1": report(active("0_1", lag=1298), standby("1_0", counts=0), hand_overs=[_CUT]),
+            "wordcount-2": report(active("1_1", saved=True, counts=940), hand_overs=[_RESTORED]),
         },
     )
 

@@ -49,6 +49,8 @@ class Behaviour:
     records_per_second: float = 0.0
     #: Records that every standby is behind.
     standby_lag: int = 0
+    #: For how long tasks stand still whose pod goes away, as the pods report; ``None``: they do not report it.
+    gap_seconds: float | None = None
     #: Revisions whose pods do not become ready, and the waiting reason of their container.
     broken: dict[str, str] = field(default_factory=dict)
     #: States of active tasks that do not run, by the tasks' ids.
@@ -84,6 +86,8 @@ class SimulatedNode(threading.Thread):
         #: The uids of the executors that took part in the last batch, by the name of the driver.
         self._executors: dict[str, list[str]] = {}
         self._generation = 0
+        #: By the pod that took over.
+        self._hand_overs: dict[str, list[dict[str, Any]]] = {}
         self.errors: list[Exception] = []
 
     def __enter__(self) -> SimulatedNode:
@@ -264,8 +268,15 @@ class SimulatedNode(threading.Thread):
             for pod in gone:
                 del self._pods[pod.name]
                 self._generation += 1
+                self._hand_over()
         for pod in gone:
             _close(pod)
+
+    def _hand_over(self) -> None:
+        gap, heir = self.behaviour.gap_seconds, next(iter(self._pods), None)
+        if gap is not None and heir is not None:
+            found = {"task": "0_0", "at": _iso(time.time()), "gapSeconds": gap, "kind": "planned"}
+            self._hand_overs.setdefault(heir, []).append(found)
 
     def _end_check(self, pod: Object) -> None:
         message = self.behaviour.check_message
@@ -319,6 +330,7 @@ class SimulatedNode(threading.Thread):
             "state": "RUNNING",
             "generation": generation,
             "tasks": tasks,
+            **({} if self.behaviour.gap_seconds is None else {"handOvers": self._hand_overs.get(name, [])}),
         }
 
     def _driver_document(self, app: str, executors: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from streamsapp_operator.annotation_requests import approve
 from streamsapp_operator.children.names import PAUSED
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.matrix import away, matrix, snapshots
-from streamsapp_operator.console.rollouts import history, rollout, timeline
+from streamsapp_operator.console.rollouts import hand_overs, history, rollout, timeline
 from streamsapp_operator.console.tables import PageCell, PageRow, PageTable, mood
 from streamsapp_operator.kube.kinds import Object, annotation
 from streamsapp_operator.model.observed_state import PodSeen, ReportedRole
@@ -16,7 +16,7 @@ from streamsapp_operator.model.status import Blocker
 from streamsapp_operator.plugin.documents import AppPod, read_time, seconds_since
 from streamsapp_operator.plugin.status_view import condition_tone, facts, health
 from streamsapp_operator.plugin.style import Style, Tone
-from streamsapp_operator.plugin.text import UNKNOWN, age, count, plural
+from streamsapp_operator.plugin.text import UNKNOWN, age, count, gap, plural
 
 #: Events that are shown, the last ones.
 EVENTS = 100
@@ -26,7 +26,8 @@ def app_page(look: Look) -> dict[str, Any]:
     """Returns everything that the page shows."""
     app = look.app
     tables = [
-        _blockers(look), matrix(look), rollout(look), _pods(look), snapshots(look), history(look), _conditions(look),
+        _blockers(look), matrix(look), rollout(look), hand_overs(look), _pods(look), snapshots(look), history(look),
+        _conditions(look),
         _events(look),
     ]  # fmt: skip
     return {
@@ -82,17 +83,19 @@ def _blocker(each: Blocker) -> list[PageCell | str]:
 
 def _pods(look: Look) -> PageTable:
     columns = [
-        "Pod", "Ready", "State", "#Active", "#Standby", "Revision", "#Restarts", "#Age", "Node",
+        "Pod", "Ready", "State", "#Active", "#Standby", "Revision", "#Restarts", "#Age", "Node", "#Last gap",
         "If it is taken away now",
     ]  # fmt: skip
     seen = {pod.name: pod for pod in (*look.seen, *(() if look.driver is None else [look.driver]))}
+    last = {each.pod: each.observed_seconds for each in look.app.status.gaps}
     rows = [
-        PageRow(pod.name, _pod(look, pod, seen.get(pod.name))) for pod in sorted(look.app_pods, key=lambda it: it.name)
+        PageRow(pod.name, _pod(look, pod, seen.get(pod.name), last.get(pod.name)))
+        for pod in sorted(look.app_pods, key=lambda it: it.name)
     ]
     return PageTable("pods", "Pods", columns, rows, "" if rows else "There are none that you may see.")
 
 
-def _pod(look: Look, pod: AppPod, seen: PodSeen | None) -> list[PageCell | str]:
+def _pod(look: Look, pod: AppPod, seen: PodSeen | None, last_gap: float | None) -> list[PageCell | str]:
     report = None if seen is None else seen.report
     active = None if report is None else sum(task.role is ReportedRole.ACTIVE for task in report.tasks)
     state = pod.phase if pod.phase != "Running" else UNKNOWN if report is None else report.state
@@ -106,6 +109,7 @@ def _pod(look: Look, pod: AppPod, seen: PodSeen | None) -> list[PageCell | str]:
         PageCell(f"{pod.restarts}", Tone.WARN if pod.restarts else Tone.PLAIN),
         age(seconds_since(pod.created, look.now)),
         pod.node,
+        "" if last_gap is None else gap(last_gap),
         "" if seen is None or seen is look.driver else away(look, seen),
     ]
 

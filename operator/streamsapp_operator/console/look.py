@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from streamsapp.manifest.model import RolloutSpec
+from streamsapp_operator.gap_prediction import GapPredictor
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.observed_state import ChildrenSeen, ObservedState, PodSeen
@@ -49,7 +50,8 @@ class Look:
         accepted = self.app.status.accepted
         children = ChildrenSeen(replicas=self.app.status.target_replicas)
         observed = ObservedState(self.at, children, self.seen, driver=self.driver)
-        return Gate(observed, RolloutSpec() if accepted is None else accepted.rollout)
+        rollout = RolloutSpec() if accepted is None else accepted.rollout
+        return Gate(observed, rollout, gaps=GapPredictor(self.app.status.observed_gaps))
 
     @property
     def heard(self) -> bool:

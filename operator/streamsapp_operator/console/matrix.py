@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.tables import PageCell, PageRow, PageTable
+from streamsapp_operator.gap_prediction import predicted_from
 from streamsapp_operator.model.observed_state import PodReport, PodSeen, ReportedRole, StoreReport, TaskReport
 from streamsapp_operator.model.status import Blocker
 from streamsapp_operator.plugin.style import Tone
-from streamsapp_operator.plugin.text import UNKNOWN, age, count, plural, seconds
+from streamsapp_operator.plugin.text import UNKNOWN, age, count, gap, plural, seconds
 from streamsapp_operator.takeover import RUNNING, Replica, Takeover, known_lag, observation_age
 
 _OnPod = tuple[PodSeen, PodReport, TaskReport]
@@ -83,7 +84,7 @@ def _goes_on(look: Look, held: Sequence[_OnPod], active: tuple[PodSeen, TaskRepo
     cover = _covers(look, pod)[task.id]
     if isinstance(cover, Blocker):
         return PageCell(cover.reason, Tone.WARN)
-    after = seconds(cover.seconds)
+    after = gap(cover.gap.seconds)
     heirs = [it.name for it, report, each in held if each is not task and _fits(look, active, (it, report, each))]
     if heirs:
         return PageCell(f"{' or '.join(heirs)} goes on after about {after}", Tone.GOOD)
@@ -110,10 +111,12 @@ def away(look: Look, pod: PodSeen) -> PageCell:
         more = f" (and {plural(len(blockers) - 1, 'reason')} more)" if len(blockers) > 1 else ""
         task = f"{blockers[0].task}: " if blockers[0].task else ""
         return PageCell(f"not safe: {task}{blockers[0].reason}{more}", Tone.WARN)
-    predicted = look.gate.predicted_seconds(pod)
-    if not predicted:
+    expected = look.gate.predicted(pod)
+    if expected is None or expected.kind == "none":
         return PageCell("safe: nothing of it has to be taken over", Tone.GOOD)
-    return PageCell(f"safe: its tasks run again after about {seconds(predicted)}", Tone.GOOD)
+    return PageCell(
+        f"safe: its tasks run again after about {gap(expected.seconds)}", Tone.GOOD, predicted_from(expected)
+    )
 
 
 def snapshots(look: Look) -> PageTable:

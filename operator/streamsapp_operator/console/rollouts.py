@@ -7,21 +7,25 @@ from typing import Any
 
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.tables import PageCell, PageRow, PageTable
+from streamsapp_operator.gap_prediction import predicted_from
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutRecord, RolloutStatus, RolloutStep
 from streamsapp_operator.plugin.documents import seconds_since
 from streamsapp_operator.plugin.status_view import rollout_tone
 from streamsapp_operator.plugin.style import Tone
-from streamsapp_operator.plugin.text import UNKNOWN, age, plural, seconds
+from streamsapp_operator.plugin.text import UNKNOWN, age, gap, plural, seconds
 
-#: An observed pause that is longer than was predicted by more than this is shown by its colour.
-_SLACK_SECONDS = 1.0
+#: An observed gap that is longer than was predicted by more than this part, and by so many seconds, is shown by its
+#: colour.
+_SLACK, _SLACK_SECONDS = 0.3, 0.05
+#: Hand-overs that are shown, the last ones.
+HAND_OVERS = 50
 
 
 def rollout(look: Look) -> PageTable:
     """Returns a row per pod of the rollout that is under way, or was last."""
     found = look.app.status.rollout
-    columns = ["Pod", "State", "#Predicted pause", "#Observed pause"]
+    columns = ["Pod", "State", "#Predicted gap", "#Observed gap", "Predicted from"]
     if found is None:
         return PageTable("rollout", "Rollout", columns, note="There was none yet.")
     steps = {step.pod: step for step in _steps(look)}
@@ -39,33 +43,60 @@ def _steps(look: Look) -> tuple[RolloutStep, ...]:
 
 def _pod(look: Look, found: RolloutStatus, pod: PodSeen, step: RolloutStep | None) -> list[PageCell | str]:
     if found.current == pod.name:
-        return [
-            pod.name,
-            PageCell("is being restarted", Tone.WARN),
-            seconds(found.predicted_seconds),
-            "" if found.observed_seconds is None else seconds(found.observed_seconds),
-        ]
+        observed = "" if found.observed_seconds is None else gap(found.observed_seconds)
+        state = PageCell("is being restarted", Tone.WARN)
+        return [pod.name, state, gap(found.predicted_seconds), observed, found.predicted_from or ""]
     if pod.revision != found.revision:
-        predicted = look.gate.predicted_seconds(pod) if look.heard else None
-        return [pod.name, PageCell(f"has revision {pod.revision or UNKNOWN}", Tone.DIM), seconds(predicted), ""]
+        expected = look.gate.predicted(pod) if look.heard else None
+        state = PageCell(f"has revision {pod.revision or UNKNOWN}", Tone.DIM)
+        if expected is None:
+            return [pod.name, state, UNKNOWN, "", ""]
+        return [pod.name, state, gap(expected.seconds), "", predicted_from(expected)]
     state = (
         PageCell("has the revision", Tone.GOOD) if pod.ready else PageCell("has the revision, is not ready", Tone.WARN)
     )
     if step is None:
-        return [pod.name, state, "", ""]
-    return [pod.name, state, seconds(step.predicted_seconds), _observed(step)]
+        return [pod.name, state, "", "", ""]
+    return [pod.name, state, gap(step.predicted_seconds), _observed(step), step.predicted_from or ""]
 
 
 def _observed(step: RolloutStep) -> PageCell:
     predicted, observed = step.predicted_seconds, step.observed_seconds
-    longer = None not in (predicted, observed) and (observed or 0.0) > (predicted or 0.0) + _SLACK_SECONDS
-    return PageCell(seconds(observed), Tone.WARN if longer else Tone.GOOD if observed is not None else Tone.DIM)
+    longer = predicted is not None and (observed or 0.0) > predicted * (1 + _SLACK) + _SLACK_SECONDS
+    return PageCell(gap(observed), Tone.WARN if longer else Tone.GOOD if observed is not None else Tone.DIM)
+
+
+def hand_overs(look: Look) -> PageTable:
+    """Returns a row per hand-over that pods report, the newest first."""
+    columns = ["Task", "To", "#When", "#Gap", "#Overlap", "#Cut", "Kind"]
+    found = [
+        (look.at + pod.report.clock_offset - each.at, pod, each)
+        for pod in look.seen
+        if pod.report is not None
+        for each in pod.report.hand_overs or ()
+    ]
+    rows = [
+        PageRow(
+            f"{each.task} {pod.name} {each.at}",
+            [
+                each.task,
+                pod.name,
+                f"{age(max(0.0, ago))} ago",
+                gap(each.gap_seconds),
+                "" if each.overlap_seconds is None else gap(each.overlap_seconds),
+                "" if each.cut_seconds is None else gap(each.cut_seconds),
+                each.kind,
+            ],
+        )
+        for ago, pod, each in sorted(found, key=lambda it: it[0])[:HAND_OVERS]
+    ]
+    return PageTable("handovers", "Hand-overs", columns, rows, "" if rows else "No pod reports one.")
 
 
 def history(look: Look) -> PageTable:
     """Returns a row per rollout that the status remembers, the newest first."""
     columns = [
-        "Began", "Revision", "Ended as", "#Took", "#Pods restarted", "#Longest pause predicted", "#Observed", "Why",
+        "Began", "Revision", "Ended as", "#Took", "#Pods restarted", "#Longest gap predicted", "#Observed", "Why",
     ]  # fmt: skip
     rows = [PageRow(f"{each.revision} {each.started_at}", _record(each, look.now)) for each in look.app.status.history]
     return PageTable("history", "History of rollouts", columns, rows, "" if rows else "There was none yet.")
@@ -129,4 +160,4 @@ def _ms(at: datetime | None) -> int | None:
 
 def _longest(found: list[float | None]) -> str:
     known = [each for each in found if each is not None]
-    return seconds(max(known)) if known else ""
+    return gap(max(known)) if known else ""

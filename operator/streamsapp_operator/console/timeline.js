@@ -76,10 +76,11 @@ export class Timeline {
   }
 }
 
-const SLACK = 1; // seconds, as in the table
+const SLACK = 0.3; // as in the table
+const SLACK_SECONDS = 0.05;
 
 function isLonger(step) {
-  return step.predicted !== null && step.observed > step.predicted + SLACK;
+  return step.predicted !== null && step.observed > step.predicted * (1 + SLACK) + SLACK_SECONDS;
 }
 
 function inWords(step) {

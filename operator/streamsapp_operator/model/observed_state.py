@@ -94,6 +94,22 @@ class HangReport:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class HandOverReport:
+    """A task that a pod took over, as it reports it."""
+
+    task: str
+    #: When it went on, by the pod's clock.
+    at: float
+    #: For how long it stood still.
+    gap_seconds: float
+    #: How it was handed over, in the pod's own word.
+    kind: str
+    #: For how long both pods processed it, and how long the change from the one to the other took; ``None``: not so.
+    overlap_seconds: float | None = None
+    cut_seconds: float | None = None
+
+
 class QueryReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The query of a driver, as it reports it; part of the status as it is."""
 
@@ -142,6 +158,8 @@ class PodReport:
     data_path: str | None = None
     #: The mounted Secret of ``spec.kafka.secretRef`` has other properties than the pod's process has read.
     kafka_secret_changed: bool = False
+    #: The last ones, the oldest first; ``None``: the runtime is older than the operator and does not report them.
+    hand_overs: tuple[HandOverReport, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,43 @@ class Restart(_Fields, frozen=True, kw_only=True):
     more_blockers: Annotated[int, Doc("how many more there are than are listed")] = 0
 
 
+#: How the tasks of a pod go on without it; of several ways, the one that takes longest.
+GapKind: TypeAlias = Literal["standby", "snapshot", "stateless", "none"]
+
+
+class ExpectedGap(_Fields, frozen=True, kw_only=True):
+    """The time for which the worst task of a pod is predicted to stand still, and from what."""
+
+    seconds: float
+    kind: GapKind
+    #: The work that there is, in seconds: at the rates that the pod measured, or for a standby at an assumed one.
+    work_seconds: float = 0.0
+    #: Gaps of this kind by which it is predicted; 0: it is assumed.
+    observed: int = 0
+
+
+class ObservedGap(_Fields, frozen=True, kw_only=True):
+    """A gap of this application, by which the next ones are predicted: ``gap_prediction``."""
+
+    kind: GapKind
+    work_seconds: float
+    seconds: float
+    #: Pods measured it; otherwise the operator's looks did, a second apart.
+    reported: bool = True
+
+
+class PodGap(_Fields, frozen=True, kw_only=True):
+    """The cost of the restart of one pod."""
+
+    pod: Annotated[str, Doc("the pod")]
+    predicted_seconds: Annotated[
+        float | None, Doc("for how long its worst task would stand still now; null while that cannot be said")
+    ] = None
+    predicted_from: Annotated[str | None, Doc("how its tasks would go on, and how many such gaps were observed")] = None
+    observed_seconds: Annotated[float | None, Doc("what its last restart in a rollout cost")] = None
+    observed_at: Annotated[datetime | None, Doc("when that began")] = None
+
+
 class Tasks(_Fields, frozen=True, kw_only=True):
     active: Annotated[int, Doc("active tasks")] = 0
     running: Annotated[int, Doc("those of them that run")] = 0
@@ -102,6 +139,7 @@ class RolloutStep(_Fields, frozen=True, kw_only=True):
     pod: Annotated[str, Doc("the pod that was restarted")]
     started_at: Annotated[datetime | None, Doc("when that began")] = None
     predicted_seconds: Annotated[float | None, Doc("for how long its worst task was to stand still")] = None
+    predicted_from: Annotated[str | None, Doc("from what that was predicted")] = None
     observed_seconds: Annotated[float | None, Doc("for how long it did; null until it works again")] = None
 
 
@@ -110,6 +148,13 @@ class RolloutMemory(_Fields, frozen=True, kw_only=True):
 
     #: The uid of the pod that is being restarted. Once another uid has its name, it was replaced.
     current_uid: str | None = None
+    #: The prediction for that pod, or for the last one.
+    expected: ExpectedGap | None = None
+    #: The hand-overs that count as that step's: also those back to the pod, a moment after the step has ended.
+    measured_from: datetime | None = None
+    measured_until: datetime | None = None
+    #: ``observed_seconds`` is what the operator's looks show, as not all pods report their hand-overs.
+    seen_by_looks: bool = False
     #: The containers of the revision that are well, and since when it is these: ``plan.soak``.
     soaking: str | None = None
     soaking_since: datetime | None = None
@@ -131,6 +176,7 @@ class RolloutStatus(RolloutMemory, frozen=True, kw_only=True):
     #: No pod may be taken, or the last one's standbys do not catch up.
     blocked_since: Annotated[datetime | None, Doc("since when it does not get on")] = None
     predicted_seconds: Annotated[float | None, Doc("for how long the worst task of the pod stands still")] = None
+    predicted_from: Annotated[str | None, Doc("from what that is predicted")] = None
     observed_seconds: Annotated[float | None, Doc("what that was in the last step")] = None
     #: It has ended when its pause was observed.
     driver: Annotated[
@@ -256,6 +302,8 @@ class OperatorMemory(_Fields, frozen=True, kw_only=True):
     """The operator's own memory of an application; no other program reads it."""
 
     trial: Trial | None = None
+    #: The last gaps, the newest last: so many of each kind as ``gap_prediction`` keeps.
+    observed_gaps: tuple[ObservedGap, ...] = ()
     #: The wanted revision, if its check failed or it did not become ready: it is not tried again.
     failed_revision: str | None = None
     #: The topology of the last good revision, as the check reported it: sources and stores of each sub-topology.
@@ -296,6 +344,10 @@ class AppStatus(OperatorMemory, frozen=True, kw_only=True):
         ),
     ] = ()
     restart: Annotated[Restart, Doc("whether a pod may be taken away now, and if not, why")] = Restart()
+    gaps: Annotated[
+        tuple[PodGap, ...],
+        Doc("for how long tasks would stand still in the restart of a pod, and did in its last; the first 50 pods"),
+    ] = ()
     rollout: Annotated[RolloutStatus | None, Doc("the rollout that is under way, or the last one")] = None
     #: That under way is among them.
     history: Annotated[

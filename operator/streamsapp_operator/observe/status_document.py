@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streamsapp_operator.model.observed_state import (
+    HandOverReport,
     HangReport,
     Outage,
     PodReport,
@@ -26,6 +27,8 @@ from streamsapp_operator.model.observed_state import (
 MAX_BYTES = 4 << 20
 #: So many notes of a pod are read, and so many characters of each.
 _MOST_NOTES, _LONGEST_NOTE = 20, 300
+#: So many hand-overs of a pod are kept, the last ones; a pod of several instances reports those of all.
+_MOST_HAND_OVERS = 64
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: Records a second; a number that is not finite is refused.
@@ -33,6 +36,7 @@ Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
 #: It comes to terminals in the end.
 Text: TypeAlias = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+Word: TypeAlias = Annotated[str, Meta(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 #: A time without a zone could be any.
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]
 #: The instants that are believed, from 1970 to 2200: with one of the year 1, arithmetic on times fails.
@@ -94,6 +98,15 @@ class _Hang(_Fields, frozen=True):
     message: Text
 
 
+class _HandOver(_Fields, frozen=True):
+    task: TaskId
+    at: Instant
+    gap_seconds: Seconds
+    kind: Word
+    overlap_seconds: Seconds | None = None
+    cut_seconds: Seconds | None = None
+
+
 class _Durations(_Fields, frozen=True):
     """The times of one batch, in milliseconds."""
 
@@ -121,6 +134,7 @@ class _Document(_Fields, frozen=True):
     restarted_seconds_ago: Seconds | None = None
     data_path: Text | None = None
     kafka_secret_changed: bool = False
+    hand_overs: Annotated[tuple[_HandOver, ...], Meta(max_length=10_000)] | None = None
     #: Only of a driver.
     batches: Count | None = None
     executors: Annotated[tuple[Text, ...], Meta(max_length=10_000)] | None = None
@@ -144,6 +158,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
     try:
         tasks = tuple(map(_task, document.tasks))
         outages = tuple(Outage(it.name, it.address, _unix(it.since), it.message, it.refused) for it in document.outages)
+        hand_overs = None if document.hand_overs is None else _hand_overs(document.hand_overs)
     except ValueError as error:
         return f"its /status is not understood: {error}"
     return PodReport(
@@ -165,7 +180,16 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         document.usual_process_seconds or 0.0,
         document.data_path,
         document.kafka_secret_changed,
+        hand_overs,
     )
+
+
+def _hand_overs(found: tuple[_HandOver, ...]) -> tuple[HandOverReport, ...]:
+    read = [
+        HandOverReport(it.task, _unix(it.at), it.gap_seconds, it.kind, it.overlap_seconds, it.cut_seconds)
+        for it in found
+    ]
+    return tuple(sorted(read, key=lambda it: it.at)[-_MOST_HAND_OVERS:])
 
 
 def _shown(note: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamsapp_operator.gap_prediction import gap_text
 from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
@@ -19,6 +20,7 @@ from streamsapp_operator.model.status import (
     SwitchStatus,
 )
 from streamsapp_operator.plan.external_faults import ID_TAKEN, NODE_LOST, node_lost
+from streamsapp_operator.plan.gap_limit import FIELD
 from streamsapp_operator.plan.preview import outcome
 from streamsapp_operator.plan.rollout_history import ended_steps
 from streamsapp_operator.plan.rollout_holds import SECRET_CHANGED
@@ -33,6 +35,7 @@ def events(
         *_spec(app, before),
         *_bootstrap(before.bootstrap, after.bootstrap),
         *_secret(before.rollout, after.rollout),
+        *_gap(before.rollout, after.rollout),
         *_rollout(before.rollout, after.rollout, present),
         *_preview(before, after),
         *_replicas(before, after),
@@ -110,6 +113,13 @@ def _secret(before: RolloutStatus | None, after: RolloutStatus | None) -> Iterat
         yield PostEvent("Normal", "SecretChanged", SECRET_CHANGED)
 
 
+def _gap(before: RolloutStatus | None, after: RolloutStatus | None) -> Iterator[PostEvent]:
+    """Yields an event when the next restart would take too long, once for as long as it is held for that."""
+    old, new = (it is not None and it.phase == "Paused" and FIELD in (it.message or "") for it in (before, after))
+    if new and not old and after is not None:
+        yield PostEvent("Warning", "GapTooLong", after.message or "")
+
+
 def _preview(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:
     old, new = (None if it.rollout is None else it.rollout.preview for it in (before, after))
     if new is None or new == old:
@@ -158,7 +168,9 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostE
 
 def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) -> Iterator[PostEvent]:
     for step in ended_steps(before, after, present):
-        stood = "" if step.observed_seconds is None else f"; its tasks ran again after {step.observed_seconds:.1f} s"
+        stood = (
+            "" if step.observed_seconds is None else f"; its tasks ran again after {gap_text(step.observed_seconds)}"
+        )
         yield PostEvent("Normal", "PodRestarted", f"{step.pod} is done{stood}{_predicted(step)}")
     if after.current_uid is not None and after.current_uid != before.current_uid:
         yield PostEvent("Normal", "PodRestarting", f"{after.current} is restarted{_predicted(after)}")
@@ -168,7 +180,10 @@ def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) 
 
 
 def _predicted(step: RolloutStatus | RolloutStep) -> str:
-    return "" if step.predicted_seconds is None else f" (predicted: {step.predicted_seconds:.1f} s)"
+    if step.predicted_seconds is None:
+        return ""
+    why = "" if step.predicted_from is None else f": {step.predicted_from}"
+    return f" (predicted: {gap_text(step.predicted_seconds)}{why})"
 
 
 def _switch(before: SwitchStatus | None, after: SwitchStatus | None) -> Iterator[PostEvent]:

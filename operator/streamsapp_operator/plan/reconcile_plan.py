@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from streamsapp_operator.children.names import driver_name
+from streamsapp_operator.gap_prediction import GapPredictor
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevisions, EndSchedule, Evict, SetBudget
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.plan import currency, known_tasks, scheduled_runs, summary, trial
+from streamsapp_operator.plan import currency, gap_measurement, known_tasks, scheduled_runs, summary, trial
 from streamsapp_operator.plan.budget import max_unavailable
 from streamsapp_operator.plan.conditions import conditions, stamped
 from streamsapp_operator.plan.drain import drain
@@ -29,7 +29,7 @@ from streamsapp_operator.plan.external_faults import ID_TAKEN, held_back
 from streamsapp_operator.plan.phase_text import phrase
 from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
 from streamsapp_operator.plan.rollout import RolloutDecision, decide
-from streamsapp_operator.plan.rollout_history import good_before, remembered, usual_takeover
+from streamsapp_operator.plan.rollout_history import good_before, remembered
 from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
 from streamsapp_operator.plan.short_forms import with_short_forms
 
@@ -64,8 +64,7 @@ def _planned(
         return _never_begun(app, observed, status, now, (ID_TAKEN, "Application id taken", held_back(observed.elder)))
     seen = trial.seen_by_rules(status)
     known = replace(seen, known_tasks=known_tasks.learn(seen, observed))
-    takeover = usual_takeover(status.history, f"{driver_name(app.name)}-0")
-    gate = Gate(observed, settings.rollout, known_tasks.expected(known), takeover)
+    gate = Gate(observed, settings.rollout, known_tasks.expected(known), GapPredictor(status.observed_gaps))
     inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     if (failed := trial.failed(inputs, status)) is not None:
         return _planned(app, observed, failed, now, told)
@@ -121,7 +120,8 @@ def _actions(
 
 
 def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
-    before = inputs.status
+    before, present = inputs.status, {pod.uid for pod in inputs.pods}
+    history = remembered(before, course.rollout, present, inputs.time)
     runs = scheduled_runs.told(inputs, begins=scheduled_runs.may_begin(inputs)) if course.scheduled else None
     status = replace(
         before,
@@ -135,7 +135,9 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         data_paths=summary.data_paths(inputs),
         restart=inputs.restart,
         rollout=course.rollout,
-        history=remembered(before, course.rollout, {pod.uid for pod in inputs.pods}, inputs.time),
+        history=history,
+        gaps=gap_measurement.of_pods(inputs, history),
+        observed_gaps=gap_measurement.learned(before, course.rollout, present),
         bootstrap=course.bootstrap,
         scaling=scaling,
         last_good_revision=course.last_good,

@@ -15,7 +15,7 @@ from streamsapp_operator.gate import CRASHES, Waiver
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.model.waiting_reasons import CANNOT_START, START_SECONDS
-from streamsapp_operator.plan import progress, rollout_holds, soak
+from streamsapp_operator.plan import gap_limit, gap_measurement, progress, rollout_holds, soak
 from streamsapp_operator.plan.known_tasks import waiver
 from streamsapp_operator.plan.plan_input import PlanInput
 
@@ -51,7 +51,10 @@ def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking
     application is to have fewer pods, none is restarted: it may be one of the pods that go."""
     if rollout.current is None:
         return _next(inputs, rollout, target, shrinking)
-    ended = replace(rollout, current=None, current_uid=None, step_started_at=None)
+    pod = inputs.pod(rollout.current)
+    gone = pod is None or pod.uid != rollout.current_uid  # otherwise it was given up before the pod was taken
+    measured_from = rollout.measured_from if gone else None
+    ended = replace(rollout, current=None, current_uid=None, step_started_at=None, measured_from=measured_from)
     return _go_on(inputs, rollout, target) or RestartStep(ended)
 
 
@@ -112,6 +115,7 @@ def _go_on(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RestartSte
         return RestartStep(rollout)
     if pod.uid == rollout.current_uid:
         due = rollout_holds.is_due(inputs, rollout, pod, target) and rollout_holds.hold(inputs, rollout, target) is None
+        due = due and (not pod.ready or gap_limit.admits(inputs, rollout, target, pod))
         takes = due and _replaced_by(inputs, target) and _may_take(inputs, pod, excused)
         return (
             RestartStep(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
@@ -144,6 +148,7 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
     broken = [] if held is not None else [pod for pod in outdated if inputs.gate.holds_nothing(pod, excused)]
     if soaking is not None and not broken:
         return RestartStep(rollout, waits=soaking)
+    held = held or (None if broken else gap_limit.why_held(inputs, rollout, target, outdated))
     if held is not None or not outdated:
         return RestartStep(rollout, held=held)
     if not _replaced_by(inputs, target):
@@ -153,6 +158,7 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
     if shrinking:
         return RestartStep(rollout, stuck=_first_blocker(inputs) or "the number of pods is reduced first")
     free = [pod for pod in outdated if pod.ready and _may_take(inputs, pod, excused)]
+    free = [pod for pod in free if gap_limit.admits(inputs, rollout, target, pod)]
     if not free:
         unready = any(not pod.ready for pod in outdated)
         return RestartStep(
@@ -167,14 +173,7 @@ def _replaced_by(inputs: PlanInput, target: str) -> bool:
 
 
 def _begin(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen) -> RestartStep:
-    step = replace(
-        rollout,
-        current=pod.name,
-        current_uid=pod.uid,
-        step_started_at=inputs.time,
-        predicted_seconds=inputs.gate.predicted_seconds(pod),
-        observed_seconds=None,
-    )
+    step = gap_measurement.begun(inputs, rollout, pod)
     return RestartStep(step, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
 
 
@@ -208,18 +207,6 @@ def _first_blocker(inputs: PlanInput) -> str | None:
     first, more = blockers[0], len(blockers) - 1 + inputs.restart.more_blockers
     place = " ".join(text for text in (first.pod, first.task, first.store) if text)
     return f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
-
-
-def measured(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
-    """Measures how long tasks stood still, as soon as all run again without the pod that was taken."""
-    if rollout.current_uid is None or rollout.observed_seconds is not None:
-        return rollout
-    old = next((pod for pod in inputs.pods if pod.uid == rollout.current_uid), None)
-    if old is not None and (not old.terminating or (old.report and old.report.tasks)):
-        return rollout
-    if not inputs.gate.all_run():
-        return rollout
-    return replace(rollout, observed_seconds=round(inputs.since(rollout.step_started_at), 1))
 
 
 def _is_to_be(inputs: PlanInput, name: str) -> bool:

@@ -21,11 +21,12 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
-from streamsapp_operator.plan import engine_switch, incompatible_pods, rollout_holds, scheduled_runs, soak
+from streamsapp_operator.plan import engine_switch, gap_limit, incompatible_pods, rollout_holds, scheduled_runs, soak
 from streamsapp_operator.plan.bootstrap_job import prepared
+from streamsapp_operator.plan.gap_measurement import measured
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.preview import previewed
-from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled, measured
+from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled
 from streamsapp_operator.plan.topology_check import examine
 from streamsapp_operator.plan.trial import given_up
 
@@ -152,8 +153,8 @@ def _alone(
 ) -> RolloutDecision:
     """Ends every pod before the first of the target starts, unless the user holds that."""
     rollout = course.rollout
-    held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
-    if held is not None:
+    held = rollout_holds.hold(inputs, rollout, target) or gap_limit.why_all_held(inputs, rollout, target)
+    if held is not None and inputs.observed.children.replicas:
         paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
         # Pods go on as they are: a pod that comes back by itself must not be the first that has to wait.
         stays = back or target == course.last_good or incompatible_pods.are_there(inputs, rollout)

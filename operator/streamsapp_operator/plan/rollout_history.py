@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set as AbstractSet
 from datetime import datetime
-from statistics import median
 
 from msgspec.structs import replace
 
 from streamsapp_operator.model.status import AppStatus, RolloutRecord, RolloutStatus, RolloutStep
-from streamsapp_operator.takeover import TAKEOVER_SECONDS
 
 #: Rollouts that are remembered, and the last steps of each.
 ROLLOUTS, STEPS = 8, 40
-#: Steps by which the next ones are predicted.
-GAPS = 9
 _ENDED = {"Complete", "TimedOut", "RolledBack", "Refused"}
 
 
@@ -34,34 +30,32 @@ def remembered(
     elif before.rollout is None or before.rollout.phase != after.phase:
         ended_at = now
     ended = () if last is None else ended_steps(last, after, present)
+    steps = record.steps
+    if last is not None and steps and not ended and has_grown(last, after):
+        steps = (*steps[:-1], replace(steps[-1], observed_seconds=after.observed_seconds))
     told = replace(
         record,
         phase=after.phase,
         started_at=after.started_at,
         failure=after.failure,
         ended_at=ended_at,
-        steps=(*record.steps, *ended)[-STEPS:],
+        steps=(*steps, *ended)[-STEPS:],
     )
     return (told, *older)[:ROLLOUTS]
 
 
 def ended_steps(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> tuple[RolloutStep, ...]:
     """Returns the restarts, of a pod and of the driver, that ended in this reconcile."""
-    pod, driver = _pod_step(before, after, present), after.driver
+    pod, driver = pod_step(before, after, present), after.driver
     over = driver is not None and driver.observed_seconds is not None and driver != before.driver
     return tuple(step for step in (pod, driver if over else None) if step is not None)
 
 
-def usual_takeover(history: Sequence[RolloutRecord], driver: str) -> float:
-    """Returns the seconds that a standby usually takes to go on: the median of the last steps, of each what was
-    observed without the restore that was predicted. A step that took very long for once does not count for much; the
-    driver's steps are pauses of a query."""
-    gaps: list[float] = []
-    for step in (step for record in reversed(history) for step in record.steps if step.pod != driver):
-        if step.observed_seconds is not None and step.predicted_seconds:  # 0: it had no task with state
-            restore = max(0.0, step.predicted_seconds - _usual(gaps))
-            gaps.append(max(0.0, step.observed_seconds - restore))
-    return _usual(gaps)
+def has_grown(before: RolloutStatus, after: RolloutStatus) -> bool:
+    """Says whether the step that ended last turned out to be longer: its pod has got tasks back since."""
+    same = before.measured_from is not None and before.measured_from == after.measured_from
+    over = before.current_uid is None and after.current_uid is None and after.phase != "RollingBack"
+    return same and over and before.observed_seconds != after.observed_seconds
 
 
 def good_before(history: Sequence[RolloutRecord], good: str | None) -> str | None:
@@ -87,11 +81,8 @@ def is_undoable(status: AppStatus, revision: str) -> bool:
     }
 
 
-def _usual(gaps: Sequence[float]) -> float:
-    return round(median(gaps[-GAPS:]), 2) if gaps else TAKEOVER_SECONDS
-
-
-def _pod_step(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> RolloutStep | None:
+def pod_step(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[str]) -> RolloutStep | None:
+    """Returns the restart of a pod that ended in this reconcile; ``None`` if none did."""
     ended = before.current_uid is not None and before.current_uid != after.current_uid
     if before.current is None or not ended or before.current_uid in present or after.phase == "RollingBack":
         return None
@@ -99,6 +90,7 @@ def _pod_step(before: RolloutStatus, after: RolloutStatus, present: AbstractSet[
         pod=before.current,
         started_at=before.step_started_at,
         predicted_seconds=after.predicted_seconds,
+        predicted_from=after.predicted_from,
         observed_seconds=after.observed_seconds,
     )
 

@@ -70,7 +70,7 @@ def given_up(rollout: RolloutStatus, failure: str) -> RolloutStatus:
     """Returns the rollout of a revision that leads back to the last good one from now on."""
     return replace(
         rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
-        driver=None, blocked_since=None, soaking=None, soaking_since=None,
+        driver=None, blocked_since=None, soaking=None, soaking_since=None, measured_from=None,
     )  # fmt: skip
 
 

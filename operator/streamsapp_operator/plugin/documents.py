@@ -21,7 +21,7 @@ from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.resource_status import from_document
 from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe.pods import condition, state_of, waiting
-from streamsapp_operator.observe.status_document import Instant, TaskId
+from streamsapp_operator.observe.status_document import Instant, Seconds, TaskId
 
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -84,6 +84,17 @@ class ReportedTask(_Fields, frozen=True, kw_only=True):
         return tuple(int(part) for part in self.id.split("_") if part.isdigit())
 
 
+class ReportedHandOver(_Fields, frozen=True, kw_only=True):
+    """A task that a pod took over, and for how long it stood still."""
+
+    task: TaskId
+    at: Instant
+    gap_seconds: Seconds
+    kind: str = ""
+    overlap_seconds: Seconds | None = None
+    cut_seconds: Seconds | None = None
+
+
 class StatusReport(_Fields, frozen=True, kw_only=True):
     """A pod's ``/status``."""
 
@@ -91,6 +102,7 @@ class StatusReport(_Fields, frozen=True, kw_only=True):
     generation: int | None = None
     tasks: tuple[ReportedTask, ...] = ()
     kafka_secret_changed: bool = False
+    hand_overs: tuple[ReportedHandOver, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from streamsapp_operator.model.status import AppStatus, Blocker, RolloutStatus
 from streamsapp_operator.plugin.documents import seconds_since
 from streamsapp_operator.plugin.status_view import blockers_table
 from streamsapp_operator.plugin.style import Style, Tone
-from streamsapp_operator.plugin.text import brief, clean, plural, seconds
+from streamsapp_operator.plugin.text import brief, clean, gap, plural, seconds
 
 _OVER = {"Complete", "TimedOut", "RolledBack", "Refused"}
 #: Changes of lag alone are not reported again.
@@ -67,7 +67,7 @@ class Follower:
         if taken is not None and taken != left and not over:
             said = "is restarted"
             if now.predicted_seconds is not None:
-                said += f"; its tasks are predicted to run again after {seconds(now.predicted_seconds)}"
+                said += f"; its tasks are predicted to run again after {gap(now.predicted_seconds)}"
             yield self._line(taken, said)
 
     def _blocked(self, status: AppStatus, now: RolloutStatus) -> Iterator[str]:
@@ -123,9 +123,9 @@ def _returned(before: RolloutStatus, now: RolloutStatus, at: datetime) -> str:
     said = f"is back after {seconds(seconds_since(before.step_started_at, at))}"
     ran = now.observed_seconds if now.observed_seconds is not None else before.observed_seconds
     if ran is not None:
-        said += f"; its tasks ran again after {seconds(ran)}"
+        said += f"; its tasks ran again after {gap(ran)}"
     if before.predicted_seconds is not None:
-        said += f", predicted {seconds(before.predicted_seconds)}"
+        said += f", predicted {gap(before.predicted_seconds)}"
     return f"{said}   {now.updated} of {now.total}"
 
 

@@ -17,7 +17,7 @@ from streamsapp_operator.plugin.following import RolloutWait, add_timeout
 from streamsapp_operator.plugin.session import CommandSession, Document
 from streamsapp_operator.plugin.status_view import rollout_tone
 from streamsapp_operator.plugin.table import Column, Row, TableCell, render
-from streamsapp_operator.plugin.text import age, brief, clean, seconds
+from streamsapp_operator.plugin.text import age, brief, clean, gap, seconds
 from streamsapp_operator.spec_reader import requests_of
 
 _LOOK_SECONDS = 0.5
@@ -107,7 +107,7 @@ def _row(record: RolloutRecord, status: AppStatus, session: CommandSession) -> R
     tone = rollout_tone(RolloutStatus(revision=record.revision, phase=record.phase))
     return [
         record.revision, TableCell(record.phase, tone), began, took, str(len(record.steps) or ""),
-        seconds(max(gaps)) if gaps else "", "yes" if is_undoable(status, record.revision) else "",
+        gap(max(gaps)) if gaps else "", "yes" if is_undoable(status, record.revision) else "",
         brief(clean(record.failure or "")),
     ]  # fmt: skip
 

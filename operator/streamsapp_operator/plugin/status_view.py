@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from math import inf
 
 from streamsapp_operator.children.names import DRIVER, EXECUTOR
 from streamsapp_operator.model.status import (
@@ -11,6 +12,7 @@ from streamsapp_operator.model.status import (
     Blocker,
     BootstrapStatus,
     Condition,
+    PodGap,
     RolloutRecord,
     RolloutStatus,
     ScheduleStatus,
@@ -20,7 +22,7 @@ from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read
 from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.table import Column, Row, TableCell, render
 from streamsapp_operator.plugin.tasks_view import tasks_table
-from streamsapp_operator.plugin.text import UNKNOWN, age, brief, clean, count, fill, plural, seconds
+from streamsapp_operator.plugin.text import UNKNOWN, age, brief, clean, count, fill, gap, plural, seconds
 
 #: Phases of a rollout that went wrong, or wait.
 _BAD = {"TimedOut", "RolledBack", "Refused"}
@@ -35,6 +37,8 @@ _PODS = (
     Column("GENERATION", right=True),
     Column("REVISION"),
     Column("RESTARTS", right=True),
+    Column("GAP", right=True),
+    Column("LAST GAP", right=True),
     Column("AGE", right=True),
     Column("NODE"),
 )
@@ -46,6 +50,17 @@ _BLOCKERS = (
     Column("SEEN", right=True),
     Column("REASON"),
 )
+_HAND_OVERS = (
+    Column("TASK"),
+    Column("TO"),
+    Column("AGO", right=True),
+    Column("GAP", right=True),
+    Column("OVERLAP", right=True),
+    Column("CUT", right=True),
+    Column("KIND"),
+)
+#: Hand-overs that are shown, the last ones.
+_MOST_HAND_OVERS = 10
 _CONDITIONS = (Column(""), Column("CONDITION"), Column("STATUS"), Column("SINCE", right=True), Column("MESSAGE"))
 
 
@@ -59,6 +74,7 @@ def status_lines(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, 
         ("CONDITIONS", _conditions(app, now, style)),
         ("PODS", _pods(app, pods, now, style)),
         ("TASKS", tasks_table(app, pods, style)),
+        ("HAND-OVERS", _hand_overs(pods, style)),
     ):
         found = list(lines)
         if found:
@@ -210,8 +226,8 @@ def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
     elif rollout.phase == "Blocked" and rollout.blocked_since is not None:
         parts.append(f"blocked for {age(seconds_since(rollout.blocked_since, now))}")
     elif rollout.observed_seconds is not None:
-        predicted = seconds(rollout.predicted_seconds)
-        parts.append(f"the last pod's tasks ran again after {seconds(rollout.observed_seconds)}, predicted {predicted}")
+        predicted = gap(rollout.predicted_seconds)
+        parts.append(f"the last pod's tasks ran again after {gap(rollout.observed_seconds)}, predicted {predicted}")
     return style.between.join(parts)
 
 
@@ -282,14 +298,17 @@ def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
 def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
     """Returns a line for each pod, and the faults of pods that could not be asked."""
     generations = {pod.answer.report.generation for pod in pods if pod.answer.report is not None}
-    yield from render(_PODS, [_pod_row(app, pod, now, in_step=len(generations) < 2) for pod in pods], style)
+    gaps = {each.pod: each for each in app.status.gaps}
+    rows = [_pod_row(app, pod, gaps.get(pod.name), now, in_step=len(generations) < 2) for pod in pods]
+    yield from render(_PODS, rows, style)
     for pod in pods:
         if pod.answer.fault:
             yield style.paint(f"  {clean(pod.name)}: {clean(pod.answer.fault)}", Tone.WARN)
 
 
-def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: bool) -> Row:
-    """Returns the row of a pod. Generations are shown if they differ, restarts if there were any."""
+def _pod_row(app: StreamsAppSummary, pod: AppPod, cost: PodGap | None, now: datetime, *, in_step: bool) -> Row:
+    """Returns the row of a pod. Generations are shown if they differ, restarts if there were any, gaps if the operator
+    has some."""
     report, wanted = pod.answer.report, _wanted_revision(app.status)
     active = None if report is None else sum(task.role == "active" for task in report.tasks)
     silent = "EXECUTOR" if pod.role == EXECUTOR else UNKNOWN
@@ -303,9 +322,35 @@ def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: boo
         "" if report is None or in_step else count(report.generation),
         TableCell(pod.revision, Tone.DIM if pod.revision == wanted else Tone.WARN),
         TableCell(str(pod.restarts) if pod.restarts else "", Tone.WARN),
+        "" if cost is None else gap(cost.predicted_seconds),
+        "" if cost is None or cost.observed_seconds is None else gap(cost.observed_seconds),
         age(seconds_since(pod.created, now)),
         pod.node,
     ]
+
+
+def _hand_overs(pods: Sequence[AppPod], style: Style) -> Iterator[str]:
+    """Returns a line for each of the last hand-overs that pods report, the newest first."""
+    found = [
+        (seconds_since(each.at, pod.answer.at), pod.name, each)
+        for pod in pods
+        if pod.answer.report is not None
+        for each in pod.answer.report.hand_overs
+    ]
+    newest = sorted(found, key=lambda it: inf if it[0] is None else it[0])
+    rows: list[Row] = [
+        [
+            each.task,
+            pod,
+            age(ago),
+            gap(each.gap_seconds),
+            "" if each.overlap_seconds is None else gap(each.overlap_seconds),
+            "" if each.cut_seconds is None else gap(each.cut_seconds),
+            each.kind,
+        ]
+        for ago, pod, each in newest[:_MOST_HAND_OVERS]
+    ]
+    return render(_HAND_OVERS, rows, style)
 
 
 def _wanted_revision(status: AppStatus) -> str | None:

@@ -63,6 +63,11 @@ def seconds(amount: float | None) -> str:
     return f"{amount:.1f}s" if amount < 60 else age(amount)
 
 
+def gap(amount: float | None) -> str:
+    """Returns for how long tasks stood still as text: milliseconds matter below a second."""
+    return seconds(amount) if amount is None or amount >= 0.9995 else f"{1000 * amount:.0f}ms"
+
+
 def age(amount: float | None) -> str:
     """Returns an age in its two largest units."""
     return UNKNOWN if amount is None else duration_text(amount)

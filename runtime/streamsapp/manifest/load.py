@@ -90,13 +90,12 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
     if isinstance(spec, dict) and not any(line.startswith(("spec.kafka", "spec.processing")) for line in faults):
         yield from _time_faults(spec)
         yield from _restart_faults(spec)
+    rollout = spec.get("rollout") if isinstance(spec, dict) else None
+    if isinstance(spec, dict) and isinstance(rollout, dict) and rollout.get("maxGap") is not None:
+        yield from _gap_faults(spec)
     if isinstance(spec, dict) and spec.get("bootstrap") is not None and spec.get("remoteState") is None:
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
-    if (
-        isinstance(spec, dict)
-        and isinstance(rollout := spec.get("rollout"), dict)
-        and rollout.get("preview") is not None
-    ):
+    if isinstance(spec, dict) and isinstance(rollout, dict) and rollout.get("preview") is not None:
         yield from _preview_faults(spec)
 
 
@@ -125,6 +124,14 @@ def _restart_faults(spec: dict[str, Any]) -> Iterator[str]:
         yield (
             f"{path}: pods of spec.engine spark do not report that their Secret has changed; remove this, and run "
             "`kubectl streamsapp restart NAME` after a change"
+        )
+
+
+def _gap_faults(spec: dict[str, Any]) -> Iterator[str]:
+    if spec.get("engine") == "spark":
+        yield (
+            "spec.rollout.maxGap: a query of spec.engine spark stands still whenever its driver is replaced; remove "
+            "this, or run the application by spec.engine threads"
         )
 
 

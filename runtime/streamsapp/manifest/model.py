@@ -22,6 +22,7 @@ from streamsapp.manifest.sections import (
 )
 from streamsapp.manifest.types import (
     Doc,
+    DurationText,
     Fields,
     Natural,
     NaturalLong,
@@ -31,6 +32,7 @@ from streamsapp.manifest.types import (
     Quantity,
     Reference,
     Text,
+    milliseconds,
 )
 
 API_VERSION = "streamsapp.dev/v1alpha1"
@@ -160,6 +162,14 @@ class RolloutSpec(Fields, frozen=True, kw_only=True):
     max_standby_lag: Annotated[NaturalLong, Doc("records that a standby may be behind")] = 1000
     max_observation_age_seconds: Annotated[Positive, Doc("how old that observation may be")] = 10
     max_restore_seconds: Annotated[Natural, Doc("what a hand-over from a snapshot alone may take")] = 60
+    max_gap: Annotated[
+        DurationText | None,
+        Doc(
+            "for how long tasks may stand still in the restart of a pod, such as `200ms`. A rollout that is predicted "
+            "to exceed it is held until it is [approved](operator.md#gaps-predicted-observed-and-limited); without "
+            "it, none is held for that"
+        ),
+    ] = None
     timeout_seconds: Annotated[
         Positive, Doc("a rollout that may not go on for so long is given up; nothing is touched")
     ] = 3600
@@ -195,6 +205,11 @@ class RolloutSpec(Fields, frozen=True, kw_only=True):
         PreviewSpec | None,
         Doc("a look at what a new revision would change, before the first pod is restarted for it"),
     ] = None
+
+    @property
+    def max_gap_seconds(self) -> float | None:
+        """``maxGap`` in seconds; ``None`` if no gap is too long."""
+        return None if self.max_gap is None else milliseconds(self.max_gap) / 1000
 
 
 class Quantities(Fields, frozen=True, kw_only=True):
@@ -256,7 +271,6 @@ AVAILABLE_NOW, CONTINUOUS = "availableNow", "continuous batches"
 Trigger: TypeAlias = Annotated[
     str, Meta(pattern=r"^([0-9]{1,6}(ms|s|m)|availableNow|continuous batches)\Z", description="1s, 500ms, availableNow")
 ]
-_TRIGGER_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
 
 Engine: TypeAlias = Literal["threads", "spark"]
@@ -307,10 +321,7 @@ class SparkSpec(Fields, frozen=True, kw_only=True):
     @property
     def trigger_ms(self) -> int:
         """Milliseconds between the beginnings of two batches; 0: as fast as they end."""
-        if self.trigger in (AVAILABLE_NOW, CONTINUOUS):
-            return 0
-        number = self.trigger.rstrip("ms")
-        return int(number) * _TRIGGER_MS[self.trigger[len(number) :]]
+        return 0 if self.trigger in (AVAILABLE_NOW, CONTINUOUS) else milliseconds(self.trigger)
 
 
 class Spec(Fields, frozen=True, kw_only=True):

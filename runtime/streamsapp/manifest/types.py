@@ -6,6 +6,7 @@ data, read on any thread.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
@@ -28,11 +29,30 @@ class Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
     """Strict: a misspelt field is a fault, never ignored."""
 
 
+_DURATION = r"^[1-9][0-9]{0,5}(ms|s|m)\Z"
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
+
+
+def duration_fault(value: object) -> str | None:
+    """Says what is wrong with a text that is to be a duration; ``None`` if nothing is."""
+    if isinstance(value, str) and re.match(_DURATION, value):
+        return None
+    told = repr(value) if isinstance(value, str) else f"{value} without a unit" if isinstance(value, int) else "no text"
+    return f"expected a duration in whole ms, s or m, such as 200ms or 2s, got {told[:60]}"
+
+
+def milliseconds(duration: str) -> int:
+    """Returns a duration such as ``500ms``, ``1s`` or ``2m`` in milliseconds."""
+    number = duration.rstrip("ms")
+    return int(number) * _UNITS_MS[duration[len(number) :]]
+
+
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
 PositiveLong: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_RECORDS)]
 NaturalLong: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_RECORDS)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+DurationText: TypeAlias = Annotated[str, Meta(pattern=_DURATION, extra={"check": duration_fault})]
 Property: TypeAlias = str | int | float | bool
 Properties: TypeAlias = dict[str, Property]
 #: ``$(NAME)`` in a value is a variable of the pod's environment.

@@ -14,6 +14,7 @@ from chromium import Page
 from operator_process import LONG_LEASE, OperatorProcess, until
 from operator_world import APP, World, running
 from streamsapp_operator.kube.kinds import STREAMS_APP
+from streamsapp_operator.plugin.text import gap
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> " + "x" * 5000
 STRICT = {"maxStandbyLag": 1000}
@@ -174,7 +175,7 @@ def goes_on_when_the_rollout_does(world: World, page: Page, shots: Path) -> None
     assert sorted(step["pod"] for step in record["steps"]) == [f"{APP}-{number}" for number in range(3)]
     assert any(step["observedSeconds"] is not None for step in record["steps"])
     told = page.value("[...document.querySelectorAll('#part-rollout tbody tr')].map((row) => row.innerText)")
-    predicted = {step["pod"]: f"{step['predictedSeconds']:.1f}s" for step in record["steps"]}
+    predicted = {step["pod"]: gap(step["predictedSeconds"]) for step in record["steps"]}
     assert {each.split("\t")[0]: each.split("\t")[1:3] for each in told} == {
         pod: ["has the revision", seconds] for pod, seconds in predicted.items()
     }

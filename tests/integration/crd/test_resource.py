@@ -26,6 +26,9 @@ from streamsapp_operator.model.status import (
     Blocker,
     BootstrapStatus,
     Condition,
+    ExpectedGap,
+    ObservedGap,
+    PodGap,
     Restart,
     RolloutStatus,
     ScalingStatus,
@@ -46,8 +49,15 @@ STATUS = AppStatus(
     standby_lag=None,
     restart=Restart(blockers=(Blocker(pod="wordcount-0", task="0_1", reason="NoStandby: nobody has it"),)),
     bootstrap=BootstrapStatus(phase="Running", started_at=NOW, job="wordcount-bootstrap", attempt="a1"),
+    gaps=(PodGap(pod="wordcount-0", predicted_seconds=0.2, predicted_from="a standby goes on", observed_at=NOW),),
     rollout=RolloutStatus(
-        revision="r", started_at=NOW, predicted_seconds=1.5, shape={"sources": {"0": ["a"]}, "stores": {"0": {}}}
+        revision="r",
+        started_at=NOW,
+        predicted_seconds=1.5,
+        predicted_from="a standby goes on",
+        expected=ExpectedGap(seconds=1.5, kind="standby"),
+        measured_from=NOW,
+        shape={"sources": {"0": ["a"]}, "stores": {"0": {}}},
     ),
     scaling=ScalingStatus(desired=3, reason="lag", changed_at=NOW),
     conditions=(
@@ -63,6 +73,7 @@ STATUS = AppStatus(
     last_good_revision="q",
     shape={"sources": {"0": ["a"]}, "stores": {"0": {"counts": "key_value"}}},
     known_tasks={"0": 4},
+    observed_gaps=(ObservedGap(kind="standby", work_seconds=0.01, seconds=0.2),),
 )
 
 

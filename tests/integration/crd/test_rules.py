@@ -20,6 +20,7 @@ S3 = "s3://bucket/prefix"
 URL = "spec.remoteState.url"
 AT_LEAST_1 = "greater than or equal to 1"
 CREDENTIALS = "must not carry credentials; put them into the secret's files"
+DURATION = "expected a duration in whole ms, s or m, such as 200ms or 2s"
 INSTANCES = "expected 'auto' or an integer ≥ 1"
 PATHS = "without '..', such as wordcount.py"
 PREFIX = "is not usable; use letters, digits, '.', '_', '-' and '/'"
@@ -65,6 +66,13 @@ SHARED = [
     Refused("spec.resources.requests.cpu", QUANTITY, {"resources": {"requests": {"cpu": -1}}}),
     Refused("spec.resources.requests.cpu", QUANTITY, {"resources": {"requests": {"cpu": "-1m"}}}),
     Refused("spec.rollout.preview", "needs spec.remoteState, as it begins", {"rollout": {"preview": {}}}),
+    Refused("spec.rollout.maxGap", f"{DURATION}, got '0ms'", {"rollout": {"maxGap": "0ms"}}),
+    Refused("spec.rollout.maxGap", f"{DURATION}, got '1.5s'", {"rollout": {"maxGap": "1.5s"}}),
+    Refused(
+        "spec.rollout.maxGap",
+        "a query of spec.engine spark stands still whenever",
+        {"engine": "spark", "rollout": {"maxGap": "200ms"}},
+    ),
     Refused(
         "spec.rollout.preview",
         "so it has to be in spec.code",
@@ -196,6 +204,7 @@ TAKEN: dict[str, dict[str, Any]] = {
         "autoscaling": {"minReplicas": 3, "maxReplicas": 3},
         "processing": {"standbyReplicas": 2},
     },
+    "a limit of gaps": {"rollout": {"maxGap": "200ms"}},
     "client properties of any kind": {
         "kafka": {"bootstrapServers": "a:1,b:2", "properties": {"a": True, "b": 0.5, "c": "x"}}
     },

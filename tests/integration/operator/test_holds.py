@@ -88,6 +88,30 @@ def test_a_pause_holds_until_it_is_ended(world: World) -> None:
     until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
 
 
+def test_a_rollout_whose_first_restart_shows_too_long_a_gap_is_held_until_it_is_approved(world: World) -> None:
+    world.node.behaviour.gap_seconds = 0.35
+    world.apply(rollout={"maxGap": "200ms"})
+    world.until_ready()
+    good = world.status()["lastGoodRevision"]
+    world.restart("2026-01-01T00:00:00Z")
+    until(lambda: phase(world) == "Paused", "it is held")
+    rollout = world.status()["rollout"]
+    words = "for 350 ms (a standby goes on, 1 such observed), longer than 200ms (spec.rollout.maxGap)"
+    assert words in rollout["message"]
+    until(lambda: any(words in it for it in world.events().get("GapTooLong", [])), "it is told of")
+    assert words in world.condition("Stalled")["message"]
+    assert sorted(it != good for it in revisions(world).values()) == [False, False, True]
+    assert {it["predictedSeconds"] for it in world.status()["gaps"]} == {0.35}
+    world.operator.kill()  # the status has all that the next operator has to know
+    world.operator.start()
+    annotate(world, f"approved={rollout['revision']}")
+    until(lambda: set(revisions(world).values()) == {rollout["revision"]}, "all pods have the new revision")
+    world.until_ready()
+    steps = world.status()["history"][0]["steps"]
+    assert [(it["observedSeconds"], it["predictedSeconds"]) for it in steps][1:] == [(0.35, 0.35)] * 2
+    assert "none such was observed yet" in steps[0]["predictedFrom"]
+
+
 def test_one_pod_is_restarted_and_the_others_stay(world: World) -> None:
     world.apply()
     world.until_ready()

@@ -112,6 +112,25 @@ def test_all_faults_are_told_at_once() -> None:
         ({"kafka": None}, "spec.kafka: expected a mapping, got nothing"),
         ({"engine": "flink"}, "spec.engine: expected 'spark' or 'threads', got 'flink'"),
         ({"spark": {"trigger": "soon"}}, "spec.spark.trigger: expected 1s, 500ms, availableNow, got 'soon'"),
+        (
+            {"rollout": {"maxGap": "0.2s"}},
+            "spec.rollout.maxGap: expected a duration in whole ms, s or m, such as 200ms or 2s, got '0.2s'",
+        ),
+        (
+            {"rollout": {"maxGap": 200}},
+            "spec.rollout.maxGap: expected a duration in whole ms, s or m, such as 200ms or 2s, got 200 without a unit",
+        ),
+        (
+            {"rollout": {"maxGap": "200ms\n"}},
+            "spec.rollout.maxGap: expected a duration in whole ms, s or m, such as 200ms or 2s, got '200ms\\n'",
+        ),
+        (
+            {"rollout": {"maxGap": "200ms"}, "engine": "spark"},
+            (
+                "spec.rollout.maxGap: a query of spec.engine spark stands still whenever its driver is replaced; "
+                "remove this, or run the application by spec.engine threads"
+            ),
+        ),
         ({"spark": {"maxRecordsPerBatch": 0}}, "spec.spark.maxRecordsPerBatch: expected an integer ≥ 1, got 0"),
         (
             {"code": {"files": {"../x.py": ""}}},

@@ -12,9 +12,9 @@ from streamsapp_operator.console.app_page import EVENTS, app_page
 from streamsapp_operator.console.app_row import COLUMNS, app_row
 from streamsapp_operator.console.look import Look
 from streamsapp_operator.console.matrix import away, matrix, snapshots
-from streamsapp_operator.console.rollouts import history, rollout, timeline
+from streamsapp_operator.console.rollouts import hand_overs, history, rollout, timeline
 from streamsapp_operator.console.tables import LETTERS, ROWS, PageCell, PageRow, PageTable
-from streamsapp_operator.model.observed_state import PodSeen, ReportedRole
+from streamsapp_operator.model.observed_state import HandOverReport, PodSeen, ReportedRole
 from streamsapp_operator.plugin.style import Tone
 
 BEHIND = "StandbyBehind: the standby on app-2 is more than 1000 records behind"
@@ -86,6 +86,25 @@ def test_pods_that_nobody_may_ask_are_not_called_safe() -> None:
     assert matrix(seen).note == "No pod told of its tasks."
 
 
+def test_gaps_are_predicted_as_the_operator_does_by_what_it_remembers() -> None:
+    known = [{"kind": "standby", "workSeconds": 0.0, "seconds": 0.12, "reported": True}]
+    seen = look(*pods("one", "one"), status={"workingMemory": {"observedGaps": known}})
+    assert away(seen, seen.seen[0]).text == "safe: its tasks run again after about 120ms"
+    assert away(seen, seen.seen[0]).why == "a standby goes on, 1 such observed"
+    assert texts(matrix(seen).rows[0])[-1] == "app-1 goes on after about 120ms"
+
+
+def test_the_hand_overs_that_pods_report_are_listed_the_newest_first() -> None:
+    told = (HandOverReport("0_0", NOW - 70, 0.09, "cut", 2.5, 0.04), HandOverReport("0_1", NOW - 5, 1.5, "standby"))
+    first, second = pods("one", "one")
+    seen = look(first, replace(second, report=replace(report(), hand_overs=told)))
+    assert [texts(row) for row in hand_overs(seen).rows] == [
+        ["0_1", "app-1", "5s ago", "1.5s", "", "", "standby"],
+        ["0_0", "app-1", "1m10s ago", "90ms", "2.5s", "40ms", "cut"],
+    ]
+    assert hand_overs(look(first)).note == "No pod reports one."
+
+
 def test_rollouts_are_drawn_as_pods_by_time_with_the_restart_under_way() -> None:
     done = {"pod": "app-0", "startedAt": at(60), "predictedSeconds": 1.0, "observedSeconds": 7.5}
     again = {"pod": "app-0", "startedAt": None, "predictedSeconds": None, "observedSeconds": 0.5}
@@ -117,9 +136,12 @@ def test_rollouts_are_drawn_as_pods_by_time_with_the_restart_under_way() -> None
 def test_a_rollout_shows_for_each_pod_what_is_predicted_and_what_it_cost() -> None:
     first, second, last = pods("two", "two", "one")
     steps = [
-        {"pod": "app-0", "startedAt": at(60), "predictedSeconds": 1.0, "observedSeconds": 7.5},
-        {"pod": "app-1", "startedAt": at(9), "predictedSeconds": 1.0, "observedSeconds": 0.4},
-    ]
+        {
+            "pod": "app-0", "startedAt": at(60), "predictedSeconds": 1.0, "observedSeconds": 7.5,
+            "predictedFrom": "a standby goes on, 3 such observed",
+        },
+        {"pod": "app-1", "startedAt": at(9), "predictedSeconds": 0.35, "observedSeconds": 0.4},
+    ]  # fmt: skip
     status = {
         "rollout": {"revision": "two", "phase": "Rolling", "updated": 2, "total": 3, "startedAt": at(90)},
         "history": [
@@ -137,9 +159,9 @@ def test_a_rollout_shows_for_each_pod_what_is_predicted_and_what_it_cost() -> No
     table = rollout(seen)
     assert table.note == "Rolling: 2 of 3 pods on revision two."
     assert [texts(row) for row in table.rows] == [
-        ["app-0", "has the revision", "1.0s", "7.5s"],
-        ["app-1", "has the revision", "1.0s", "0.4s"],
-        ["app-2", "has revision one", "1.0s", ""],
+        ["app-0", "has the revision", "1.0s", "7.5s", "a standby goes on, 3 such observed"],
+        ["app-1", "has the revision", "350ms", "400ms", ""],
+        ["app-2", "has revision one", "1.0s", "", "a standby goes on, none such was observed yet"],
     ]
     assert [row.cells[3].tone for row in table.rows[:2] if isinstance(row.cells[3], PageCell)] == [Tone.WARN, Tone.GOOD]
     assert [texts(row) for row in history(seen).rows] == [

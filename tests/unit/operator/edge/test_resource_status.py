@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from streamsapp_operator.model.resource_status import MEMORY, from_document, to_document
-from streamsapp_operator.model.status import Accepted, AppStatus, RolloutStatus, Trial
+from streamsapp_operator.model.status import Accepted, AppStatus, ExpectedGap, ObservedGap, RolloutStatus, Trial
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 SHAPE = {"sources": {"0": ["a"]}, "stores": {"0": {"counts": "key_value"}}}
@@ -20,9 +20,11 @@ STATUS = AppStatus(
     last_good_revision="one",
     rollout=RolloutStatus(
         revision="two", phase="Rolling", current="app-1", current_uid="u1", step_started_at=AT, soaking="s",
-        soaking_since=AT, checked=True, proved=True, shape=SHAPE,
+        soaking_since=AT, checked=True, proved=True, shape=SHAPE, measured_from=AT, measured_until=AT,
+        expected=ExpectedGap(seconds=1.5, kind="snapshot", work_seconds=0.5, observed=3), seen_by_looks=True,
     ),
     trial=Trial(revision="two", since=AT, shape=SHAPE),
+    observed_gaps=(ObservedGap(kind="snapshot", work_seconds=0.5, seconds=1.4),),
     failed_revision="three",
     shape=SHAPE,
     shapes={"zero": SHAPE},
@@ -38,9 +40,9 @@ def test_everything_comes_back_and_the_memory_stands_in_one_field() -> None:
     document = to_document(STATUS)
     assert from_document(document) == STATUS
     memory = {"trial", "failedRevision", "shape", "shapes", "knownTasks", "targetReplicas", "drainingSince", "accepted"}
-    assert document[MEMORY].keys() == memory | {"lastGoodScheduled", "rollout"}
+    assert document[MEMORY].keys() == memory | {"lastGoodScheduled", "observedGaps", "rollout"}
     assert not memory & document.keys()
-    assert not {"currentUid", "soaking", "soakingSince", "shape"} & document["rollout"].keys()
+    assert not {"currentUid", "soaking", "soakingSince", "shape", "expected"} & document["rollout"].keys()
     assert max(document) == MEMORY, "kubectl describe shows it last"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp_operator.model.observed_state import HangReport, Outage, PodReport, ReportedRole
+from streamsapp_operator.model.observed_state import HandOverReport, HangReport, Outage, PodReport, ReportedRole
 from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
 
 STORE: dict[str, Any] = {
@@ -117,6 +117,43 @@ def test_takes_what_a_pod_tells_of_its_progress() -> None:
     assert report.notes == (("it waits" + "x" * 900)[:300],)
     for wrong in ({"hanging": [hang | {"task": "x"}]}, {"hanging": 1}, {"instanceRestarts": -1}):
         assert isinstance(read(DOCUMENT | wrong), str)
+
+
+HAND_OVER: dict[str, Any] = {"task": "0_1", "at": "2026-01-01T00:00:10Z", "gapSeconds": 0.08, "kind": "cut"}
+
+
+def test_takes_the_last_hand_overs_that_a_pod_tells_of() -> None:
+    found = [HAND_OVER | {"at": f"2026-01-01T00:{it // 60:02}:{it % 60:02}Z"} for it in reversed(range(100))]
+    report = read(DOCUMENT | {"handOvers": [*found, HAND_OVER | {"overlapSeconds": 1.5, "cutSeconds": 0.02}]})
+    assert isinstance(report, PodReport)
+    assert report.hand_overs is not None
+    assert len(report.hand_overs) == 64
+    assert report.hand_overs[-1] == HandOverReport("0_1", 1767225600.0 + 99, 0.08, "cut")
+    older, none = read(DOCUMENT), read(DOCUMENT | {"handOvers": []})
+    assert isinstance(older, PodReport)
+    assert isinstance(none, PodReport)
+    assert (older.hand_overs, none.hand_overs) == (None, ())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gapSeconds": -1},
+        {"gapSeconds": "1"},
+        {"gapSeconds": 1e300},
+        {"gapSeconds": None},
+        {"overlapSeconds": -0.1},
+        {"task": "x"},
+        {"at": "2026-01-01T00:00:10"},
+        {"at": "0001-01-01T00:00:10Z"},
+        {"kind": "x" * 41},
+        {"kind": "\x1b[2J"},
+    ],
+)
+def test_refuses_a_hand_over_that_is_none(change: dict[str, Any]) -> None:
+    answer = read(DOCUMENT | {"handOvers": [HAND_OVER | change]})
+    assert isinstance(answer, str)
+    assert "is not understood" in answer
 
 
 @pytest.mark.parametrize("field", ["position", "endOffset", "lag", "observedAt", "mode", "name", "changelog"])

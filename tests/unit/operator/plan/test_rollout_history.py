@@ -7,9 +7,9 @@ from msgspec.structs import replace as changed
 from observed_builders import passed, wanted
 from planned_reconciles import RUNS, Reconciles, three
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState
-from streamsapp_operator.model.status import Phase, RolloutRecord, RolloutStatus, RolloutStep
+from streamsapp_operator.model.status import Phase, RolloutRecord, RolloutStatus
 from streamsapp_operator.plan.plan_input import moment
-from streamsapp_operator.plan.rollout_history import ROLLOUTS, STEPS, remembered, usual_takeover
+from streamsapp_operator.plan.rollout_history import ROLLOUTS, STEPS, remembered
 
 
 def test_the_restart_of_each_pod_is_remembered_with_what_was_predicted_and_what_it_cost() -> None:
@@ -91,27 +91,3 @@ def test_a_pod_that_is_still_there_was_not_restarted() -> None:
     given_up = changed(taken, current=None, current_uid=None)
     [record] = remembered(before, given_up, {"one-0"}, moment(0))
     assert record.steps == ()
-
-
-def steps(*costs: tuple[float | None, float | None]) -> RolloutRecord:
-    made = tuple(RolloutStep(pod="app-0", predicted_seconds=told, observed_seconds=seen) for told, seen in costs)
-    return RolloutRecord(revision="one", steps=made)
-
-
-def test_a_pause_is_predicted_by_those_that_were_observed() -> None:
-    assert usual_takeover((), "app-driver-0") == 1.0
-    assert usual_takeover((steps((1.0, 3.0)),), "app-driver-0") == 3.0
-    # The restore that was predicted is no part of it; the newest record is the first.
-    assert usual_takeover((steps((13.0, 14.0)), steps((1.0, 3.0))), "app-driver-0") == 3.5
-    # A step that took very long for once does not count for much; an unknown time does not count.
-    known = steps((1.0, 2.0), (2.0, 2.0), (2.0, 114.0), (2.0, 2.2), (2.0, None), (None, 9.0), (0.0, 9.0))
-    assert usual_takeover((known,), "app-driver-0") == 2.1
-    assert usual_takeover((known,), "app-0") == 1.0
-
-
-def test_the_prediction_of_a_step_follows_the_steps_before() -> None:
-    reconciles = Reconciles(wanted("two"))
-    reconciles.status = changed(reconciles.status, history=(steps((1.0, 2.5), (2.5, 2.5)),))
-    for checks in ({}, passed("two"), {}):
-        reconciles.plan(three(), checks=checks, template_revision="two")
-    assert reconciles.rollout.predicted_seconds == 2.5

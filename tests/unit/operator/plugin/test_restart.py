@@ -56,12 +56,12 @@ def test_tells_each_step_once_and_ends_well() -> None:
         "  taken up: the new revision is new",
         "  a pod checks the new revision first; nothing else is touched",
         "  wordcount-1  is restarted; its tasks are predicted to run again after 3.1s",
-        "  wordcount-1  is back after 3.0s; its tasks ran again after 0.4s, predicted 3.1s   1 of 2",
+        "  wordcount-1  is back after 3.0s; its tasks ran again after 400ms, predicted 3.1s   1 of 2",
         "  waits, as no pod may be taken away:",
         "  POD          TASK  STORE     LAG  REASON",
         "  wordcount-0  1_0   counts  5,000  StandbyBehind: far",
         "  wordcount-0  is restarted; its tasks are predicted to run again after 2.0s",
-        "  wordcount-0  is back after 4.5s; its tasks ran again after 0.5s, predicted 2.0s   2 of 2",
+        "  wordcount-0  is back after 4.5s; its tasks ran again after 500ms, predicted 2.0s   2 of 2",
         "done: 2 of 2 pods restarted in 3.5s",
     ]
 

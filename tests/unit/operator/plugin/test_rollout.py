@@ -65,7 +65,7 @@ def test_status_without_an_operator_ends_after_the_timeout() -> None:
 def test_history_tells_how_each_ended_and_which_can_come_back() -> None:
     lines = run("history", app())[0].splitlines()
     assert [line.split()[0] for line in lines] == ["REVISION", "new", "bad", "old", "older"]
-    assert "0.5s" in lines[1]
+    assert "500ms" in lines[1]
     assert "it crashed" in lines[2]
     assert [line.split()[0] for line in lines if " yes" in line] == ["old"]
     assert len(json.loads(run("history", app(), output="json")[0])) == 4
